@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
-from livesvm.service.errors import ServiceError
+from livesvm.service.errors import ModelUnavailable, ServiceError
 from livesvm.service.hosting import summary
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.replica import Replica, first_summary
@@ -71,12 +71,16 @@ class Collection(Generic[R]):
         self._stale: set[str] = set()
         self._held_by: dict[str, set[str]] = {}
         self._making: set[str] = set()
+        self._addresses: dict[str, str] = {}
+        self._is_closed = False
 
     # What routes and jobs ask.
 
     def get(self, id: str) -> R:
         """One that is served; raises UnknownModel or UnknownFeed, ModelUnavailable or Restoring."""
         found: R = self.find(id).serving()
+        if self._is_closed:
+            raise ModelUnavailable("the service is being stopped")
         return found
 
     def find(self, id: str) -> R:
@@ -249,6 +253,7 @@ class Collection(Generic[R]):
     def holders(self) -> dict[str, list[str]]:
         """Which other services hold how many, as far as is known: what those are stored under."""
         with self._lock:
+            self._addresses.clear()
             found = {name: [self.kind.stored(id_) for id_ in ids] for name, ids in self._held_by.items() if ids}
             unknown = [replica.stored for replica in self._kept.values() if replica.state == "held"]
         named = {id_ for ids in found.values() for id_ in ids}
@@ -261,6 +266,10 @@ class Collection(Generic[R]):
         with self._lock:
             busy = {id_ for id_, replica in self._kept.items() if replica.is_awake} | self._making
             return [id_ for id_ in self._ids if id_ not in busy and self.kind.stored(id_) not in stored]
+
+    def close(self) -> None:
+        """Have nothing served any more."""
+        self._is_closed = True
 
     def all_handles(self) -> list[R]:
         """Every one that somebody has at hand."""
@@ -284,10 +293,15 @@ class Collection(Generic[R]):
         """Have it say what the index says against it."""
         if found.holder and found.holder != self._context.holder:
             with suppress(StoreError):
-                where = self._context.source.store.whereabouts(found.holder)
-                replica.held_elsewhere(f"model {found.id} is held by another service, {where}")
+                replica.held_elsewhere(f"model {found.id} is held by another service, {self._where(found.holder)}")
         elif found.damage:
             replica.set_aside("failed", found.damage)
+
+    def _where(self, holder: str) -> str:
+        """Where people reach a service, asked once between two looks."""
+        if holder not in self._addresses:
+            self._addresses[holder] = self._context.source.store.whereabouts(holder)
+        return self._addresses[holder]
 
     def _exists(self, id: str) -> Exception:
         return self.kind.exists(f"a {self.kind.replica.word} {id} exists")

@@ -45,7 +45,17 @@ from livesvm.service.settings import Settings
 from livesvm.service.store.base import Lease
 from livesvm.solvers.errors import InvalidInput
 
-_SHOWN: tuple[str, ...] = ("version", "n_features", "row_bytes", "is_sparse", "n_support", "C", "kernel", "robust", "gamma")
+_SHOWN: tuple[str, ...] = (
+    "version",
+    "n_features",
+    "row_bytes",
+    "is_sparse",
+    "n_support",
+    "C",
+    "kernel",
+    "robust",
+    "gamma",
+)
 _SHOWN = (*_SHOWN, "parameters", "warnings", "updated_at")
 """Of what is published, what is told under the same name."""
 

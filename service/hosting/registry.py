@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import Any
 
-from livesvm.service.errors import CutOff, NotSolved, OutOfMemory, ServiceError
+from livesvm.service.errors import CutOff, ModelUnavailable, NotSolved, OutOfMemory, ServiceError
 from livesvm.service.history.names import is_feed
 from livesvm.service.hosting.collection import Collection
 from livesvm.service.hosting.context import Context
@@ -70,6 +70,9 @@ class Registry:
             found = list(store.index())
         self.models.learn(one for one in found if not is_feed(one.id))
         self.feeds.learn(one for one in found if is_feed(one.id))
+        for home in self._collections:
+            for holder in home.holders():
+                store.is_silent(holder)  # from this look on it may be found so
         if not self._sweeper.is_alive():
             self._sweeper.start()
         wait(self._wake_stale(), START_SECONDS)
@@ -112,10 +115,9 @@ class Registry:
 
         Where no other service uses the store, a replica is fenced if it was read from a disk that could not be written.
         """
-        for home in self._collections:
-            for one in home.awake():
-                if one.state == "fenced":
-                    one.take_again()
+        fenced = [one for home in self._collections for one in home.awake() if one.state == "fenced"]
+        with suppress(ModelUnavailable):  # it stops
+            wait([one.take_again() for one in fenced], START_SECONDS)
         store = self._context.source.store
         if not store.shared:
             return
@@ -127,7 +129,7 @@ class Registry:
                 for holder, held in home.holders().items():
                     if len(held) <= LOOKED_UP or store.is_silent(holder):
                         self._look_again(home, held)
-        self._wake_stale()
+        wait(self._wake_stale(), START_SECONDS)
         self.models.tidy()
 
     def _look_at_all(self) -> None:
@@ -157,6 +159,8 @@ class Registry:
     def stop(self) -> None:
         """Let every mailbox run empty; each replica writes a snapshot. What still wakes is given up."""
         self._stopping.set()
+        for home in self._collections:
+            home.close()
         handles: list[Replica[Any]] = [one for home in self._collections for one in home.all_handles()]
         for one in handles:
             if not one.is_awake:

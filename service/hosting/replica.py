@@ -455,10 +455,9 @@ class Replica(ABC, Generic[S]):
         assert self._state is not None
         return bool(self._found.summary) and self._found.described == self._state.sequence
 
-    def take_again(self) -> None:
-        """Take one that another service has taken, if that has let go of it; returns at once."""
-        with suppress(QueueFull, ModelUnavailable):
-            self._mailbox.submit(self._take_again, always=True)
+    def take_again(self) -> Future[None]:
+        """Take one that another service has taken, if that has let go of it; raises ModelUnavailable."""
+        return self._mailbox.submit(self._take_again, always=True)
 
     def set_aside(self, state: ServingState, reason: str) -> None:
         """Be unavailable for a reason."""
@@ -475,8 +474,7 @@ class Replica(ABC, Generic[S]):
     def found_again(self, found: Indexed) -> None:
         """Be at rest as the store's index says, whatever kept it from being served before."""
         self._fault, self._found, self._summary = None, found, summary.read(found.summary)
-        if self._spec is None and self._summary is not None:
-            self._spec = self.parse_spec(self._summary.spec)
+        self._spec = None if self._summary is None else self.parse_spec(self._summary.spec)
 
     # Waking, in the mailbox.
 

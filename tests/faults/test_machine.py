@@ -21,16 +21,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from livesvm.service import crash
 from livesvm.service.errors import IdempotencyConflict, RequestErased
 from livesvm.service.history.erasure import Intent, Part
-from livesvm.service.history.journal import Source
-from livesvm.service.lifecycle.search import requests_of
 from livesvm.service.hosting.model import HostedModel
-from livesvm.service.hosting.context import Context
+from livesvm.service.lifecycle.search import requests_of
 from livesvm.service.models.commands import Batch, Removal, Update
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.monitoring.health import Health
-from livesvm.service.monitoring.metrics import Metrics
-from livesvm.service.resources.turns import Turns
-from livesvm.service.settings import Settings
 from livesvm.service.store import codec
 from livesvm.service.store.base import Store
 from livesvm.service.store.redis import RedisStore
@@ -38,6 +32,7 @@ from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.errors import InvalidInput, SolverError
 from tests.contract.redis_server import RedisServer
+from tests.support.live_models import alive
 
 SPEC = ModelSpec.model_validate(
     {"id": "m", "C": 5.0, "kernel": {"name": "rbf", "gamma": 0.4}, "window": {"max_examples": 25}}
@@ -71,14 +66,13 @@ class Machine(RuleBasedStateMachine):
     def create(self, every: int, solves: bool) -> None:
         self.solves = solves
         seconds = 1e-9 if solves else 1e9
-        self.settings = Settings(snapshot_updates=every, idempotency_keep=1000, solution_seconds=seconds)
+        self.settings = {"snapshot_updates": every, "idempotency_keep": 1000, "solution_seconds": seconds}
+        self.settings |= {"snapshot_replay_seconds": 60.0}
         self.store = self.open_store(self.place)
         self.live = self.alive(self.store.create("m", codec.encode({"spec": SPEC.model_dump_json()})))
 
     def alive(self, lease: Any) -> HostedModel:
-        metrics = Metrics()
-        source = Source(self.store, Health(metrics), metrics)
-        return HostedModel(SPEC, lease, Context(self.settings, source, Turns(1)))
+        return alive(self.store, lease, SPEC, **self.settings)
 
     def reopen(self) -> None:
         """Another process starts on what is stored."""
@@ -163,14 +157,14 @@ class Machine(RuleBasedStateMachine):
 
         def die(here: str) -> None:
             if here == point:
-                self.live._keeper.writer._rest = lambda: None  # the dead write no snapshot
+                self.live._is_broken = True  # the dead write no snapshot
                 raise Crash
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(crash, "point", die)
             with pytest.raises(Crash):
                 call()
-            self.live._keeper.writer.stop()
+            self.live._mailbox.close()
 
     @precondition(lambda self: self.next_key)
     @rule(data=st.data(), point=st.none() | st.sampled_from(crash.ERASE_POINTS[1:4]))
@@ -196,7 +190,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def crash_at_rest(self) -> None:
-        self.live._keeper.writer.stop()
+        self.live._mailbox.close()
         self.reopen()
 
     @rule()
@@ -209,7 +203,7 @@ class Machine(RuleBasedStateMachine):
         self.live.checkpoint().result()
 
     def oldest(self) -> int:
-        self.live._keeper.writer.submit(lambda: None).result()  # the snapshot after the last update is written
+        self.live.wake().result()  # the snapshot after the last update is written
         found: int = self.live.versions()["oldest"]
         return found
 
@@ -244,7 +238,7 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "live"):
-            self.live._keeper.writer.stop()
+            self.live._mailbox.close()
             self.store.close()
 
 

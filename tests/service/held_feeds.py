@@ -1,4 +1,4 @@
-"""The service with feeds that are not restored until the file ``go`` is in its data directory."""
+"""The service with feeds that do not wake until the file ``go`` is in its data directory."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from livesvm.service.cli.main import main
-from livesvm.service.feeds.registry import Feeds
+from livesvm.service.hosting.feed import HostedFeed
 
-bring_back = vars(Feeds)["_bring_back"]
+recover = HostedFeed._recover
 
 
-def held(*arguments: Any) -> None:
-    """Wait, then restore a feed."""
+def held(feed: HostedFeed, *arguments: Any) -> Any:
+    """Wait, then recover a feed."""
     while not (Path(os.environ["LIVESVM_DATA_DIR"]) / "go").exists():
         time.sleep(0.01)
-    bring_back(*arguments)
+    return recover(feed, *arguments)
 
 
 if __name__ == "__main__":
-    setattr(Feeds, "_bring_back", held)  # noqa: B010 - its type is of a method
+    setattr(HostedFeed, "_recover", held)  # noqa: B010 - its type is of a method
     sys.exit(main(["serve"]))

@@ -19,7 +19,7 @@ from livesvm.service.history.recovery import Recovered
 from livesvm.service.models.state import ModelState
 from livesvm.service.store.base import Fenced, Lease, StoreUnavailable
 from tests.support.jobs import until
-from tests.support.live_models import FailingStore, alive, batch
+from tests.support.live_models import FailingStore, alive, batch, looked_after
 
 MEGABYTE = 2**20
 DUE = Due(updates=5, seconds=60.0, replay_seconds=10.0, solution_seconds=1e9)
@@ -48,7 +48,7 @@ class Shelf:
     def settle(self) -> None:
         """Nothing is owed."""
 
-    def save_snapshot(self, sequence: int, data: bytes, version: int) -> None:
+    def save_snapshot(self, sequence: int, data: bytes, version: int, summary: bytes) -> None:
         self.asked.append(self.clock.now)
         if self.fenced:
             raise Fenced("taken over")
@@ -130,7 +130,7 @@ def test_a_snapshot_is_asked_for_when_it_is_due_and_at_no_other_time(
                 again = clock.now if failed and not shelf.fenced else None
                 expected = Expected(state.version, expected.size if failed else size, again)
             if checkpoints.is_due(state.version):
-                checkpoints.save_quietly(cast(ModelState, state))
+                checkpoints.save_quietly(cast(ModelState, state), b"")
             assert shelf.asked == asked
             assert checkpoints.has_changes == (expected.since is not None)
             assert checkpoints.deadline() == (None if expected.since is None else expected.since + DUE.seconds)
@@ -158,10 +158,10 @@ def test_a_snapshot_that_failed_is_written_once_the_store_is_back_whether_or_not
     live = alive(store, store.create("m", b""), snapshot_seconds=0.05)
     store.failing = "save_snapshot"
     live.update(batch(0), None).result()
-    until(lambda: store.asked >= 3)
+    until(lambda: looked_after(live) and store.asked >= 3)
     assert store.snapshots("m") == []
     store.failing = ""
-    until(lambda: len(store.snapshots("m")) == 1)
+    until(lambda: looked_after(live) and len(store.snapshots("m")) == 1)
     asked = store.asked
     live.stop()
     assert store.asked == asked  # the newest version is in it

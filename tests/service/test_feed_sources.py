@@ -15,13 +15,13 @@ import redis
 
 from livesvm.service.errors import OutOfTime
 from livesvm.service.feeds.forecaster import Forecaster
-from livesvm.service.hosting.feed import HostedFeed
-from livesvm.service.feeds.registry import Feeds
 from livesvm.service.feeds.sources.opening import open_source
 from livesvm.service.feeds.sources.spec import RedisStreamSpec
 from livesvm.service.feeds.spec import FeedSpec, spec_of
 from livesvm.service.history.journal import Source
 from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.feed import HostedFeed
+from livesvm.service.hosting.registry import Registry
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.turns import Turns
@@ -75,20 +75,22 @@ def stream(redis_server: RedisServer) -> Iterator[Stream]:
 
 
 @contextmanager
-def feeds_of(place: Path, server: RedisServer, store: Store | None = None, holder: str = "me") -> Iterator[Feeds]:
+def feeds_of(place: Path, server: RedisServer, store: Store | None = None, holder: str = "me") -> Iterator[Registry]:
     """The feeds of one service in this process."""
     place.mkdir(exist_ok=True)
     settings = Settings(data_dir=place, sources=f"plant={server.url}")
     metrics = Metrics()
     held = SqliteStore(place / "store") if store is None else store
     around = Context(settings, Source(held, Health(metrics), metrics), Turns(1), holder=holder)
-    feeds = Feeds(around)
+    registry = Registry(around)
+    feeds = registry.feeds
     metrics.watch_feeds(feeds.states, feeds.samples, 9)
     try:
-        feeds.restore()
-        yield feeds
+        held.ping()
+        registry.restore()
+        yield registry
     finally:
-        feeds.stop()
+        registry.stop()
         held.close()
 
 
@@ -107,8 +109,8 @@ def same(feed: HostedFeed, count: int) -> None:
 
 
 def test_readings_flow_and_what_is_refused_is_kept(tmp_path: Path, redis_server: RedisServer, stream: Stream) -> None:
-    with feeds_of(tmp_path, redis_server) as feeds:
-        feed = feeds.create("load", stream.spec(count=30))
+    with feeds_of(tmp_path, redis_server) as registry:
+        feed = registry.feeds.create("load", stream.spec(count=30))
         stream.send(40)
         stream.client.xadd(stream.name, {"time": "2030-01-01T00:00", "y": "high"})
         stream.client.xadd(stream.name, {"time": "2024-01-01T00:00", "y": 999})
@@ -128,25 +130,25 @@ def test_readings_flow_and_what_is_refused_is_kept(tmp_path: Path, redis_server:
         assert {letter[b"_feed"] for letter in stream.dead()} == {b"load"}
         kinds = [event for event in feed.view.events if event["kind"] == "dead-letters"]
         assert sum(event["entries"] for event in kinds) == 4
-        sample = feeds.samples()[0].source
+        sample = registry.feeds.samples(9)[0].source
         assert sample is not None
         assert (sample.is_up, sample.refused) == (True, 4)
-        assert feeds.troubles() == []
-        feeds.delete("load").result()
-        feeds.forget("load")
+        assert registry.feeds.troubles() == []
+        registry.feeds.delete("load").result()
+        registry.feeds.forget("load")
         assert stream.client.xinfo_groups(stream.name) == []
 
 
 def test_a_pause_lasts_over_restarts(tmp_path: Path, redis_server: RedisServer, stream: Stream) -> None:
-    with feeds_of(tmp_path, redis_server) as feeds:
-        feed = feeds.create("load", stream.spec())
+    with feeds_of(tmp_path, redis_server) as registry:
+        feed = registry.feeds.create("load", stream.spec())
         stream.send(10)
         at(feed, 10)
         feed.pause(True).result()
         time.sleep(0.6)  # what was being fetched is taken
         stream.send(10)
-    with feeds_of(tmp_path, redis_server) as feeds:
-        feed = feeds.get("load")
+    with feeds_of(tmp_path, redis_server) as registry:
+        feed = registry.feeds.get("load")
         until(lambda: feed.flow is not None and feed.flow.backlog is not None and feed.flow.backlog.entries == 10)
         assert (feed.view.position, feed.progress.paused) == (10, True)
         feed.observe([{"time": "2024-01-01T10:00", "y": 5.0}], None).result()
@@ -160,15 +162,15 @@ def test_another_service_takes_the_stream_over(tmp_path: Path, redis_server: Red
     with ExitStack() as stack:
         stores = [RedisStore(redis_server.url, name, prefix=prefix, lease_seconds=0.2) for name in ("one", "two")]
         one = stack.enter_context(feeds_of(tmp_path / "one", redis_server, stores[0], "one"))
-        before = one.create("load", stream.spec(count=10))
+        before = one.feeds.create("load", stream.spec(count=10))
         stream.send(70)
         at(before, 70)
         two = stack.enter_context(feeds_of(tmp_path / "two", redis_server, stores[1], "two"))
-        assert two.states() == ["held"]
+        assert two.feeds.states() == {"held": 1}
         time.sleep(0.3)  # nobody pings for the first
         two.take_over()
-        until(lambda: two.states() == ["live"])
-        after = two.get("load")
+        until(lambda: two.feeds.states() == {"live": 1})
+        after = two.feeds.get("load")
         stream.send(50)
         at(after, 120)
         same(after, 120)
@@ -177,18 +179,18 @@ def test_another_service_takes_the_stream_over(tmp_path: Path, redis_server: Red
 
 
 def test_a_server_that_was_killed_is_read_again(tmp_path: Path) -> None:
-    with RedisServer(tmp_path / "redis") as server, feeds_of(tmp_path / "data", server) as feeds:
+    with RedisServer(tmp_path / "redis") as server, feeds_of(tmp_path / "data", server) as registry:
         stream = Stream(server)
-        feed = feeds.create("load", stream.spec())
+        feed = registry.feeds.create("load", stream.spec())
         stream.send(30)
         at(feed, 30)
         server.kill()
-        until(lambda: bool(feeds.troubles()))
-        assert "the source of feed load: stream" in feeds.troubles()[0]
+        until(lambda: bool(registry.feeds.troubles()))
+        assert "the source of feed load: stream" in registry.feeds.troubles()[0]
         server.start()
         stream.send(40)
         at(feed, 70)
-        until(lambda: not feeds.troubles())
+        until(lambda: not registry.feeds.troubles())
         same(feed, 70)
 
 
@@ -205,8 +207,8 @@ def test_an_entry_that_cannot_be_learnt_does_not_stop_the_others(
         return take(self, plan)
 
     monkeypatch.setattr(Forecaster, "take", failing)
-    with feeds_of(tmp_path, redis_server) as feeds:
-        feed = feeds.create("load", stream.spec())
+    with feeds_of(tmp_path, redis_server) as registry:
+        feed = registry.feeds.create("load", stream.spec())
         stream.send(80)
         if isinstance(error, OutOfTime):
             at(feed, 80)
@@ -219,8 +221,8 @@ def test_an_entry_that_cannot_be_learnt_does_not_stop_the_others(
 
 def test_only_connections_of_the_service_are_named(tmp_path: Path, redis_server: RedisServer) -> None:
     spec = spec_of({**FEED, "source": {"connection": "other", "stream": "s"}})
-    with feeds_of(tmp_path, redis_server) as feeds, pytest.raises(InvalidInput, match="no connection 'other'"):
-        feeds.create("load", spec)
+    with feeds_of(tmp_path, redis_server) as registry, pytest.raises(InvalidInput, match="no connection 'other'"):
+        registry.feeds.create("load", spec)
 
 
 @pytest.mark.parametrize(
@@ -247,12 +249,12 @@ def test_a_source_names_no_key_of_the_service(
 ) -> None:
     source = RedisStreamSpec.model_validate({"connection": connection, **named})
     spec = spec_of({**FEED, "source": source.model_dump()})
-    with feeds_of(tmp_path, redis_server) as feeds:
+    with feeds_of(tmp_path, redis_server) as registry:
         with pytest.raises(InvalidInput, match=r"begin with {livesvm}: belong to this service's models") as refused:
-            feeds.create("load", spec)
+            registry.feeds.create("load", spec)
         assert refused.value.field == field
         with pytest.raises(InvalidInput, match="name another key"):  # as one is that was stored before
-            open_source(source, "load", None, feeds._around.settings, "me")
+            open_source(source, "load", None, registry._context.settings, "me")
         assert not redis_server.client().exists("{livesvm}:m:m:log")
 
 

@@ -13,10 +13,9 @@ import pytest
 
 from livesvm.service.errors import ModelUnavailable, OutOfTime, Restoring, TurnMissed, UnknownModel
 from livesvm.service.history.journal import Source
-from livesvm.service.live.failed import FailedModel
+from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.hosting.registry import Registry
-from livesvm.service.hosting.context import Context
 from livesvm.service.models.commands import Command
 from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.spec import ModelSpec
@@ -87,8 +86,8 @@ def registry_of(store: Store, **settings: Any) -> Registry:
 def until_live(registry: Registry, model: str) -> HostedModel:
     """The model once it is back."""
     for _ in range(2000):
-        found = registry.find(model)
-        if isinstance(found, HostedModel):
+        found = registry.models.find(model)
+        if found.is_awake:
             return found
         time.sleep(0.01)
     raise AssertionError("it never came back")
@@ -168,7 +167,6 @@ def killed_in_the_middle(store: FailingStore, hard: Hard, request: str | None = 
     live.update(batch(1, 9), request)
     while not hard.tries:
         time.sleep(0.01)
-    live._keeper.writer._queue.put(None)  # its thread is left alone, with a lease that is no longer good
 
 
 @pytest.mark.parametrize("request_key", [None, "name"])
@@ -176,17 +174,16 @@ def test_an_unanswered_update_is_set_aside_once_and_others_do_not_wait(
     request_key: str | None, store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("livesvm.service.history.replay.LEAST_SECONDS", 0.5)
-    monkeypatch.setattr("livesvm.service.hosting.registry.RESTORE_SECONDS", 0.2)
+    monkeypatch.setattr("livesvm.service.hosting.replica.SOON_SECONDS", 0.2)
     killed_in_the_middle(store, hard, request_key)
     registry = registry_of(store, solve_seconds=0.1)
     registry.restore()
-    registry.restore_rest()
-    assert registry.get("other").published.version == 1
+    assert registry.models.get("other").published.version == 1
     with pytest.raises(Restoring):
-        registry.get("m")
-    assert {sample.id: sample.state for sample in registry.samples()} == {"m": "restoring", "other": "live"}
+        registry.models.get("m")
+    assert registry.models.states() == {"restoring": 1, "live": 1}
     live = until_live(registry, "m")
-    assert (live.published.version, live.recovered.set_aside) == (1, 1)
+    assert (live.published.version, live.returned.set_aside) == (1, 1)
     assert [record.aborted for record in store.log("m", 0)] == [False, True]
     assert store.recall("m", "name") is None
     hard.seconds = 0.0
@@ -195,8 +192,9 @@ def test_an_unanswered_update_is_set_aside_once_and_others_do_not_wait(
     tries = hard.tries
     again = registry_of(store)
     again.restore()
-    assert again.get("m").published.version == 2
-    assert again.get("m").recovered.set_aside == 0
+    again.models.get("m").wake().result()
+    assert again.models.get("m").published.version == 2
+    assert again.models.get("m").returned.set_aside == 0
     assert hard.tries - tries <= 1
     again.stop()
 
@@ -205,18 +203,17 @@ def test_an_answered_update_is_never_set_aside(
     store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("livesvm.service.history.replay.LEAST_SECONDS", 0.1)
-    monkeypatch.setattr("livesvm.service.hosting.registry.RESTORE_SECONDS", 0.1)
+    monkeypatch.setattr("livesvm.service.hosting.replica.SOON_SECONDS", 0.1)
     live = alive(store, store.create("m", SPEC))
     live.update(batch(0), None).result()
     live.update(batch(1, 9), "name").result()
     hard.seconds = 1.5
     registry = registry_of(store, solve_seconds=0.1)
     registry.restore()
-    registry.restore_rest()
     with pytest.raises(Restoring):
-        registry.get("m")
+        registry.models.get("m")
     back = until_live(registry, "m")
-    assert (back.published.version, back.recovered.set_aside) == (2, 0)
+    assert (back.published.version, back.returned.set_aside) == (2, 0)
     registry.stop()
 
 
@@ -224,7 +221,7 @@ def test_an_update_whose_solution_is_damaged_is_not_set_aside(
     store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("livesvm.service.history.replay.LEAST_SECONDS", 0.1)
-    monkeypatch.setattr("livesvm.service.hosting.registry.RESTORE_SECONDS", 0.1)
+    monkeypatch.setattr("livesvm.service.hosting.replica.SOON_SECONDS", 0.1)
     live = alive(store, store.create("m", SPEC), solution_seconds=1e-9)
     live.update(batch(0), None).result()
     live.update(batch(1, 9), None).result()
@@ -236,9 +233,8 @@ def test_an_update_whose_solution_is_damaged_is_not_set_aside(
     hard.seconds = 1.5
     registry = registry_of(store, solve_seconds=0.1)
     registry.restore()
-    registry.restore_rest()
     back = until_live(registry, "m")
-    assert (back.published.version, back.recovered.set_aside) == (2, 0)
+    assert (back.published.version, back.returned.set_aside) == (2, 0)
     registry.stop()
 
 
@@ -263,14 +259,13 @@ def test_a_hard_update_is_answered_only_when_its_solution_is_stored(
 def test_a_model_can_be_deleted_while_it_is_restored(
     store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livesvm.service.hosting.registry.RESTORE_SECONDS", 0.1)
+    monkeypatch.setattr("livesvm.service.hosting.replica.SOON_SECONDS", 0.1)
     killed_in_the_middle(store, hard)
     registry = registry_of(store, solve_seconds=1000)
     registry.restore()
-    registry.restore_rest()
-    assert isinstance(registry.find("m"), FailedModel)
-    registry.delete("m").result(timeout=20)
-    registry.forget("m")
+    assert registry.models.find("m").state == "restoring"
+    registry.models.delete("m").result(timeout=20)
+    registry.models.forget("m")
     assert [model.id for model in store.models()] == ["other"]
     registry.stop()  # does not wait for what nobody wants
 
@@ -278,27 +273,24 @@ def test_a_model_can_be_deleted_while_it_is_restored(
 def test_a_stop_does_not_wait_for_what_is_restored(
     store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livesvm.service.hosting.registry.RESTORE_SECONDS", 0.1)
+    monkeypatch.setattr("livesvm.service.hosting.replica.SOON_SECONDS", 0.1)
     killed_in_the_middle(store, hard)
     registry = registry_of(store, solve_seconds=1000)
     registry.restore()
-    registry.restore_rest()
     registry.stop()
     assert [record.aborted for record in store.log("m", 0)] == [False, False]  # it is tried again
     with pytest.raises((Restoring, ModelUnavailable)):
-        registry.get("m")
+        registry.models.get("m")
 
 
 def test_a_stop_while_the_store_is_away_does_not_wait_for_what_is_restored(
     store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever asks the store again and again until it is back ends with the service."""
-    monkeypatch.setattr("livesvm.service.hosting.registry.RESTORE_SECONDS", 0.1)
+    monkeypatch.setattr("livesvm.service.hosting.replica.SOON_SECONDS", 0.1)
     monkeypatch.setattr("livesvm.service.hosting.registry.RETRY_SECONDS", 0.01)
     killed_in_the_middle(store, hard)
     registry = registry_of(store, solve_seconds=1000)
-    registry.restore()
-    assert {sample.id: sample.state for sample in registry.samples()} == {"m": "restoring", "other": "live"}
     asked: list[bool] = []
     is_stopping = False
 
@@ -309,12 +301,11 @@ def test_a_stop_while_the_store_is_away_does_not_wait_for_what_is_restored(
         raise StoreUnavailable("it is away")
 
     monkeypatch.setattr(store, "last_sequence", away)
-    registry.restore_rest()
+    registry.restore()
     while len(asked) < 3:
         time.sleep(0.01)
     is_stopping = True
     registry.stop()
-    found = registry.find("m")
-    assert isinstance(found, FailedModel)
-    assert found.reason == "it is away"
+    found = registry.models.find("m")
+    assert found.state == "restoring"
     assert [record.aborted for record in store.log("m", 0)] == [False, False]  # it is tried again

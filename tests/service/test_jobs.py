@@ -21,6 +21,8 @@ import pytest
 
 from livesvm.service.api.problem_documents import problem_of_failure
 from livesvm.service.errors import JobNotDone, NotApplicable, QueueFull, UnknownJob
+from livesvm.service.hosting.handle import Description
+from livesvm.service.hosting.model import HostedModel
 from livesvm.service.jobs import log as job_log
 from livesvm.service.jobs.files import JobFiles, JobRecord
 from livesvm.service.jobs.kind import FOUND, Document, JobKind, Sharding, Workplace, without_keys
@@ -29,8 +31,6 @@ from livesvm.service.jobs.outlier_path import _check_share
 from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.jobs.queue import JobLimits, Jobs
 from livesvm.service.jobs.retraining import Course
-from livesvm.service.live.handle import Description
-from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models.commands import Edits, Update
 from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.retrained import Retrained

@@ -189,6 +189,7 @@ def test_metrics_say_what_was_done(task: str, service: ServiceProcess, http: htt
     books.note("http_requests_total", method="POST", route="/models", status="201")
     books.note("http_request_seconds_count", route="/models")
     books.note("models", state="live")
+    books.note("replicas", state="awake")
     books.store("create", "load", "load")  # the model, and what an erasure has left of one of its name
     for part in (learn, read, go_back, work, go_astray):
         part(books, task, model)
@@ -260,7 +261,7 @@ def unsolved(state: ModelState, command: object) -> None:
 
 def test_what_fails_is_counted_as_that(store: FailingStore, monkeypatch: pytest.MonkeyPatch) -> None:
     live: HostedModel = alive(store, store.create("m", b""))
-    metrics = live._metrics
+    metrics = live.context.source.metrics
     live.update(batch(0), None).result()
     failed = {"livesvm_updates_total{outcome=failed,task=svc}": 1.0}
     down = {"livesvm_store_up{}": -1.0}

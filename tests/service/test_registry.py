@@ -12,9 +12,8 @@ import pytest
 
 from livesvm.service.errors import ModelUnavailable, TooManyModels, UnknownModel
 from livesvm.service.history.journal import Source
-from livesvm.service.live.failed import FailedModel
-from livesvm.service.hosting.registry import Registry
 from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.registry import Registry
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
@@ -58,12 +57,12 @@ def opened(store: RegistryStore) -> Registry:
 
 def deleted(registry: Registry, model: str) -> None:
     """Delete a model, as its route does."""
-    registry.delete(model).result()
-    registry.forget(model)
+    registry.models.delete(model).result()
+    registry.models.forget(model)
 
 
 def ids(registry: Registry) -> set[str]:
-    return {model.id for model in registry.all()}
+    return {model.id for model in registry.models.page()}
 
 
 def stored(store: RegistryStore) -> set[str]:
@@ -88,10 +87,10 @@ def test_any_history_leaves_what_is_stored_and_known_the_same(store: RegistrySto
             elif store.failing in ("create", "last_sequence"):
                 refusal = StoreUnavailable
             if refusal is None:
-                assert registry.create(ModelSpec(id=name)).id == name
+                assert registry.models.create(name, ModelSpec()).id == name
             else:
                 with pytest.raises(refusal):
-                    registry.create(ModelSpec(id=name))
+                    registry.models.create(name, ModelSpec())
             if refusal is None or (refusal is StoreUnavailable and store.failing == "last_sequence"):
                 expected.add(name)  # it is stored: only its making failed
         elif kind == "delete":
@@ -106,7 +105,7 @@ def test_any_history_leaves_what_is_stored_and_known_the_same(store: RegistrySto
             store.failing = ""
             registry.stop()
             registry = opened(store)
-            assert all(model.state == "live" for model in registry.all())
+            assert all(model.state == "live" for model in registry.models.page())
         store.failing = ""
         assert ids(registry) == stored(store) == expected
     registry.stop()
@@ -116,18 +115,18 @@ def test_a_model_that_could_not_be_started_says_so_and_can_be_deleted(store: Reg
     registry = opened(store)
     store.failing = "last_sequence"
     with pytest.raises(StoreUnavailable):
-        registry.create(ModelSpec(id="a"))
+        registry.models.create("a", ModelSpec())
     store.failing = ""
-    assert isinstance(registry.find("a"), FailedModel)
+    assert registry.models.find("a").state == "failed"
     with pytest.raises(ModelUnavailable, match="is not served here"):
-        registry.get("a")
+        registry.models.get("a")
     deleted(registry, "a")
     with pytest.raises(UnknownModel):
-        registry.find("a")
-    registry.create(ModelSpec(id="a")).update(batch(0), None).result()
+        registry.models.find("a")
+    registry.models.create("a", ModelSpec()).update(batch(0), None).result()
     registry.stop()
     again = opened(store)
-    assert again.get("a").published.version == 1
+    assert again.models.get("a").published.version == 1
     again.stop()
 
 
@@ -135,9 +134,9 @@ def test_what_is_refused_takes_no_place(store: RegistryStore) -> None:
     registry = opened(store)
     for _ in range(2 * QUOTA):
         with pytest.raises(InvalidInput):
-            registry.create(ModelSpec(id="a", n_features=10**5))
+            registry.models.create("a", ModelSpec(n_features=10**5))
     for name in IDS[:QUOTA]:
-        registry.create(ModelSpec(id=name))
+        registry.models.create(name, ModelSpec())
     with pytest.raises(TooManyModels):
-        registry.create(ModelSpec())
+        registry.models.create(None, ModelSpec())
     registry.stop()

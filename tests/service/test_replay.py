@@ -208,7 +208,7 @@ def test_a_newest_update_that_cannot_be_applied_is_taken_back_without_those_befo
         live.update(batch(seed), None).result()
     poison = batch(4)
     command = live._state.window.plan(poison, live._limits, 0.0, None)
-    store.append(live._journal.lease, 5, command.encode(), None, keep=1)  # and the process died before it found out
+    store.append(live.journal.lease, 5, command.encode(), None, keep=1)  # and the process died before it found out
     update = LiveEstimator.update
 
     def refusing(model: LiveEstimator, add: Any = None, *arguments: Any, **options: Any) -> Any:
@@ -250,7 +250,7 @@ def test_a_newest_update_that_fails_in_an_unforeseen_way_is_taken_back(
         live.update(batch(seed), None).result()
     command = live._state.window.plan(batch(9), live._limits, 0.0, name)
     asked = None if name is None else Idempotency(name, batch(9).digest())
-    store.append(live._journal.lease, n_before + 1, command.encode(), asked, keep=9)  # and the process died
+    store.append(live.journal.lease, n_before + 1, command.encode(), asked, keep=9)  # and the process died
     with monkeypatch.context() as patched:
         failing_at(batch(9), ValueError("of no use"), patched)
         again = alive(store, store.acquire("m"), SPEC)

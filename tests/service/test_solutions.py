@@ -80,7 +80,7 @@ def test_any_history_comes_back_as_it_was(store: FailingStore, spec: ModelSpec, 
             live.update(unlabelled if spec.task == "oneclass" else batch(step), None).result()
         if step % 4 == 3:
             again(store, live, 0)
-            live._journal.lease = store.acquire("m")
+            live.journal.lease = store.acquire("m")
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -104,7 +104,7 @@ def test_what_was_taken_back_is_in_no_solution(store: FailingStore, seed: int) -
             keys = [str(key) for key in rng.choice(pool, 2, replace=False)]
             live.update(named(batch(100 * seed + step, 2), keys), None).result()
         again(store, live, 0)
-        live._journal.lease = store.acquire("m")
+        live.journal.lease = store.acquire("m")
 
 
 def named(update: Update, keys: list[Any]) -> Update:
@@ -146,8 +146,8 @@ def test_updates_are_counted_until_they_took_long(store: FailingStore) -> None:
     live = alive(store, store.create("m", b""), solution_seconds=10.0)
     for seconds, kept in ((4.0, None), (4.0, None), (4.0, 3), (4.0, 3), (11.0, 5)):
         live.update(batch(live.sample().version), None).result()
-        live._keeper.checkpoints.note_change(seconds, 0)
-        live._keeper.checkpoints.keep_solution(live._state, newest(store), 0.0)
+        live.checkpoints.note_change(seconds, 0)
+        live.checkpoints.keep_solution(live._state, newest(store), 0.0)
         found = store.solution("m")
         assert (found and found.sequence) == kept
     live.stop()
@@ -212,20 +212,20 @@ def test_without_a_good_solution_updates_are_solved_again(store: FailingStore, c
     live = with_solution(store, SPEC)
     solution = store.solution("m")
     assert solution is not None
-    store.save_solution(live._journal.lease, UNUSABLE[case](solution))
+    store.save_solution(live.journal.lease, UNUSABLE[case](solution))
     back = again(store, live, 6)
     assert back.recovered.log_bytes == sum(len(record.data) for record in store.log("m", 0))
 
 
 def test_the_solution_of_another_history_is_not_taken(store: FailingStore) -> None:
     live = with_solution(store, SPEC)
-    solution, lease = store.solution("m"), live._journal.lease
+    solution, lease = store.solution("m"), live.journal.lease
     assert solution is not None
     store.delete(lease)
     other = alive(store, store.create("m", b""), SPEC)
     for seed in range(20, 26):
         other.update(batch(seed), None).result()
-    store.save_solution(other._journal.lease, solution)
+    store.save_solution(other.journal.lease, solution)
     again(store, other, 6)
 
 
@@ -233,7 +233,7 @@ def test_coefficients_that_are_off_are_corrected(store: FailingStore) -> None:
     live = with_solution(store, SPEC)
     solution = store.solution("m")
     assert solution is not None
-    store.save_solution(live._journal.lease, rewritten(beta=lambda beta: beta * 0.97)(solution))
+    store.save_solution(live.journal.lease, rewritten(beta=lambda beta: beta * 0.97)(solution))
     back = alive(store, store.acquire("m"), SPEC)
     assert back.recovered.replayed == 0
     np.testing.assert_allclose(decisions(back), decisions(live), rtol=0, atol=1e-7)
@@ -259,7 +259,7 @@ def test_a_newer_snapshot_goes_first_and_a_damaged_one_is_made_up_for(store: Fai
         db.commit()
     found = again(store, live, 0).recovered
     assert (found.snapshot_version, found.damaged_snapshots) == (3, 1)
-    live._journal.lease = store.acquire("m")
+    live.journal.lease = store.acquire("m")
     live.checkpoint().result()
     assert again(store, live, 0).recovered.snapshot_version == 5
 
@@ -270,21 +270,6 @@ def test_a_record_that_a_solution_needs_and_is_gone_is_told(store: FailingStore)
         db.execute("DELETE FROM log WHERE sequence = 2")
     with pytest.raises(StoreDamaged, match="lacks record 2"):
         alive(store, store.acquire("m"), SPEC)
-
-
-def test_what_an_update_needs_is_made_behind_readiness_and_nothing_is_written_for_it(store: FailingStore) -> None:
-    live = with_solution(store, SPEC)
-    back = alive(store, store.acquire("m"), SPEC, snapshot_updates=1)
-    assert back._state.estimator._learnt.state._put_off is not None
-    back.prepare()
-    back._keeper.writer.submit(lambda: None, rests=False).result()
-    assert back._state.estimator._learnt.state._put_off is None
-    assert store.snapshots("m") == []
-    np.testing.assert_array_equal(decisions(back), decisions(live))
-    back.certificate().result()
-    back.stop()
-    back.prepare()
-    assert [snapshot.version for snapshot in store.snapshots("m")] == [6]
 
 
 def test_a_solution_is_much_smaller_than_a_snapshot(tmp_path: Path) -> None:

@@ -15,13 +15,13 @@ from livesvm.service.cli import files
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.history.replay import together
 from livesvm.service.history.solutions import solution_of, solved
+from livesvm.service.hosting.memory import bytes_after, bytes_of
 from livesvm.service.jobs.retraining_worker import retrain
-from livesvm.service.live.memory import FIXED_BYTES, ModelMemory
 from livesvm.service.models.commands import Batch, Command, Update
+from livesvm.service.models.size import FIXED_BYTES
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.window import Limits
-from livesvm.service.resources.memory import Budget
 from livesvm.service.store import codec
 from livesvm.service.store.base import LogRecord, StoreDamaged
 from livesvm.solvers import IncrementalSVC
@@ -172,12 +172,12 @@ def test_logs_snapshots_solutions_and_retrainings_hold_it_sparse(tmp_path: Path)
 def test_memory_is_counted_by_what_is_held() -> None:
     X, y = drawn(5, 40)
     spec = ModelSpec.model_validate({"id": "m", **LINEAR})
-    state, memory = ModelState.empty(spec, 1), ModelMemory(Budget(), "m", 1)
+    state = ModelState.empty(spec, 1)
     command = planned(state, X, y)
-    before = memory.after(state, command)
+    before = bytes_after(state, command, 1)
     state.apply(command)
     assert state.row_bytes == pytest.approx(20 * BYTES + 16)
-    assert memory.of(state) <= before < FIXED_BYTES + 2**20 + 8 * WIDE * 40
+    assert bytes_of(state, 1) <= before < FIXED_BYTES + 2**20 + 8 * WIDE * 40
 
 
 def test_damaged_rows_are_noticed() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -14,10 +13,10 @@ import pytest
 from livesvm.service.errors import ModelUnavailable, UnknownModel
 from livesvm.service.history.journal import Source
 from livesvm.service.history.versions import decided_state
-from livesvm.service.live import standby
-from livesvm.service.hosting.registry import Registry
-from livesvm.service.live.standby import Standby
+from livesvm.service.hosting import standby
 from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.registry import Registry
+from livesvm.service.hosting.standby import Standby
 from livesvm.service.models.commands import Command
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
@@ -48,12 +47,13 @@ class Instance:
         settings = Settings(snapshot_replay_seconds=1e9, solution_seconds=1e9)
         source = Source(store, self.health, self.metrics)
         self.registry = Registry(Context(settings, source, Turns(1)))
-        self.health.watch_models(self.registry.states)
+        self.health.watch_models(self.registry.models.states)
+        store.ping()
         self.registry.restore()
 
     def states(self) -> dict[str, str]:
         """The state of each model."""
-        return {model.id: model.state for model in self.registry.all()}
+        return {model.id: model.state for model in self.registry.models.page()}
 
     @property
     def on_standby(self) -> bool:
@@ -62,11 +62,11 @@ class Instance:
 
     def learn(self, model: str, seed: int, request: str | None = None) -> None:
         """One update."""
-        self.registry.get(model).update(batch(seed), request).result()
+        self.registry.models.get(model).update(batch(seed), request).result()
 
     def version(self, model: str) -> int:
         """The version that predictions are made by."""
-        return self.registry.get(model).published.version
+        return self.registry.models.get(model).published.version
 
 
 @pytest.fixture
@@ -85,25 +85,20 @@ def opened(redis_server: RedisServer) -> Iterator[Open]:
             instance.registry.stop()
 
 
-def writers(model: str) -> int:
-    """Threads that write a model."""
-    return sum(thread.name == f"writer-model {model}" for thread in threading.enumerate())
-
-
 def test_a_second_service_stands_by_until_it_has_something_to_serve(opened: Open) -> None:
     first = opened("first")
     assert not first.on_standby  # there is nothing that anyone could serve
     for model in ("a", "b"):
-        first.registry.create(ModelSpec(id=model))
+        first.registry.models.create(model, ModelSpec())
         first.learn(model, 0)
     second = opened("second")
     assert second.states() == {"a": "held", "b": "held"}
     assert second.on_standby
     with pytest.raises(ModelUnavailable, match="held by another service"):
-        second.registry.get("a")
+        second.registry.models.get("a")
     second.registry.take_over()
     assert second.states() == {"a": "held", "b": "held"}
-    first.registry.get("a").stop()
+    first.registry.models.get("a").stop()
     second.registry.take_over()
     assert second.states() == {"a": "live", "b": "held"}
     assert not second.on_standby
@@ -113,11 +108,11 @@ def test_a_second_service_stands_by_until_it_has_something_to_serve(opened: Open
 
 def test_what_goes_to_and_fro_has_one_writer_and_reads_on(opened: Open) -> None:
     first = opened("first")
-    first.registry.create(ModelSpec(id="shuttle"))
+    first.registry.models.create("shuttle", ModelSpec())
     first.learn("shuttle", 0)
     second = opened("second")
-    old = first.registry.get("shuttle")
-    old._journal.release()
+    old = first.registry.models.get("shuttle")
+    old.journal.release()
     second.registry.take_over()
     second.learn("shuttle", 1)
     first.registry.watch()
@@ -125,38 +120,37 @@ def test_what_goes_to_and_fro_has_one_writer_and_reads_on(opened: Open) -> None:
     with pytest.raises(Fenced):
         first.learn("shuttle", 2)
     first.registry.take_over()  # which is not there to be had
-    assert first.registry.get("shuttle") is old
+    assert first.registry.models.get("shuttle") is old
     assert first.version("shuttle") == 1
-    second.registry.get("shuttle").stop()
+    second.registry.models.get("shuttle").stop()
     first.registry.take_over()
     assert first.states() == {"shuttle": "live"}
     assert first.version("shuttle") == 2
-    assert writers("shuttle") == 1
     first.learn("shuttle", 3)
     assert first.version("shuttle") == 3
 
 
 def test_what_another_service_deletes_or_makes_is_noticed(opened: Open) -> None:
     first = opened("first")
-    first.registry.create(ModelSpec(id="a"))
+    first.registry.models.create("a", ModelSpec())
     second = opened("second")
     assert second.states() == {"a": "held"}
-    first.registry.create(ModelSpec(id="b"))
-    first.registry.delete("a").result()
-    first.registry.forget("a")
+    first.registry.models.create("b", ModelSpec())
+    first.registry.models.delete("a").result()
+    first.registry.models.forget("a")
     second.registry.take_over()
     assert second.states() == {"b": "held"}
     with pytest.raises(UnknownModel):
-        second.registry.find("a")
+        second.registry.models.find("a")
     with pytest.raises(ModelUnavailable):
-        second.registry.delete("b")
+        second.registry.models.delete("b")
     assert first.states() == {"b": "live"}
 
 
 def test_an_orderly_end_lets_every_model_go(opened: Open) -> None:
     first = opened("first")
     for model in ("a", "b"):
-        first.registry.create(ModelSpec(id=model))
+        first.registry.models.create(model, ModelSpec())
         first.learn(model, 0)
     second = opened("second")
     first.registry.stop()
@@ -167,22 +161,22 @@ def test_an_orderly_end_lets_every_model_go(opened: Open) -> None:
 
 def test_versions_are_in_order_whoever_is_asked(opened: Open) -> None:
     first = opened("first")
-    first.registry.create(ModelSpec(id="a"))
+    first.registry.models.create("a", ModelSpec())
     first.learn("a", 0)
-    assert not first.registry.get("a").versions()["stale"]
+    assert not first.registry.models.get("a").versions()["stale"]
     second = opened("second")
-    first.registry.get("a")._journal.release()
+    first.registry.models.get("a").journal.release()
     second.registry.take_over()
     for seed in (1, 2, 3):
         second.learn("a", seed)
-        second.registry.get("a").checkpoint().result()
+        second.registry.models.get("a").checkpoint().result()
     for _ in range(2):
-        found = first.registry.get("a").versions()
+        found = first.registry.models.get("a").versions()
         assert (found["oldest"], found["current"], found["stale"]) == (3, 4, True)
         assert [snapshot["version"] for snapshot in found["snapshots"]] == [4, 3]
         first.registry.watch()
     assert first.version("a") == 1
-    found = second.registry.get("a").versions()
+    found = second.registry.models.get("a").versions()
     assert (found["oldest"], found["current"]) == (3, 4)
 
 
@@ -207,7 +201,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 def read(instance: Instance, model: str) -> Published:
     """The version by which an instance that stands by predicts now."""
-    found = instance.registry.readable(model)
+    found = instance.registry.models.readable(model)
     assert isinstance(found, Standby)
     assert found.stale
     return found.reader(PROBE)
@@ -222,7 +216,7 @@ LEASE = Settings().lease_seconds
 
 def test_one_that_stands_by_predicts_by_what_was_answered(opened: Open, later: Callable[[float], None]) -> None:
     first = opened("first")
-    first.registry.create(ModelSpec(id="a"))
+    first.registry.models.create("a", ModelSpec())
     second = opened("second")
     assert read(second, "a").predictor is None  # it knows no example yet
     first.learn("a", 0)
@@ -233,15 +227,15 @@ def test_one_that_stands_by_predicts_by_what_was_answered(opened: Open, later: C
     later(LEASE - 0.1)
     assert read(second, "a").version == 0  # the store is asked once in the time of a lease
     later(0.1)
-    live = first.registry.get("a")
+    live = first.registry.models.get("a")
     assert read(second, "a").version == 2
     np.testing.assert_allclose(decided(read(second, "a")), decided(live.published), rtol=0, atol=1e-9)
-    assert second.registry.readable("a").age == 0.0
+    assert second.registry.models.readable("a").age == 0.0
     later(LEASE / 2 - 0.1)
-    assert second.registry.readable("a").published.predictor is not None
+    assert second.registry.models.readable("a").published.predictor is not None
     later(0.1)  # from now on a thread answers, as the store may have to be asked
-    assert second.registry.readable("a").published.predictor is None
-    assert second.registry.readable("a").published.version == 2
+    assert second.registry.models.readable("a").published.predictor is None
+    assert second.registry.models.readable("a").published.version == 2
     live.checkpoint().result()
     for number in range(2):
         first.learn("a", 2 + number)
@@ -253,12 +247,12 @@ def test_one_that_stands_by_predicts_by_what_was_answered(opened: Open, later: C
 
 def test_a_record_that_was_taken_back_is_none_to_predict_by(opened: Open, later: Callable[[float], None]) -> None:
     first = opened("first")
-    first.registry.create(ModelSpec(id="a"))
+    first.registry.models.create("a", ModelSpec())
     first.learn("a", 0, "one")
     second = opened("second")
     assert read(second, "a").version == 1
-    live = first.registry.get("a")
-    lease, window = live._journal.lease, live._state.window
+    live = first.registry.models.get("a")
+    lease, window = live.journal.lease, live.current.window
     command = window.plan(batch(1), Limits(100, 10), 1.0, "two")
     record = Command.encode(command)
     seen = []
@@ -278,18 +272,18 @@ def test_what_is_erased_asked_for_no_more_or_taken_over_is_no_copy_any_more(
     opened: Open, later: Callable[[float], None]
 ) -> None:
     first = opened("first")
-    first.registry.create(ModelSpec(id="a"))
+    first.registry.models.create("a", ModelSpec())
     first.learn("a", 0, "one")
     second = opened("second")
 
     def copies() -> int:
-        return second.registry._around.budget.held()["models"]
+        return second.registry._context.budget.held()["models"]
 
     assert read(second, "a").version == 1
     assert copies() > 0
     second.registry.take_over()
     assert copies() > 0
-    first.registry.get("a").erase(intent_of("a", [0])).result()
+    first.registry.models.get("a").erase(intent_of("a", [0])).result()
     second.registry.take_over()
     assert copies() == 0
     seen = read(second, "a")
@@ -305,42 +299,43 @@ def test_what_is_erased_asked_for_no_more_or_taken_over_is_no_copy_any_more(
     second.registry.take_over()
     assert copies() == 0
     read(second, "a")
-    before = copies()
-    first.registry.get("a").stop()
+    first.registry.models.get("a").stop()
     second.registry.take_over()
     assert second.states() == {"a": "live"}
-    assert copies() == before  # the model's own
-    assert second.registry._standbys == {}
-    assert second.registry.readable("a") is second.registry.get("a")
+    assert copies() == 0  # it is at rest
+    second.registry.models.get("a").wake().result()
+    assert copies() == second.registry.models.get("a").held.size
+    assert second.registry.models._standbys == {}
+    assert second.registry.models.readable("a") is second.registry.models.get("a")
 
 
 def test_an_erasure_between_two_readings_leaves_nothing_to_predict_by(
     opened: Open, later: Callable[[float], None]
 ) -> None:
     first = opened("first")
-    first.registry.create(ModelSpec(id="a"))
+    first.registry.models.create("a", ModelSpec())
     first.learn("a", 0, "one")
     second = opened("second")
     read(second, "a")
-    copy = second.registry._standbys["a"]._state
-    first.registry.get("a").erase(intent_of("a", ["nobody"])).result()
+    copy = second.registry.models._standbys["a"]._state
+    first.registry.models.get("a").erase(intent_of("a", ["nobody"])).result()
     later(LEASE)
     assert read(second, "a").version == 1
-    assert second.registry._standbys["a"]._state is not copy
+    assert second.registry.models._standbys["a"]._state is not copy
 
 
 def test_another_model_of_the_same_id_has_a_copy_of_its_own(opened: Open, later: Callable[[float], None]) -> None:
     first = opened("first")
-    first.registry.create(ModelSpec(id="a", C=1.0))
+    first.registry.models.create("a", ModelSpec(C=1.0))
     for seed in range(2):
         first.learn("a", seed, f"{seed}")
     second = opened("second")
     assert read(second, "a").C == 1.0
 
     def make_again(C: float) -> None:
-        first.registry.delete("a").result()
-        first.registry.forget("a")
-        first.registry.create(ModelSpec(id="a", C=C))
+        first.registry.models.delete("a").result()
+        first.registry.models.forget("a")
+        first.registry.models.create("a", ModelSpec(C=C))
         for seed in range(3):
             first.learn("a", 5 + seed, f"{C} {seed}")
         second.registry.take_over()
@@ -350,8 +345,8 @@ def test_another_model_of_the_same_id_has_a_copy_of_its_own(opened: Open, later:
         make_again(C)
         seen = read(second, "a")
         assert (seen.version, seen.C) == (3, C)
-        np.testing.assert_allclose(decided(seen), decided(first.registry.get("a").published), rtol=0, atol=1e-9)
-        assert len(second.registry._around.budget._models) == 1
+        np.testing.assert_allclose(decided(seen), decided(first.registry.models.get("a").published), rtol=0, atol=1e-9)
+        assert len(second.registry._context.budget._models) == 1
 
 
 @pytest.mark.timeout(60)
@@ -359,22 +354,23 @@ def test_a_copy_that_is_read_while_its_model_is_taken_over_goes_with_that(
     opened: Open, later: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = opened("first")
-    first.registry.create(ModelSpec(id="a"))
+    first.registry.models.create("a", ModelSpec())
     first.learn("a", 0, "one")
     second = opened("second")
-    standing = second.registry.readable("a")
+    standing = second.registry.models.readable("a")
 
     def read_slowly(*arguments: Any) -> Any:
         second.registry.take_over()
-        first.registry.get("a").stop()
+        first.registry.models.get("a").stop()
         second.registry.take_over()  # which waits for nobody
         return decided_state(*arguments)
 
     monkeypatch.setattr(standby, "decided_state", read_slowly)
     assert standing.reader(PROBE).version == 1
-    before = second.registry._around.budget.held()["models"]
-    assert second.registry._around.budget._models.keys() == {second.registry.get("a")._memory}
-    assert before == second.registry.get("a")._memory.size
+    second.registry.models.get("a").wake().result()
+    before = second.registry._context.budget.held()["models"]
+    assert second.registry._context.budget._models.keys() == {second.registry.models.get("a").held}
+    assert before == second.registry.models.get("a").held.size
 
 
 def test_a_store_that_is_away_leaves_the_copy_and_makes_none(
@@ -382,7 +378,7 @@ def test_a_store_that_is_away_leaves_the_copy_and_makes_none(
 ) -> None:
     first = opened("first")
     for model in ("a", "b"):
-        first.registry.create(ModelSpec(id=model))
+        first.registry.models.create(model, ModelSpec())
         first.learn(model, 0, "one")
     second = opened("second")
     read(second, "a")
@@ -396,7 +392,7 @@ def test_a_store_that_is_away_leaves_the_copy_and_makes_none(
     with monkeypatch.context() as patched:
         patched.setattr(second.store, "heads", away)
         assert read(second, "a").version == 1
-        assert second.registry.readable("a").age == LEASE
+        assert second.registry.models.readable("a").age == LEASE
         for _ in range(2):
             with pytest.raises(ModelUnavailable, match="cannot be read here: Redis cannot be used: away"):
                 read(second, "b")
@@ -407,11 +403,11 @@ def test_a_store_that_is_away_leaves_the_copy_and_makes_none(
 
 def test_who_holds_a_model_is_called_by_address_if_that_is_known(opened: Open) -> None:
     first = opened("first")
-    first.registry.create(ModelSpec(id="a"))
+    first.registry.models.create("a", ModelSpec())
     second = opened("second")
     with pytest.raises(ModelUnavailable, match="held by another service, first"):
-        second.registry.get("a")
+        second.registry.models.get("a")
     first.store.put_document(DocumentName(SERVICE, "first"), b"http://box:8000")
     second.registry.take_over()
     with pytest.raises(ModelUnavailable, match="held by another service, at http://box:8000"):
-        second.registry.get("a")
+        second.registry.models.get("a")

@@ -1,53 +1,97 @@
-"""The writer and the pools: order, bounds, ends."""
+"""Mailboxes and pools: order, bounds, ends."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
+from functools import partial
 
 import pytest
 
 from livesvm.service.errors import ModelUnavailable, QueueFull, Withdrawn
-from livesvm.service.live.writer import Writer
+from livesvm.service.hosting.mailbox import Mailbox, Threads
 from livesvm.service.resources.pools import Pool
 from livesvm.service.resources.shares import Steps
 
 
-def writer(size: int = 10, rest: threading.Event | None = None, deadline: float | None = None) -> Writer:
-    deadlines = [deadline]
-
-    def resting() -> None:
-        deadlines[0] = None
-        if rest is not None:
-            rest.set()
-
-    made = Writer("test", size, resting, lambda: deadlines[0])
-    made.start()
-    return made
+def mailbox(size: int = 10, threads: Threads | None = None) -> Mailbox:
+    return Mailbox(threads or Threads(), "test", size)
 
 
-def test_calls_run_in_order_in_one_thread() -> None:
-    seen: list[tuple[int, int]] = []
-    one = writer(100)
-    for number in range(50):
-        one.submit(lambda n=number: seen.append((n, threading.get_ident())))  # type: ignore[misc]
-    one.stop()
-    assert [number for number, _ in seen] == list(range(50))
-    assert len({thread for _, thread in seen} - {threading.get_ident()}) == 1
+def test_calls_run_in_order_one_at_a_time() -> None:
+    seen: list[int] = []
+    under_way = [0]
+
+    def call(number: int) -> None:
+        under_way[0] += 1
+        assert under_way[0] == 1
+        time.sleep(0.0001)
+        seen.append(number)
+        under_way[0] -= 1
+
+    threads = Threads()
+    boxes = [mailbox(100, threads) for _ in range(2)]
+    futures = [boxes[0].submit(partial(call, number)) for number in range(50)]
+    boxes[1].submit(lambda: None).result()
+    for future in futures:
+        future.result()
+    boxes[0].close()
+    assert seen == list(range(50))
 
 
-def test_an_error_goes_to_its_caller_and_the_writer_goes_on() -> None:
-    one = writer()
+def test_many_mailboxes_take_no_more_threads_than_there_are_and_none_while_nothing_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("livesvm.service.hosting.mailbox.IDLE_SECONDS", 0.05)
+    threads, release = Threads(most=3), threading.Event()
+    boxes = [mailbox(threads=threads) for _ in range(100)]
+    before = threading.active_count()
+    futures = [box.submit(release.wait) for box in boxes]
+    assert threading.active_count() - before == 3
+    release.set()
+    assert all(future.result(timeout=10) for future in futures)
+    while threads._count:
+        time.sleep(0.01)
+    assert boxes[0].submit(lambda: 7).result(timeout=10) == 7
+
+
+def test_a_mailbox_that_is_borrowed_keeps_what_comes_and_is_lent_only_while_it_is_empty() -> None:
+    one = mailbox()
+    with one.borrowed() as mine:
+        assert mine
+        waiting = one.submit(lambda: 7)
+        with one.borrowed() as twice:
+            assert not twice
+        assert not waiting.done()
+    assert waiting.result(timeout=10) == 7
+    started, release = threading.Event(), threading.Event()
+    one.submit(lambda: started.set() or release.wait(10))
+    assert started.wait(10)
+    with one.borrowed() as mine:
+        assert not mine
+    release.set()
+    one.close()
+
+
+def test_what_follows_a_call_comes_after_its_answer_even_if_that_is_an_error() -> None:
+    one, seen = mailbox(), list[bool]()
+    failing = one.submit(lambda: 1 // 0, after=lambda: seen.append(failing.done()))
+    one.close()
+    assert seen == [True]
+
+
+def test_an_error_goes_to_its_caller_and_the_mailbox_goes_on() -> None:
+    one = mailbox()
     failing = one.submit(lambda: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         failing.result()
     assert one.submit(lambda: 7).result() == 7
-    one.stop()
+    one.close()
 
 
 def test_a_full_queue_refuses_at_once() -> None:
-    one = writer(size=2)
+    one = mailbox(size=2)
     started, release = threading.Event(), threading.Event()
 
     def block() -> bool:
@@ -57,17 +101,17 @@ def test_a_full_queue_refuses_at_once() -> None:
     running = one.submit(block)
     assert started.wait(10)
     waiting = [one.submit(lambda: None) for _ in range(2)]
-    assert one.depth() == 2
+    assert one.depth == 2
     with pytest.raises(QueueFull):
         one.submit(lambda: None)
     release.set()
     assert running.result()
     assert [future.result() for future in waiting] == [None, None]
-    one.stop()
+    one.close()
 
 
 def test_what_always_gets_a_place_waits_for_its_turn() -> None:
-    one = writer(size=1)
+    one = mailbox(size=1)
     started, release = threading.Event(), threading.Event()
     seen: list[int] = []
 
@@ -83,12 +127,12 @@ def test_what_always_gets_a_place_waits_for_its_turn() -> None:
     with pytest.raises(QueueFull):
         one.submit(lambda: seen.append(4))
     release.set()
-    one.stop()
+    one.close()
     assert seen == [1, 2, 3]
 
 
 def test_a_cancelled_call_does_not_run() -> None:
-    one = writer()
+    one = mailbox()
     started, release, ran = threading.Event(), threading.Event(), threading.Event()
 
     def block() -> bool:
@@ -99,24 +143,17 @@ def test_a_cancelled_call_does_not_run() -> None:
     assert started.wait(10)
     assert one.submit(ran.set).cancel()
     release.set()
-    one.stop()
+    one.close()
     assert not ran.is_set()
 
 
 def test_nothing_is_taken_after_the_end() -> None:
-    one = writer()
+    one = mailbox()
     last = one.submit(lambda: 7)
-    one.stop()
+    one.close()
     assert last.result() == 7
     with pytest.raises(ModelUnavailable):
         one.submit(lambda: 8)
-
-
-def test_the_deadline_is_kept_when_nothing_comes() -> None:
-    rest = threading.Event()
-    one = writer(rest=rest, deadline=time.monotonic() + 0.05)
-    assert rest.wait(10)
-    one.stop()
 
 
 def test_a_pool_is_bounded_and_frees_its_places() -> None:

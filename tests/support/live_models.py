@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.history.journal import Source
+from livesvm.service.history.recovery import Recovered
+from livesvm.service.history.replay import Patience
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.hosting.replica import first_summary
@@ -85,6 +87,16 @@ class Alone:
         """There is none to be made."""
 
 
+class Recovering(HostedModel):
+    """A model that keeps what it was recovered from."""
+
+    recovered: Recovered[ModelState]
+
+    def _recover(self, lease: Lease, patience: Patience) -> Recovered[ModelState]:
+        self.recovered = super()._recover(lease, patience)
+        return self.recovered
+
+
 def context_of(store: Store, **settings: Any) -> Context:
     metrics = Metrics()
     source = Source(store, Health(metrics), metrics)
@@ -92,13 +104,20 @@ def context_of(store: Store, **settings: Any) -> Context:
     return Context(chosen, source, Turns(1))
 
 
-def alive(store: Store, lease: Lease, spec: ModelSpec = SPEC, **settings: Any) -> HostedModel:
+def alive(store: Store, lease: Lease, spec: ModelSpec = SPEC, **settings: Any) -> Recovering:
     """A model of which nothing is written for the time its updates take: the first may have code to compile."""
     summary = first_summary(spec, wakes=False)
     found = Indexed(lease.model, store.last_sequence(lease), summary, 0)
-    made = HostedModel(lease.model, lease.model, found, context_of(store, **settings), Alone())
+    made = Recovering(lease.model, lease.model, found, context_of(store, **settings), Alone())
     made.begin(lease)
     return made
+
+
+def looked_after(live: HostedModel) -> bool:
+    """Have a snapshot written if it is time for one, as the registry does; always true."""
+    if live.is_due:
+        live.look_after()
+    return True
 
 
 def batch(seed: int, n: int = 8) -> Update:
