@@ -106,7 +106,7 @@ class RemoteReplica:
         return self.there.view(self.stored)
 
     @property
-    def _known_spec(self) -> Any:
+    def spec(self) -> Any:
         """What it was created as; None of one of which that is not known."""
         return self._spec if self.told is None else self.told.spec
 
@@ -296,7 +296,8 @@ class RemoteModel(RemoteReplica):
     @property
     def spec(self) -> ModelSpec:
         """What it was created as."""
-        return cast("ModelSpec | None", self._known_spec) or ModelSpec(id=self.id)
+        found: ModelSpec | None = super().spec
+        return found or ModelSpec(id=self.id)
 
     @property
     def recent(self) -> RemoteRecent:
@@ -441,7 +442,8 @@ class RemoteFeed(RemoteReplica):
     @property
     def spec(self) -> FeedSpec:
         """What it was created as; of one of which that is not known no more than that there is one."""
-        return cast("FeedSpec | None", self._known_spec) or UNKNOWN
+        found: FeedSpec | None = super().spec
+        return found or UNKNOWN
 
     @property
     def _now(self) -> FeedNow | None:
