@@ -71,6 +71,8 @@ class RayHosting:
 
     def stop(self) -> None:
         """Leave the cluster; all live on."""
+        for home in (self.models, self.feeds):
+            home.close()
         self._due.set()
         self._office.stop()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.health import CLUSTERLESS, HEADLESS, Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.ray import cluster
@@ -46,7 +47,7 @@ def test_a_cluster_is_left_when_calls_have_ended_and_no_other_begins() -> None:
 def test_a_head_that_is_away_leaves_a_front_end_ready_and_is_told() -> None:
     metrics, is_up = Metrics(), [True]
     health = Health(metrics)
-    health.watch_models(lambda: ["live"])
+    health.watch_models(lambda: {"live": 1})
     health.watch_head(lambda: is_up[0])
     assert CLUSTERLESS not in health.reasons()
     is_up[0] = False
@@ -87,11 +88,11 @@ def test_a_cluster_that_is_not_there_is_waited_for_and_said_once(
 
 
 def test_one_that_stands_by_is_ready_to_serve_once_it_does() -> None:
-    health, states = Health(Metrics()), []  # type: ignore[var-annotated]
+    health, states = Health(Metrics()), dict[ServingState, int]()
     health.restored()
     health.watch_models(lambda: states)
     assert (health.reasons(), health.reasons(serves=True)) == ([], ["no model is served here"])
-    states.append("held")
+    states["held"] = 1
     assert health.reasons() == health.reasons(serves=True) == ["1 of 1 models are held by another service"]
-    states.append("live")
+    states["live"] = 1
     assert health.reasons(serves=True) == []
