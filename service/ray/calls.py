@@ -11,29 +11,15 @@ from typing import Any, Protocol
 from livesvm.service.errors import ModelUnavailable, Restoring, ServiceError
 from livesvm.service.logs.calls import Call as Logged
 from livesvm.service.models.published import Published
-from livesvm.service.ray.cluster import Cluster, when_done
+from livesvm.service.ray.cluster import when_done
 from livesvm.service.ray.frames import LARGEST
 from livesvm.service.ray.membership import MEMBERSHIP, NotJoined
 from livesvm.service.ray.messages import Answer, Asked, View, packed, unpacked
+from livesvm.service.ray.office import Office
 from livesvm.service.ray.there import There
 
 AGAIN_SECONDS = 0.1
 """After so long it is sent again."""
-
-
-class Office(Protocol):
-    """What calls need of who makes them."""
-
-    @property
-    def cluster(self) -> Cluster:
-        """Where the actors are."""
-
-    @property
-    def open(self) -> set[Call]:
-        """The calls under way."""
-
-    def is_stored(self, stored: str) -> bool:
-        """Whether the store has it; raises StoreError."""
 
 
 class Subject(Protocol):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, cast
 
 from livesvm.service.history.names import id_of
 from livesvm.service.hosting.collection import Collection, Kind
@@ -15,32 +15,12 @@ from livesvm.service.hosting.kinds import FEED, MODEL
 from livesvm.service.hosting.replica import first_summary
 from livesvm.service.models.types import ServingState
 from livesvm.service.ray import commands
-from livesvm.service.ray.calls import Office as Called
 from livesvm.service.ray.handle import RemoteFeed, RemoteModel
-from livesvm.service.ray.there import There
+from livesvm.service.ray.office import Office
 from livesvm.service.store.base import Indexed, StoreError
 
-
-class Office(Called, Protocol):
-    """What collections need of the connection to the cluster."""
-
-    def there(self, stored: str) -> There:
-        """The actor where one lives."""
-
-    def lives(self, stored: str, change: int) -> None:
-        """One more, or one fewer, lives where this does."""
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether any actor is lost, or was not heard of yet."""
-
-
-def _remote(kind: Kind[Any], replica: type[Any]) -> Kind[Any]:
-    return replace(kind, replica=replica)
-
-
-MODELS = _remote(MODEL, RemoteModel)
-FEEDS = _remote(FEED, RemoteFeed)
+MODELS: Kind[Any] = replace(cast("Kind[Any]", MODEL), replica=RemoteModel)
+FEEDS: Kind[Any] = replace(cast("Kind[Any]", FEED), replica=RemoteFeed)
 
 
 class RemoteCollection(Collection[Any]):
@@ -103,10 +83,6 @@ class RemoteCollection(Collection[Any]):
 
     # What handles and the office tell.
 
-    def there(self, stored: str) -> There:
-        """The actor where one lives."""
-        return self.office.there(stored)
-
     def seen(self, stored: str) -> None:
         """Something else was told of one."""
         id_ = id_of(stored)
@@ -134,7 +110,7 @@ class RemoteCollection(Collection[Any]):
         with self._lock:
             if id in self._index:
                 stored = self.kind.stored(id)
-                self.there(stored).forget(stored)
+                self.office.there(stored).forget(stored)
                 self.office.lives(stored, -1)
             super().drop(id)
 
@@ -149,5 +125,5 @@ class RemoteCollection(Collection[Any]):
         super()._learn(found._replace(holder="", damage=""))  # where it lives knows of both
         if (replica := self._handles.get(id_)) is not None:
             replica.found_again(found)
-        elif self.there(found.id).view(found.id) is not None:
+        elif self.office.there(found.id).view(found.id) is not None:
             self.seen(found.id)

@@ -1,4 +1,4 @@
-"""What actors are asked: one entry each, which says how it is done and what may become of it on the way."""
+"""What actors are asked: how it is done there, and what may become of it on the way."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 
 from livesvm.service.hosting.collection import Collection
-from livesvm.service.hosting.feed import HostedFeed
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.hosting.replica import Replica
 from livesvm.service.models.published import Published
+from livesvm.service.resources.turns import Solve
 
 QUICK = 10**5
 """Numbers of the support vectors that rows are compared with: sooner done than handed to a thread."""
@@ -21,7 +21,7 @@ QUICK = 10**5
 
 @dataclass(frozen=True)
 class Command:
-    """One thing that is asked, and what it is asked with.
+    """One thing that is asked, and what it is asked with. In the class of a handle, it is the method that asks.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Command:
     timed : whether it is solved for, and so takes how long that may be
     by_line : whether it is short, one of many, and its answer small: it need not go Ray's way
     blocks : whether it waits for something, and so is done in a thread
-    at_once : says of whom it blocks all the same, and with which arguments
+    at_once : says of whom, and with which arguments, it is done without one all the same
     makes : whether it is asked before there is such a replica
     """
 
@@ -51,6 +51,16 @@ class Command:
         """The same, asked with these."""
         return replace(self, arguments=arguments)
 
+    def __get__(self, replica: Any, kind: type[Any]) -> Any:
+        """What asks it of this replica; its last argument may be the solve that it has to end within."""
+        return self if replica is None else lambda *arguments, **named: self._asked(replica, *arguments, **named)
+
+    def _asked(self, replica: Any, *arguments: Any, solve: Solve | None = None) -> Future[Any]:
+        if arguments and isinstance(arguments[-1], Solve):
+            *arguments, solve = arguments  # type: ignore[assignment]
+        asked: Future[Any] = (replica.change if self.named else replica.ask)(self(*arguments), solve)
+        return asked
+
     def subject(self, home: Collection[Any], id: str) -> tuple[Any, ...]:
         """Whom it is asked of; raises as ``home.get`` does."""
         if self.of == "all":
@@ -59,7 +69,6 @@ class Command:
 
 
 def _hear(replica: Replica[Any]) -> Future[None] | None:
-    """How it is goes along with every answer; of one at rest more is told once it is awake."""
     return replica.news()
 
 
@@ -93,31 +102,10 @@ def _recent(model: HostedModel) -> list[dict[str, Any]]:
 
 
 HEAR = Command(_hear, "any", by_line=True)
+"""How it is goes along with every answer; of one at rest more is told once it is awake."""
 CREATE = Command(_create, "all", mutates=True, blocks=True, makes=True)
 DELETE = Command(_delete, "all", mutates=True, blocks=True)
-WRITE_BACK = Command(Replica.write_back, mutates=True)
-
-UPDATE = Command(HostedModel.update, mutates=True, named=True, timed=True, by_line=True)
-RESTORE = Command(HostedModel.restore, mutates=True, named=True, timed=True)
-SWAP = Command(HostedModel.swap, mutates=True, named=True, timed=True)
-ERASE = Command(HostedModel.erase, mutates=True, timed=True)
-CHECKPOINT = Command(HostedModel.checkpoint, mutates=True)
-SEEN = Command(HostedModel.seen)
-CERTIFICATE = Command(HostedModel.certificate, timed=True, by_line=True)
-CALIBRATED = Command(HostedModel.calibrated, timed=True)
-COPY = Command(HostedModel.copy)
-EXAMPLES = Command(HostedModel.examples)
-VERSIONS = Command(HostedModel.versions, blocks=True)
-RECENT = Command(_recent, blocks=True)
 PUBLISHED = Command(_published, blocks=True)
 DECIDE = Command(_decide, by_line=True, blocks=True, at_once=_decides_at_once)
-
-OBSERVE = Command(HostedFeed.observe, mutates=True, named=True, by_line=True)
-TAKE = Command(HostedFeed.take, mutates=True, named=True)
-PAUSE = Command(HostedFeed.pause, mutates=True)
-ERASE_READINGS = Command(HostedFeed.erase, mutates=True, timed=True)
-SEEN_READINGS = Command(HostedFeed.seen)
-PROVE_FEED = Command(HostedFeed.certificate, timed=True, by_line=True)
-HISTORY = Command(HostedFeed.history)
-EVENTS = Command(HostedFeed.events)
-COPY_FEED = Command(HostedFeed.copy)
+RECENT = Command(_recent, blocks=True)
+VERSIONS = Command(HostedModel.versions, blocks=True)

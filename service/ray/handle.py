@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
@@ -11,44 +11,36 @@ from uuid import uuid4
 
 from livesvm.service.errors import ModelUnavailable, Restoring, ServiceError
 from livesvm.service.feeds.calls import Progress
-from livesvm.service.feeds.lookback import Lookback
 from livesvm.service.feeds.pump import Flow
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.state import View as Forecasts
 from livesvm.service.feeds.state import events_kept
-from livesvm.service.feeds.step_model import Recipe
-from livesvm.service.feeds.wanted import Wanted as WantedReadings
-from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.hosting import summary
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.feed import UNKNOWN, HostedFeed, glimpse_of
 from livesvm.service.hosting.handle import (
     NEWS_SECONDS,
     Description,
-    Erased,
-    FeedCopy,
     Glimpse,
     Reply,
     Return,
     sample_of,
 )
 from livesvm.service.hosting.model import HostedModel, described_at_rest
+from livesvm.service.hosting.replica import Replica
 from livesvm.service.logs.calls import current
-from livesvm.service.models.arrays import Key, Rows
-from livesvm.service.models.commands import Update
-from livesvm.service.models.examples import Page, Wanted
+from livesvm.service.models.arrays import Rows
 from livesvm.service.models.published import Published
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.models.state import ModelCopy
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import FeedSample
 from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.ray import commands
-from livesvm.service.ray.calls import Call, Office
+from livesvm.service.ray.calls import Call
 from livesvm.service.ray.commands import Command
-from livesvm.service.ray.messages import Asked, FeedNow, View
-from livesvm.service.ray.there import There
+from livesvm.service.ray.messages import SERVED, Asked, FeedNow, View
+from livesvm.service.ray.office import Office
 from livesvm.service.resources.turns import Solve
 from livesvm.service.store.base import Indexed
 
@@ -64,9 +56,6 @@ class Owner(Protocol):
     @property
     def office(self) -> Office:
         """By which actors are asked."""
-
-    def there(self, stored: str) -> There:
-        """The actor where one lives."""
 
     def seen(self, stored: str) -> None:
         """Something else is known of one."""
@@ -89,7 +78,7 @@ class RemoteReplica:
     def __init__(self, id: str, stored: str, found: Indexed, context: Context, owner: Owner) -> None:
         self.id, self.stored = id, stored
         self._settings, self._owner = context.settings, owner
-        self.there = owner.there(stored)
+        self.there = owner.office.there(stored)
         self._heard_at: float | None = None
         self.found_again(found)
         if self.told is not None:
@@ -108,7 +97,8 @@ class RemoteReplica:
     @property
     def spec(self) -> Any:
         """What it was created as; None of one of which that is not known."""
-        return self._spec if self.told is None else self.told.spec
+        told = self.told
+        return self._spec if told is None else told.spec
 
     def found_again(self, found: Indexed) -> None:
         """Know what the index says now."""
@@ -138,7 +128,8 @@ class RemoteReplica:
     @property
     def stale(self) -> bool:
         """Whether newer data may be unknown."""
-        unsure = not self._is_known if self.told is None else self.told.stale
+        told = self.told
+        unsure = not self._is_known if told is None else told.stale
         return unsure or self.there.is_lost or self.age > self._settings.lease_seconds
 
     @property
@@ -148,45 +139,49 @@ class RemoteReplica:
         return self.there.heard_at is not None and told is not None and self._found.described >= self._found.sequence
 
     @property
+    def _served(self) -> tuple[ServingState, str | None]:
+        """Whether it is, and why not."""
+        if self.there.is_lost:
+            return "restoring", "its actor was lost, and is started again"
+        if (told := self.told) is not None:
+            return told.state, told.reason
+        if self._is_known:
+            return "live", None
+        return "restoring", "its actor starts" if self.there.heard_at is None else "it is being restored"
+
+    @property
     def state(self) -> ServingState:
         """Whether it is served."""
-        if self.there.is_lost:
-            return "restoring"
-        if self.told is not None:
-            return self.told.state
-        return "live" if self._is_known else "restoring"
+        return self._served[0]
 
     @property
     def reason(self) -> str | None:
         """Why it is not served."""
-        if self.there.is_lost:
-            return "its actor was lost, and is started again"
-        if self.told is not None:
-            return self.told.reason
-        if self.there.heard_at is None:
-            return "its actor starts"
-        return None if self._is_known else "it is being restored"
+        return self._served[1]
 
     @property
     def is_served(self) -> bool:
         """Whether it answers at least those who read."""
-        return self.state in ("live", "fenced", "behind")
+        return self.state in SERVED
 
     def serving(self) -> Any:
         """The replica itself; raises ModelUnavailable of one that its actor does not serve, though it may yet wake."""
-        if self.told is not None and not self.told.is_served and self.told.state != "restoring":
-            raise ModelUnavailable(f"{self} is not served here: {self.told.reason}")
+        told = self.told
+        if told is not None and not told.is_served and told.state != "restoring":
+            raise ModelUnavailable(f"{self} is not served here: {told.reason}")
         return self
 
     @property
     def is_awake(self) -> bool:
         """Whether its state is in memory, where it lives."""
-        return self.told is not None and self.told.now.awake
+        told = self.told
+        return told is not None and told.now.awake
 
     @property
     def queue_depth(self) -> int:
         """Calls that wait, where it lives."""
-        return 0 if self.told is None else self.told.now.queue_depth
+        told = self.told
+        return 0 if told is None else told.now.queue_depth
 
     # What the actor is asked.
 
@@ -204,26 +199,19 @@ class RemoteReplica:
         """Whether the version after it is to come along."""
         return False
 
-    def change(self, command: Command, *arguments: Any, request: str | None, solve: Solve | None) -> Future[Reply]:
-        """Call the actor with a named request; one without a name gets one, so that it has one effect if it is lost."""
+    def change(self, command: Command, solve: Solve | None = None) -> Future[Reply]:
+        """The same by a named request; one without a name gets one, so that it has one effect if the actor is lost."""
+        *arguments, request = command.arguments
         if request is not None:
-            return self.ask(command(*arguments, request), solve)
+            return self.ask(command, solve)
         return Unnamed(self.ask(command(*arguments, f"unnamed {uuid4().hex}"), solve))
 
     def news(self) -> Call:
         """What others were told of may not have come here yet."""
         return self.ask(commands.HEAR, patience=NEWS_SECONDS)
 
-    def write_back(self) -> Future[dict[str, Any]]:
-        """Have the store hold it again, should it have lost it."""
-        return self.ask(commands.WRITE_BACK)
-
-    def delete(self) -> Future[None]:
-        """Remove it from the store."""
-        return self.ask(commands.DELETE)
-
-    def give_up(self, reason: ServiceError) -> None:
-        """There is nothing here to give up."""
+    write_back = Command(Replica.write_back, mutates=True)
+    delete = commands.DELETE
 
 
 class Unnamed(Future[Reply]):
@@ -307,8 +295,8 @@ class RemoteModel(RemoteReplica):
     @property
     def _now(self) -> Description:
         """As it was told last, or as the index tells."""
-        if self.told is not None:
-            return cast(Description, self.told.now)
+        if (told := self.told) is not None:
+            return cast(Description, told.now)
         return described_at_rest(self.spec, self._summary, self._settings)
 
     def describe(self) -> Description:
@@ -337,7 +325,8 @@ class RemoteModel(RemoteReplica):
 
     @property
     def _life(self) -> tuple[str, int] | None:
-        return None if self.told is None else self.told.life
+        told = self.told
+        return None if told is None else told.life
 
     def _may_use(self, held: Published, version: int) -> bool:
         if self._settings.ray_predictions != "snapshot":
@@ -377,38 +366,25 @@ class RemoteModel(RemoteReplica):
     def _gets_copies(self, command: Command) -> bool:
         return command.named and time.monotonic() - self._copied_at < LATELY_SECONDS
 
-    def update(self, update: Update, request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Apply an update."""
-        return self.change(commands.UPDATE, update, request=request, solve=solve)
-
-    def restore(self, version: int, request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Go back to a kept version, as a new one."""
-        return self.change(commands.RESTORE, version, request=request, solve=solve)
+    update = Command(HostedModel.update, mutates=True, named=True, timed=True, by_line=True)
+    restore = Command(HostedModel.restore, mutates=True, named=True, timed=True)
+    _swap = Command(HostedModel.swap, mutates=True, named=True, timed=True)
+    erase = Command(HostedModel.erase, mutates=True, timed=True)
+    checkpoint = Command(HostedModel.checkpoint, mutates=True)
+    certificate = Command(HostedModel.certificate, timed=True, by_line=True)
+    _calibrated = Command(HostedModel.calibrated, timed=True)
+    seen = Command(HostedModel.seen)
+    copy = Command(HostedModel.copy)
+    examples = Command(HostedModel.examples)
 
     def swap(self, found: Retrained, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Put what a retraining has found in place of the model; raises StoreUnavailable if that cannot be read."""
-        return self.change(commands.SWAP, found.carried(), request=request, solve=solve)
-
-    def versions(self) -> dict[str, Any]:
-        """Which versions can be had."""
-        found: dict[str, Any] = self.ask(commands.VERSIONS).result()
-        return found
-
-    def seen(self, keys: Sequence[Key]) -> Future[Seen]:
-        """How many of these keys the window holds."""
-        return self.ask(commands.SEEN(keys))
-
-    def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
-        """Forget examples, and all that was stored of the model before."""
-        return self.ask(commands.ERASE(intent), solve)
-
-    def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
-        """Recompute the certificate."""
-        return self.ask(commands.CERTIFICATE, solve)
+        asked: Future[Reply] = self._swap(found.carried(), request, solve=solve)
+        return asked
 
     def calibrated(self, solve: Solve | None = None) -> Future[Published]:
         """The newest version with its calibration, which is kept here from then on."""
-        call = self.ask(commands.CALIBRATED, solve)
+        call: Future[Published] = self._calibrated(solve=solve)
         call.add_done_callback(self._keep)
         return call
 
@@ -416,17 +392,10 @@ class RemoteModel(RemoteReplica):
         if not call.cancelled() and call.exception() is None:
             self.hold(call.result())
 
-    def copy(self) -> Future[ModelCopy]:
-        """Copy the version that is newest when its turn comes."""
-        return self.ask(commands.COPY)
-
-    def examples(self, wanted: Wanted) -> Future[Page]:
-        """Some of the examples."""
-        return self.ask(commands.EXAMPLES(wanted))
-
-    def checkpoint(self) -> Future[dict[str, Any]]:
-        """Write a snapshot."""
-        return self.ask(commands.CHECKPOINT)
+    def versions(self) -> dict[str, Any]:
+        """Which versions can be had; asks the actor, so it belongs in a thread."""
+        found: dict[str, Any] = self.ask(commands.VERSIONS).result()
+        return found
 
 
 class RemoteFeed(RemoteReplica):
@@ -447,7 +416,8 @@ class RemoteFeed(RemoteReplica):
 
     @property
     def _now(self) -> FeedNow | None:
-        return None if self.told is None else cast(FeedNow, self.told.now)
+        told = self.told
+        return None if told is None else cast(FeedNow, told.now)
 
     def learn(self, view: View) -> None:
         """Take its events in."""
@@ -478,7 +448,7 @@ class RemoteFeed(RemoteReplica):
     @property
     def glimpse(self) -> Glimpse | None:
         """What is known of it without waking it."""
-        return glimpse_of(self.spec, self._summary) if self._now is None else self._now.glimpse
+        return glimpse_of(self.spec, self._summary) if (now := self._now) is None else now.glimpse
 
     def stamp(self) -> object:
         """Its state, and what is shown of it."""
@@ -497,50 +467,24 @@ class RemoteFeed(RemoteReplica):
     @property
     def returned(self) -> Return | None:
         """How it came back."""
-        return None if self._now is None else self._now.returned
+        return None if (now := self._now) is None else now.returned
 
     @property
     def flow(self) -> Flow | None:
         """How its source flows; None if it has none, or is at rest."""
-        return None if self._now is None else self._now.flow
+        return None if (now := self._now) is None else now.flow
 
     @property
     def progress(self) -> Progress:
         """How far it has come in its source."""
         return self.view.progress
 
-    def observe(self, rows: Sequence[Mapping[str, Any]], request: str | None) -> Future[Reply]:
-        """Take one call's rows."""
-        return self.change(commands.OBSERVE, list(rows), request=request, solve=None)
-
-    def take(self, job: str, recipes: Sequence[Recipe], request: str | None) -> Future[Reply]:
-        """Learn the window anew with what a job has found."""
-        return self.change(commands.TAKE, job, list(recipes), request=request, solve=None)
-
-    def pause(self, paused: bool) -> Future[Reply]:
-        """Take nothing more from its source, or go on."""
-        return self.ask(commands.PAUSE(paused))
-
-    def seen(self, wanted: WantedReadings | None) -> Future[Seen]:
-        """The readings that are wanted, if any, by their times as text."""
-        return self.ask(commands.SEEN_READINGS(wanted))
-
-    def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
-        """Forget readings, and all that was stored of the feed before."""
-        return self.ask(commands.ERASE_READINGS(intent), solve)
-
-    def history(self, asked: Lookback) -> Future[dict[str, Any]]:
-        """Readings with the forecasts that were made for them."""
-        return self.ask(commands.HISTORY(asked))
-
-    def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
-        """Recompute the certificate of every step's models."""
-        return self.ask(commands.PROVE_FEED, solve)
-
-    def events(self) -> Future[list[dict[str, Any]]]:
-        """Every event that is kept, oldest first."""
-        return self.ask(commands.EVENTS)
-
-    def copy(self) -> Future[FeedCopy]:
-        """Copy the feed as it is when its turn comes."""
-        return self.ask(commands.COPY_FEED)
+    observe = Command(HostedFeed.observe, mutates=True, named=True, by_line=True)
+    take = Command(HostedFeed.take, mutates=True, named=True)
+    pause = Command(HostedFeed.pause, mutates=True)
+    erase = Command(HostedFeed.erase, mutates=True, timed=True)
+    certificate = Command(HostedFeed.certificate, timed=True, by_line=True)
+    seen = Command(HostedFeed.seen)
+    history = Command(HostedFeed.history)
+    events = Command(HostedFeed.events)
+    copy = Command(HostedFeed.copy)

@@ -22,6 +22,7 @@ from livesvm.service.models.types import ServingState
 from livesvm.service.ray.commands import Command
 from livesvm.service.ray.lines import Number
 
+SERVED: frozenset[ServingState] = frozenset({"live", "fenced", "behind"})
 EVENTS = 16
 """Of a feed, the newest, that are told with every change."""
 
@@ -96,7 +97,7 @@ class View:
     @property
     def is_served(self) -> bool:
         """Whether it answers at least those who read."""
-        return self.state in ("live", "fenced", "behind")
+        return self.state in SERVED
 
     @property
     def rests(self) -> bool:

@@ -7,12 +7,11 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from prometheus_client.core import Metric
 
 from livesvm.service.hosting.context import Context
-from livesvm.service.ray.calls import Call
 from livesvm.service.ray.cluster import Cluster, answered, when_done
 from livesvm.service.ray.membership import MEMBERSHIP, NotJoined
 from livesvm.service.ray.messages import News, unpacked
@@ -25,6 +24,16 @@ HEAD_SECONDS = 1.0
 SCRAPE_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
+
+
+class UnderWay(Protocol):
+    """A call of an actor."""
+
+    def expire(self, seconds: float) -> None:
+        """Give up if the time is over and the actor has said nothing for so long."""
+
+    def lost(self) -> None:
+        """Send it again: the cluster in which it was sent is not there any more."""
 
 
 class Office:
@@ -46,7 +55,7 @@ class Office:
         self._places: dict[str, There] = {}
         self._lock = threading.Lock()
         self.joined, self.stopped = threading.Event(), threading.Event()
-        self.open: set[Call] = set()
+        self.open: set[UnderWay] = set()
         self.cluster = Cluster(context.settings)
         context.source.metrics.watch_others(self.scrape)
         self.health.watch_head(lambda: self.cluster.head_is_up)

@@ -24,6 +24,7 @@ from livesvm.service.ray import calls, commands
 from livesvm.service.ray.calls import Call
 from livesvm.service.ray.cluster import Cluster as RealCluster
 from livesvm.service.ray.commands import Command
+from livesvm.service.ray.handle import RemoteFeed, RemoteModel
 from livesvm.service.ray.messages import Answer, Asked, News, View, packed
 from livesvm.service.ray.places import Place, place_of
 from livesvm.service.ray.registry import RayHosting
@@ -132,7 +133,7 @@ class Subject:
 
 
 def call(
-    cluster: Cluster, command: Command = commands.UPDATE, subject: Subject | None = None, until: float = 110.0
+    cluster: Cluster, command: Command = RemoteModel.update, subject: Subject | None = None, until: float = 110.0
 ) -> Call:
     subject = subject or Subject()
     return Call(cast(Any, cluster), subject, Asked("id", subject.stored, command), until, None).send()
@@ -156,8 +157,8 @@ def test_a_model_that_its_actor_restores_is_not_asked_for_again(later: Callable[
 @pytest.mark.parametrize(
     ("command", "stored", "kind"),
     [
-        (commands.UPDATE, "m", UnknownModel),
-        (commands.OBSERVE, "feed.f", UnknownFeed),
+        (RemoteModel.update, "m", UnknownModel),
+        (RemoteFeed.observe, "feed.f", UnknownFeed),
         (commands.CREATE, "m", None),
     ],
 )
@@ -188,8 +189,8 @@ def test_one_that_gets_no_answer_ends_when_its_time_is_over_and_its_actor_is_sil
     cluster = Cluster([])
     monkeypatch.setattr(cluster, "_answered", lambda message: SimpleNamespace(future=lambda: waiting))
     subject = Subject()
-    subject.there.made_at = 100.0 + (0.0 if silent else seconds)
-    monkeypatch.setattr("livesvm.service.ray.there.time", calls.time)
+    subject.there.made_at = 100.0 if silent else 100.0 + seconds
+    monkeypatch.setattr("livesvm.service.ray.there.time", SimpleNamespace(monotonic=lambda: 100.0 + seconds))
     made = call(cluster, subject=subject)
     later(seconds)
     made.expire(5.0)
