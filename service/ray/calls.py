@@ -6,9 +6,11 @@ import threading
 import time
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Protocol
 
 from livesvm.service.errors import ModelUnavailable, Restoring, ServiceError
+from livesvm.service.hosting.handle import Reply
 from livesvm.service.logs.calls import Call as Logged
 from livesvm.service.models.published import Published
 from livesvm.service.ray.cluster import when_done
@@ -127,7 +129,8 @@ class Call(Future[Any]):
             self._subject.hold(answer.copy)
         if self._logged is not None:
             self._logged.facts.update(answer.facts)
-        self._finish(answer.value, answer.error)
+        is_new = self._asked.command.unnamed and isinstance(answer.value, Reply)
+        self._finish(replace(answer.value, replayed=False) if is_new else answer.value, answer.error)
 
     def _again(self, error: BaseException) -> None:
         if time.monotonic() >= self._until:

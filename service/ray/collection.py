@@ -95,10 +95,9 @@ class RemoteCollection(Collection[Any]):
                 self._kept.pop(id_, None)
             else:
                 self._kept[id_] = replica
-            if told is not None:
-                replica.learn(told)
-                if told.state != "restoring":
-                    self._stale.discard(id_)
+            replica.learn(told)
+            if told is not None and told.state != "restoring":
+                self._stale.discard(id_)
 
     def settled(self) -> set[str]:
         """Which there are, but for those that are being made."""

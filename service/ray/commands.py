@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Literal
+from uuid import uuid4
 
 import numpy as np
 
@@ -34,6 +35,7 @@ class Command:
     blocks : whether it waits for something, and so is done in a thread
     at_once : says of whom, and with which arguments, it is done without one all the same
     makes : whether it is asked before there is such a replica
+    unnamed : whether it was given a name here: whoever asked never sends it again
     """
 
     do: Callable[..., Any]
@@ -45,6 +47,7 @@ class Command:
     blocks: bool = False
     at_once: Callable[..., bool] | None = None
     makes: bool = False
+    unnamed: bool = False
     arguments: tuple[Any, ...] = ()
 
     def __call__(self, *arguments: Any) -> Command:
@@ -58,8 +61,14 @@ class Command:
     def _asked(self, replica: Any, *arguments: Any, solve: Solve | None = None) -> Future[Any]:
         if arguments and isinstance(arguments[-1], Solve):
             *arguments, solve = arguments  # type: ignore[assignment]
-        asked: Future[Any] = (replica.change if self.named else replica.ask)(self(*arguments), solve)
+        asked: Future[Any] = replica.ask(self(*arguments), solve)
         return asked
+
+    def with_name(self) -> Command:
+        """The same by a named request, as it may be lost on the way."""
+        if not self.named or self.arguments[-1] is not None:
+            return self
+        return replace(self, unnamed=True, arguments=(*self.arguments[:-1], f"unnamed {uuid4().hex}"))
 
     def subject(self, home: Collection[Any], id: str) -> tuple[Any, ...]:
         """Whom it is asked of; raises as ``home.get`` does."""

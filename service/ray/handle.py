@@ -81,8 +81,7 @@ class RemoteReplica:
         self.there = owner.office.there(stored)
         self._heard_at: float | None = None
         self.found_again(found)
-        if self.told is not None:
-            self.learn(self.told)
+        self.learn(self.told)
 
     def __str__(self) -> str:
         return f"{self.word} {self.id}"
@@ -113,8 +112,8 @@ class RemoteReplica:
             if self.there.take(self.stored, view):
                 self._owner.seen(self.stored)
 
-    def learn(self, view: View) -> None:
-        """This is what was told of it last."""
+    def learn(self, told: View | None) -> None:
+        """This is what is known of it now."""
 
     def hold(self, copy: Published) -> None:
         """Predict by this version from now on, unless a newer one is here."""
@@ -191,7 +190,9 @@ class RemoteReplica:
         seconds = None if solve is None else solve.rest()
         patience = self._settings.ray_seconds if patience is None else patience
         who = (None, None) if logged is None else (logged.key, logged.id)
-        asked = Asked(uuid4().hex, self.stored, command, seconds, who[0], self._gets_copies(command), who[1])
+        asked = Asked(
+            uuid4().hex, self.stored, command.with_name(), seconds, who[0], self._gets_copies(command), who[1]
+        )
         until = time.monotonic() + (patience if seconds is None else min(seconds, patience))
         return Call(self._owner.office, self, asked, until, logged).send()
 
@@ -199,38 +200,12 @@ class RemoteReplica:
         """Whether the version after it is to come along."""
         return False
 
-    def change(self, command: Command, solve: Solve | None = None) -> Future[Reply]:
-        """The same by a named request; one without a name gets one, so that it has one effect if the actor is lost."""
-        *arguments, request = command.arguments
-        if request is not None:
-            return self.ask(command, solve)
-        return Unnamed(self.ask(command(*arguments, f"unnamed {uuid4().hex}"), solve))
-
     def news(self) -> Call:
         """What others were told of may not have come here yet."""
         return self.ask(commands.HEAR, patience=NEWS_SECONDS)
 
     write_back = Command(Replica.write_back, mutates=True)
     delete = commands.DELETE
-
-
-class Unnamed(Future[Reply]):
-    """A change without a name of its own: whoever asked never sent it again."""
-
-    def __init__(self, call: Call) -> None:
-        super().__init__()
-        self._call = call
-        call.add_done_callback(self._end)
-
-    def cancel(self) -> bool:
-        """As the call's own."""
-        return self._call.cancel()
-
-    def _end(self, call: Future[Any]) -> None:
-        if (error := call.exception()) is not None:
-            self.set_exception(error)
-        else:
-            self.set_result(replace(call.result(), replayed=False))
 
 
 @dataclass(frozen=True)
@@ -245,27 +220,6 @@ class _Decided(Published):
     def decide(self, spec: ModelSpec, X: Rows) -> Any:
         """What was decided."""
         return self.found
-
-
-class RemoteRecent:
-    """What a model has done lately, asked where it lives; and rows predicted here, which it is told of later."""
-
-    def __init__(self, model: RemoteModel) -> None:
-        self._model = model
-
-    def updates(self) -> list[dict[str, Any]]:
-        """The newest updates, newest first; asks the actor, so it belongs in a thread."""
-        found: list[dict[str, Any]] = self._model.ask(commands.RECENT).result()
-        return found
-
-    def note_predicted(self, rows: int) -> None:
-        """Count rows that were predicted here."""
-        self._model.there.note_predicted(self._model.stored, rows)
-
-    @property
-    def predicted(self) -> int:
-        """Rows that were predicted here and that nobody was told of yet."""
-        return self._model.there.predicted(self._model.stored)
 
 
 class RemoteModel(RemoteReplica):
@@ -288,9 +242,23 @@ class RemoteModel(RemoteReplica):
         return found or ModelSpec(id=self.id)
 
     @property
-    def recent(self) -> RemoteRecent:
-        """What it has done lately."""
-        return RemoteRecent(self)
+    def recent(self) -> RemoteModel:
+        """What it has done lately, asked where it lives; and rows predicted here, which it is told of later."""
+        return self
+
+    def updates(self) -> list[dict[str, Any]]:
+        """The newest updates, newest first; asks the actor, so it belongs in a thread."""
+        found: list[dict[str, Any]] = self.ask(commands.RECENT).result()
+        return found
+
+    def note_predicted(self, rows: int) -> None:
+        """Count rows that were predicted here."""
+        self.there.note_predicted(self.stored, rows)
+
+    @property
+    def predicted(self) -> int:
+        """Rows that were predicted here and that nobody was told of yet."""
+        return self.there.predicted(self.stored)
 
     @property
     def _now(self) -> Description:
@@ -302,7 +270,7 @@ class RemoteModel(RemoteReplica):
     def describe(self) -> Description:
         """The model as it was last heard of."""
         now = self._now
-        return replace(now, state=self.state, error=self.reason, predicted=now.predicted + self.recent.predicted)
+        return replace(now, state=self.state, error=self.reason, predicted=now.predicted + self.predicted)
 
     def stamp(self) -> object:
         """All that is told of it."""
@@ -419,9 +387,9 @@ class RemoteFeed(RemoteReplica):
         told = self.told
         return None if told is None else cast(FeedNow, told.now)
 
-    def learn(self, view: View) -> None:
+    def learn(self, told: View | None) -> None:
         """Take its events in."""
-        seen = cast(FeedNow, view.now).view
+        seen = None if told is None else cast(FeedNow, told.now).view
         self._seen = None if seen is None else replace(seen, events=self._joined(seen.events))
 
     def _joined(self, new: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
