@@ -19,6 +19,9 @@ SNAPSHOT_POINTS = ("before-snapshot", "in-snapshot", "after-snapshot")
 SOLUTION_POINTS = ("before-solution", "after-solution")
 """Every solution passes these."""
 
+REST_POINTS = ("before-rest", "after-rest", "before-wake", "after-wake")
+"""Every replica that goes to rest passes the first two, one that wakes the others."""
+
 ERASE_POINTS = ("erase-begun", "erase-solved", "erase-superseded", "erase-forgotten", "erase-wiped", "erase-signed")
 """Every erasure passes these, in this order."""
 

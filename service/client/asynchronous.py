@@ -24,6 +24,7 @@ from livesvm.service.client.events import RETRY_SECONDS, STREAM_SECONDS, FeedEve
 from livesvm.service.client.problems import checked, ended
 from livesvm.service.client.requests import Request, T, pieces
 from livesvm.service.client.retries import policy
+from livesvm.service.client.surface import async_every_page
 from livesvm.service.client.surface import async_method as method
 from livesvm.service.client.trust import authorities
 
@@ -48,7 +49,7 @@ class AsyncClient:
         self._patience = patience
 
     create_model = method(requests.create_model)
-    models = method(requests.models)
+    models = async_every_page(requests.models)
     model = method(requests.model)
     delete_model = method(requests.delete_model)
     update = method(requests.update)
@@ -78,7 +79,7 @@ class AsyncClient:
     delete_dataset = method(requests.delete_dataset)
     retrain = method(requests.retrain)
     create_feed = method(feed_requests.create_feed)
-    feeds = method(feed_requests.feeds)
+    feeds = async_every_page(feed_requests.feeds)
     feed = method(feed_requests.feed)
     delete_feed = method(feed_requests.delete_feed)
     observe = method(feed_requests.observe)

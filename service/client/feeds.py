@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any, Literal
 
-from livesvm.service.client.requests import Document, Request
+from livesvm.service.client.requests import Document, Page, Request, page
 
 Rows = Any
 """Rows as mappings, columns by name, a pandas or polars frame, or the text of a CSV file as bytes."""
@@ -20,9 +20,9 @@ def create_feed(id: str | None = None, **settings: Any) -> Request[Document]:
     return Request("POST", "/feeds", _document, False, *_json(body))
 
 
-def feeds() -> Request[list[Document]]:
+def feeds(after: str = "") -> Request[Page]:
     """Describe every feed."""
-    return Request("GET", "/feeds", lambda answer: list(answer.json()["feeds"]), is_repeatable=True)
+    return page("feeds", after)
 
 
 def feed(id: str) -> Request[Document]:

@@ -33,6 +33,10 @@ DATASET_MEDIA = {
 JobKind = Literal["assessment", "regularization-path", "outlier-path"]
 
 
+PAGE = 1000
+"""Entries of a list that are asked for at once."""
+
+
 @dataclass(frozen=True)
 class Request(Generic[T]):
     """One request.
@@ -57,9 +61,29 @@ def create_model(id: str | None = None, **spec: Any) -> Request[Document]:
     return _post("/models", spec if id is None else {"id": id, **spec})
 
 
-def models() -> Request[list[Document]]:
+@dataclass(frozen=True)
+class Page:
+    """Some entries of a list, and behind which id there are more."""
+
+    entries: list[Document]
+    next: str | None
+
+
+def models(after: str = "") -> Request[Page]:
     """Describe every model."""
-    return Request("GET", "/models", lambda answer: list(answer.json()["models"]), is_repeatable=True)
+    return page("models", after)
+
+
+def page(name: str, after: str) -> Request[Page]:
+    """One page of the list of models, or of feeds."""
+
+    def read(answer: httpx.Response) -> Page:
+        """The entries of the page; services before 0.3 told all at once."""
+        found = answer.json()
+        return Page(list(found[name]), found.get("next"))
+
+    params = {"limit": PAGE} | ({"after": after} if after else {})
+    return Request("GET", f"/{name}", read, is_repeatable=True, params=params)
 
 
 def model(id: str) -> Request[Document]:

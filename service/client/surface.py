@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from livesvm.service.client.requests import Request
+from livesvm.service.client.requests import Document, Page, Request
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,11 +45,41 @@ def async_method(build: Callable[P, Request[T]]) -> Callable[Concatenate[AsyncSe
     return _named_as(build, call)
 
 
+def every_page(build: Callable[[str], Request[Page]]) -> Callable[[Sender], list[Document]]:
+    """The method that sends for one page after the other, and returns all entries."""
+
+    def call(self: Sender, /) -> list[Document]:
+        page = self.send(build(""))
+        entries = page.entries
+        while page.next is not None:
+            page = self.send(build(page.next))
+            entries += page.entries
+        return entries
+
+    return _named_as(lambda: build(""), call, build)
+
+
+def async_every_page(
+    build: Callable[[str], Request[Page]],
+) -> Callable[[AsyncSender], Coroutine[Any, Any, list[Document]]]:
+    """The same, to be awaited."""
+
+    async def call(self: AsyncSender, /) -> list[Document]:
+        page = await self.send(build(""))
+        entries = page.entries
+        while page.next is not None:
+            page = await self.send(build(page.next))
+            entries += page.entries
+        return entries
+
+    return _named_as(lambda: build(""), call, build)
+
+
 C = TypeVar("C", bound=Callable[..., Any])
 
 
-def _named_as(build: Callable[..., Request[Any]], call: C) -> C:
-    functools.update_wrapper(call, build)
+def _named_as(build: Callable[..., Request[Any]], call: C, named: Callable[..., Any] | None = None) -> C:
+    functools.update_wrapper(call, named or build)
     plain = inspect.signature(build)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     call.__signature__ = plain.replace(parameters=[own, *plain.parameters.values()])  # type: ignore[attr-defined]

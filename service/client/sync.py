@@ -24,7 +24,7 @@ from livesvm.service.client.events import RETRY_SECONDS, STREAM_SECONDS, FeedEve
 from livesvm.service.client.problems import checked, ended
 from livesvm.service.client.requests import Request, T, pieces
 from livesvm.service.client.retries import policy
-from livesvm.service.client.surface import method
+from livesvm.service.client.surface import every_page, method
 from livesvm.service.client.trust import authorities
 
 
@@ -46,7 +46,7 @@ class Client:
         self._patience = patience
 
     create_model = method(requests.create_model)
-    models = method(requests.models)
+    models = every_page(requests.models)
     model = method(requests.model)
     delete_model = method(requests.delete_model)
     update = method(requests.update)
@@ -76,7 +76,7 @@ class Client:
     delete_dataset = method(requests.delete_dataset)
     retrain = method(requests.retrain)
     create_feed = method(feed_requests.create_feed)
-    feeds = method(feed_requests.feeds)
+    feeds = every_page(feed_requests.feeds)
     feed = method(feed_requests.feed)
     delete_feed = method(feed_requests.delete_feed)
     observe = method(feed_requests.observe)

@@ -212,9 +212,6 @@ class HostedFeed(Replica[FeedState]):
     def _forget(self) -> None:
         self._view = None
 
-    def _size(self, state: FeedState) -> int:
-        return feed_bytes(self.spec)
-
     def _tell(self) -> dict[str, Any]:
         seen = self.view
         told = {name: getattr(seen, name) for name in _SHOWN}
@@ -241,7 +238,7 @@ class HostedFeed(Replica[FeedState]):
         """Log, then apply, then publish, then answer."""
         state, before, began = self.current, self.view, time.perf_counter()
         plan = call.check(state.forecaster)
-        with self.held.growing(self._size(state)):
+        with self.held.growing(feed_bytes(self.spec)):
             done, record, durability = self.perform(call, digest, lambda: state.apply(call, plan), solve)
         same = done["state"] == before.state == "live" and not done["events"]
         self._view = View.of(state, before if same else None)

@@ -221,9 +221,6 @@ class HostedModel(Replica[ModelState]):
     def _forget(self) -> None:
         self._published = self._recent = None
 
-    def _size(self, state: ModelState) -> int:
-        return bytes_of(state, self._cache_mb)
-
     def _tell(self) -> dict[str, Any]:
         seen = self._published
         assert seen is not None

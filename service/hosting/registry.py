@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from bisect import bisect_right
@@ -36,6 +37,8 @@ HOT_BYTES = 128 * MEGABYTE
 HOT_REPLICAS = 16
 HOT_SECONDS = 0.5
 """For which a replica keeps them at any rate."""
+SPARE = 1 / 32
+"""Of the memory budget, which is freed beside what is asked for."""
 RESTED_AT_ONCE = 200
 """In one sweep."""
 LOOKED_UP = 1000
@@ -53,6 +56,7 @@ class Registry:
         self.feeds = Feeds(FEED, context, self.make_room)
         self._waking = ThreadPoolExecutor(WOKEN_AT_ONCE, "wake")
         self._room, self._changes = threading.Lock(), 0
+        self._is_freed = False  #: and the system is not given back what was
         self._stopping = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_on, name="sweep", daemon=True)
         self._scrubbed = dict.fromkeys(self._collections, "")
@@ -182,12 +186,15 @@ class Registry:
         with self._room:
             if self._fits(size):
                 return
-            awake = sorted((one for home in self._collections for one in home.awake()), key=lambda one: one.used_at)
-            for give_up in (Replica.cool, Replica.rest):
-                for one in awake:
-                    if give_up(one) and self._fits(size):
-                        break
-            give_back()
+            self._is_freed = True
+            size += int(min(self._context.budget.limit, sys.maxsize) * SPARE)  # for those that come next
+            awake = self._by_use()
+            if not any(one.hot and one.cool() and self._fits(size) for one in awake):
+                any(one.may_rest and one.rest() and self._fits(size) for one in awake)
+
+    def _by_use(self) -> list[Replica[Any]]:
+        """Those that are awake, the least recently used first."""
+        return sorted((one for home in self._collections for one in home.awake()), key=lambda one: one.used_at)
 
     def _fits(self, size: int) -> bool:
         try:
@@ -207,26 +214,27 @@ class Registry:
 
     def _sweep(self) -> None:
         """Have due snapshots written, and give up memory that has not been used for a while."""
-        awake = sorted((one for home in self._collections for one in home.awake()), key=lambda one: one.used_at)
+        awake = self._by_use()
         for one in awake:
             if one.is_due:
                 one.look_after()
         self._cool(awake)
         self._rest(awake)
+        if self._is_freed:
+            self._is_freed = False
+            give_back()
         if time.monotonic() - self._scrub_at >= SCRUB_SECONDS:
             self._scrub_at = time.monotonic()
             self._scrub()
 
     def _cool(self, awake: list[Replica[Any]]) -> None:
         """Keep kernel rows and factors of the newest used, and of others as far as they fit."""
-        left, cooled = HOT_BYTES, 0
+        left = HOT_BYTES
         until = time.monotonic() - HOT_SECONDS
         for one in reversed(awake[: -HOT_REPLICAS or None]):
             left -= one.hot
-            if left < 0 and one.hot and one.used_at < until and one.cool():
-                cooled += 1
-        if cooled:
-            give_back()
+            if left < 0 and one.hot and one.used_at < until:
+                self._is_freed |= one.cool()
 
     def _rest(self, awake: list[Replica[Any]]) -> None:
         until = time.monotonic() - self._context.settings.rest_seconds
@@ -235,8 +243,7 @@ class Registry:
             if one.used_at >= until or rested >= RESTED_AT_ONCE or self._stopping.is_set():
                 break
             rested += one.may_rest and one.rest()
-        if rested:
-            give_back()
+        self._is_freed |= rested > 0
 
     def _scrub(self) -> None:
         """Look whether what is stored of a replica at rest is whole; one that is damaged wakes, or says why not."""

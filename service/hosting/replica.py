@@ -44,6 +44,7 @@ from livesvm.service.hosting.memory import Held
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.audit import changed
 from livesvm.service.logs.calls import stage
+from livesvm.service.models.size import FIXED_BYTES
 from livesvm.service.models.types import ServingState
 from livesvm.service.resources.turns import Solve
 from livesvm.service.store import codec
@@ -185,10 +186,6 @@ class Replica(ABC, Generic[S]):
     @abstractmethod
     def _forget(self) -> None:
         """Show readers nothing any more: it is at rest."""
-
-    @abstractmethod
-    def _size(self, state: S) -> int:
-        """Bytes that it needs of the budget as it is now."""
 
     @abstractmethod
     def _tell(self) -> dict[str, Any]:
@@ -560,7 +557,7 @@ class Replica(ABC, Generic[S]):
         self.checkpoints = Checkpoints(journal, Due.by(settings), found)
         self._returned = Return.of(found)
         self._held = self._held or Held(self.context.budget, str(self), self._owner.make_room)
-        self._held.insist(self._size(found.state))
+        self._held.insist(FIXED_BYTES + found.state.held_bytes)
         self._state, self._is_broken = found.state, False
         self._publish()
         self._owner.woke(self)

@@ -28,7 +28,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from livesvm.service.crash import ERASE_POINTS, POINTS, SNAPSHOT_POINTS, SOLUTION_POINTS
+from livesvm.service.crash import ERASE_POINTS, POINTS, REST_POINTS, SNAPSHOT_POINTS, SOLUTION_POINTS
 from tests.contract.redis_server import RedisServer
 from tests.faults.subjects import SUBJECTS, Course
 from tests.service.process import ServiceProcess
@@ -44,6 +44,8 @@ MOST_CALLS = 300
 """After which the service must have died."""
 IMPATIENT = 0.4
 """How often an update is sent with too little time first."""
+RESTLESS = 0.01
+"""Seconds after which a model goes to rest, at every other start: between any two looks at it."""
 ERASING = 0.15
 """How often examples are erased in place of an update; more often where the service is to die of it."""
 
@@ -164,7 +166,7 @@ def search(everything: dict[str, bytes], tally: Tally) -> None:
 
 def crash_at(rng: random.Random, cycle: int, snapshot_updates: int) -> str:
     """Where the service dies in this cycle: at each of its named points in turn, at its 2nd to 8th passage."""
-    every = (*POINTS, *SNAPSHOT_POINTS, *SOLUTION_POINTS, *ERASE_POINTS)
+    every = (*POINTS, *SNAPSHOT_POINTS, *SOLUTION_POINTS, *ERASE_POINTS, *REST_POINTS)
     name = every[cycle % len(every)]
     if name in ERASE_POINTS:
         return f"{name}:2"  # the first passage may be at the start, of an erasure that is to be ended
@@ -185,6 +187,7 @@ def kill_service(directory: Path, cycles: int, seed: int, everything: Everything
         point = crash_at(rng, cycle, snapshot_updates) if cycle < cycles else ""
         solution_seconds = 1e-9 if point.startswith(SOLUTION_POINTS) else rng.choice([1e-9, 0.05])
         chosen = settings | {"snapshot_updates": snapshot_updates, "solution_seconds": solution_seconds}
+        chosen |= {"rest_seconds": RESTLESS if rng.random() < 0.5 or point.startswith(REST_POINTS) else 600.0}
         service = ServiceProcess(directory, None, crash_at=point, **chosen)
         service.module = "tests.faults.slow_updates"
         start = time.monotonic()

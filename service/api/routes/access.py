@@ -32,8 +32,9 @@ from livesvm.service.resources.turns import Solve
 
 SOON_SECONDS = 0.05
 """After so long it is watched whether the caller still waits."""
-PAGE = 1000
-"""Models or feeds in a list, at most, and unless fewer are asked for."""
+PAGE = 200
+"""Models or feeds in a list, unless more or fewer are asked for."""
+MOST = 1000
 T = TypeVar("T")
 A = TypeVar("A", bound=Hosted)
 
@@ -51,7 +52,7 @@ ModelId = Annotated[str, Path(json_schema_extra={"pattern": MODEL_ID, "maxLength
 
 
 After = Annotated[str, Query(max_length=64, description="Only those behind this id; what `next` told.")]
-Limit = Annotated[int, Query(ge=1, le=PAGE, description="At most so many.")]
+Limit = Annotated[int, Query(ge=1, le=MOST, description="At most so many.")]
 
 
 MaxSeconds = Annotated[
