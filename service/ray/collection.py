@@ -39,7 +39,8 @@ class RemoteCollection(Collection[Any]):
         source, stored = self._context.source, self.kind.stored(id)
         if self.known(id) is None and source.health.store_up and id_of(stored) == id:
             with suppress(StoreError):
-                self.learn(source.store.index([stored]))
+                for found in source.store.index([stored]):
+                    self.learn([found])
         return super().find(id)
 
     def readable(self, id: str) -> Any:
