@@ -14,10 +14,9 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -98,20 +97,6 @@ class _Part(RedisStore):
         return 0
 
 
-@dataclass
-class _UnderWay:
-    """A call that a mailbox has, so that it can be withdrawn."""
-
-    future: Future[Any]
-    solve: Solve
-    reads: bool
-
-    def withdraw(self) -> None:
-        """Nobody waits for it any more: take it out of the mailbox, or end it if it changes nothing."""
-        if not self.future.cancel() and self.reads:
-            self.solve.end(Withdrawn("the caller left"))
-
-
 class _Told:
     """What is told of those that live here, and at which moment it changed."""
 
@@ -166,7 +151,7 @@ class ModelActor:
         self._registry = Registry(context)
         self._ready = threading.Event()
         self._asked_at = time.monotonic()
-        self._under_way: dict[str, _UnderWay] = {}
+        self._under_way: dict[str, Callable[[], None]] = {}
         self._told = _Told()
         self._waiting: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -196,8 +181,7 @@ class ModelActor:
 
     async def withdraw(self, call: str) -> None:
         """Nobody waits for a call any more."""
-        if (found := self._under_way.get(call)) is not None:
-            found.withdraw()
+        self._under_way.get(call, lambda: None)()
 
     async def watch(self, incarnation: str, moment: int, predicted: dict[str, int]) -> bytes:
         """What has changed since a moment of an incarnation, as soon as something has; rows were predicted there."""
@@ -247,8 +231,17 @@ class ModelActor:
         found = command.do(*subject, *command.arguments, **({"solve": solve} if command.timed else {}))
         if not isinstance(found, Future):
             return found
-        with self._known(asked, _UnderWay(found, solve, not command.mutates)):
+
+        def withdraw() -> None:
+            """Take it out of the mailbox, or end it if it changes nothing."""
+            if not found.cancel() and not command.mutates:
+                solve.end(Withdrawn("the caller left"))
+
+        self._under_way[asked.id] = withdraw
+        try:
             return await _awaited(found, solve)
+        finally:
+            del self._under_way[asked.id]
 
     def _at(self, stored: str) -> tuple[Collection[Any], str]:
         """All of a kind, and an id."""
@@ -271,14 +264,6 @@ class ModelActor:
         if isinstance(live, HostedModel) and live.is_awake:
             live.recent.note_predicted(rows)
             live.used_at = time.monotonic()
-
-    @contextmanager
-    def _known(self, asked: Asked, call: _UnderWay) -> Iterator[None]:
-        self._under_way[asked.id] = call
-        try:
-            yield
-        finally:
-            del self._under_way[asked.id]
 
     def _look(self, stored: str) -> None:
         """Learn whether a model or a feed has changed, and tell those who watch."""

@@ -34,6 +34,7 @@ from livesvm.service.ray.handle import DECIDED_ROWS, LATELY_SECONDS, RemoteFeed,
 from livesvm.service.ray.messages import Answer, Asked, FeedNow, News, View, packed, unpacked
 from livesvm.service.ray.places import place_of
 from livesvm.service.ray.there import There
+from livesvm.service.resources.turns import Solve
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed
 
@@ -282,6 +283,30 @@ def test_an_update_brings_the_new_version_along_if_one_here_predicted_lately(clo
     live.certificate().result(1)
     calls = [asked for asked in actor.asked if asked.command != commands.PUBLISHED]
     assert [asked.predicts for asked in calls] == [False, True, False, False]
+
+
+@pytest.mark.parametrize("name", ["mine", None])
+def test_a_change_is_sent_by_a_name_so_that_it_has_one_effect_and_only_its_own_name_is_a_repetition(
+    name: str | None, clock: Clock
+) -> None:
+    actor = Actor(lambda asked: Reply(b"{}", replayed=True))
+    live, solve = model(actor), Solve(until=clock.now + 3.0)
+    change = Update(Batch(ROWS, np.ones(2)))
+    replies = [live.update(change, name, solve).result(1), live.update(change, name, solve=solve).result(1)]
+    assert [reply.replayed for reply in replies] == [name is not None] * 2
+    names = [asked.command.arguments[-1] for asked in actor.asked]
+    assert all(isinstance(one, str) for one in names)
+    assert len(set(names)) == (1 if name else 2)
+    assert [asked.seconds is not None for asked in actor.asked] == [True, True]
+
+
+def test_what_reads_may_be_ended_and_what_changes_may_not(clock: Clock) -> None:
+    reads = {"certificate", "seen", "copy", "examples", "history", "events", "_calibrated"}
+    named = {"update", "restore", "_swap", "observe", "take"}
+    for kind in (RemoteModel, RemoteFeed):
+        asked = {name: one for name, one in vars(kind).items() if isinstance(one, commands.Command)}
+        assert {name for name, one in asked.items() if not one.mutates} == reads & asked.keys()
+        assert {name for name, one in asked.items() if one.named} == named & asked.keys()
 
 
 @pytest.mark.parametrize(
