@@ -16,7 +16,7 @@ recover = HostedFeed._recover
 
 def held(feed: HostedFeed, *arguments: Any) -> Any:
     """Wait, then recover a feed."""
-    while not (Path(os.environ["LIVESVM_DATA_DIR"]) / "go").exists():
+    while feed.id == "slow" and not (Path(os.environ["LIVESVM_DATA_DIR"]) / "go").exists():
         time.sleep(0.01)
     return recover(feed, *arguments)
 

@@ -19,10 +19,10 @@ from livesvm.service.history.erasure import EVERYWHERE, Intent, Part, begun
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import stored_feed
 from livesvm.service.history.rescue import DIRECTORY, rescue
+from livesvm.service.hosting.handle import Erased
 from livesvm.service.lifecycle.erasures import DELETING, OTHERS_SECONDS, Asked, Erasures
 from livesvm.service.lifecycle.receipts import RECEIPT
 from livesvm.service.lifecycle.search import Sought
-from livesvm.service.live.handle import Erased
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.settings import Settings
@@ -78,7 +78,7 @@ def erasures(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> E
     metrics = Metrics()
     parts = cast(Any, model)
     settings = Settings(data_dir=tmp_path)
-    erasures = Erasures(settings, Source(model.store, Health(metrics), metrics), (parts, parts), (parts, parts))
+    erasures = Erasures(settings, Source(model.store, Health(metrics), metrics), SimpleNamespace(models=parts, feeds=parts), (parts, parts))
     monkeypatch.setattr(erasures, "_finder", SimpleNamespace(find=lambda target, sought: model.intent()))
     return erasures
 

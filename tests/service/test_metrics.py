@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -29,7 +30,11 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 def test_only_so_many_models_get_series(metrics: Metrics) -> None:
     samples = [ModelSample(f"m{n}", version=n, updated_at=1.5) for n in range(9)] + [ModelSample("bad", "failed")]
-    metrics.watch(lambda: samples, limit=3)
+    metrics.watch(
+        lambda: Counter(sample.state for sample in samples),
+        lambda limit: [sample for sample in samples if sample.state == "live"][:limit],
+        limit=3,
+    )
     text = metrics.render().decode()
     assert 'livesvm_models{state="live"} 9.0' in text
     assert 'livesvm_models{state="failed"} 1.0' in text
@@ -86,7 +91,7 @@ def test_readiness_needs_a_model_that_is_served(metrics: Metrics) -> None:
     health = Health(metrics)
     health.restored()
     states: list[ServingState] = []
-    health.watch_models(lambda: states)
+    health.watch_models(lambda: Counter(states))
     assert (health.reasons(), health.degraded()) == ([], [])
     states += ["fenced", "behind", "fenced"]
     lost, taken = "models know more than the store, which has lost it", "models were taken over by another service"
@@ -103,7 +108,7 @@ def test_models_are_looked_at_before_a_store_is_said_to_be_back(metrics: Metrics
     health = Health(metrics)
     health.restored()
     states: list[ServingState] = ["live"]
-    health.watch_models(lambda: states)
+    health.watch_models(lambda: Counter(states))
     with pytest.raises(StoreUnavailable), health.store_call("append"):
         raise StoreUnavailable("it can only be read")
     seen = []

@@ -46,5 +46,5 @@ def test_it_is_not_counted(tmp_path: Path) -> None:
         text = http.get("/metrics").text
         assert 'livesvm_updates_total{outcome="applied",task="svc"} 0.0' in text
         assert "livesvm_http_requests_total{" not in text
-        assert http.get("/models").json() == {"models": []}
+        assert http.get("/models").json() == {"models": [], "next": None}
         assert not (tmp_path / DIRECTORY).exists()

@@ -81,8 +81,9 @@ def test_verbs_are_replayed_after_a_kill_with_and_without_a_snapshot(tmp_path: P
         process.stop()
     with process, Client(process.url) as client:
         assert client.model("empty")["C"] == 3.0
-        assert client.model("m")["recovery"]["replayed"] == 0
+        assert not client.model("m")["awake"]
         np.testing.assert_allclose(client.predict("m", PROBE)["decision"], before, rtol=0, atol=1e-9)
+        assert client.model("m")["recovery"]["replayed"] == 0
 
 
 def test_training_from_nothing_reaches_the_same_optimum() -> None:

@@ -25,7 +25,7 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service
 @pytest.mark.parametrize("error", [StoreUnavailable, RuntimeError, KeyError, OSError])
 @pytest.mark.parametrize(
     ("task", "work"),
-    [("watch_store", "registry.watch"), ("watch_store", "store.ping"), ("take_models_over", "registry.take_over")],
+    [("watch_store", "hosting.watch"), ("watch_store", "store.ping"), ("take_models_over", "hosting.take_over")],
 )
 def test_a_watch_goes_on_after_a_failure(
     task: str, work: str, error: type[Exception], service: Service, monkeypatch: pytest.MonkeyPatch

@@ -31,10 +31,11 @@ def compose() -> dict[str, Any]:
 def metric_names() -> set[str]:
     """Every name that a query can ask the service's metrics for."""
     metrics = Metrics()
-    metrics.watch(lambda: [ModelSample("river", updated_at=0.0)], 1)
+    metrics.watch(lambda: {"live": 1}, lambda limit: [ModelSample("river", updated_at=0.0)], 1)
     steps = (StepSample(1, 1.0, 2.0, 0.9),)
-    metrics.watch_feeds(lambda: ["live"], lambda: [FeedSample("load", 1, 0, 0.0, 3600.0, 0.9, steps)], 1)
+    metrics.watch_feeds(lambda: {"live": 1}, lambda limit: [FeedSample("load", 1, 0, 0.0, 3600.0, 0.9, steps)], 1)
     metrics.watch_jobs(lambda: {"done": 1})
+    metrics.watch_replicas(lambda: {"awake": 1})
     metrics.watch_solves(lambda: {"running": 1})
     metrics.watch_memory(Budget())
     metrics.watch_head(lambda: True)

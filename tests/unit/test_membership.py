@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -90,7 +91,7 @@ def test_a_cluster_that_is_not_there_is_waited_for_and_said_once(
 def test_one_that_stands_by_is_ready_to_serve_once_it_does() -> None:
     health, states = Health(Metrics()), dict[ServingState, int]()
     health.restored()
-    health.watch_models(lambda: states)
+    health.watch_models(lambda: Counter(states))
     assert (health.reasons(), health.reasons(serves=True)) == ([], ["no model is served here"])
     states["held"] = 1
     assert health.reasons() == health.reasons(serves=True) == ["1 of 1 models are held by another service"]
