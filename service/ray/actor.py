@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from itertools import takewhile
 from typing import Any
 from uuid import uuid4
 
@@ -65,7 +66,7 @@ RETRY_SECONDS = 0.2
 PATIENCE_SECONDS = 10.0
 """For which a call waits for what is stored to be known."""
 GONE_SECONDS = 600.0
-"""For which those who watch are told that one is gone; the store's index says it as well."""
+"""For which those who watch are told that one is gone, or went to rest; the store's index says it as well."""
 SWITCH_SECONDS = 0.0001
 SCRAPED = (
     "livesvm_update",
@@ -98,34 +99,39 @@ class _Part(RedisStore):
 
 
 class _Told:
-    """What is told of those that live here, and at which moment it changed."""
+    """What is told of those that live here, in the order in which it changed; None of those that are gone."""
 
     def __init__(self) -> None:
         self.incarnation, self.moment = uuid4().hex, 0
-        self.views: dict[str, View] = {}
-        self._gone: dict[str, tuple[int, float]] = {}
+        self._views: dict[str, tuple[int, float, View | None]] = {}
 
-    def note(self, stored: str, view: Callable[[tuple[str, int], int], View | None]) -> bool:
-        """Know how one is now, by its life and the moment; whether that is new."""
-        before, moment = self.views.get(stored), self.moment + 1
-        now = view((self.incarnation, moment) if before is None else before.life, moment)
-        if now == before:
+    def view(self, stored: str) -> View | None:
+        """How one was at the last look."""
+        return self._views.get(stored, (0, 0.0, None))[2]
+
+    def note(self, stored: str, found: Any, node: str) -> bool:
+        """Look how a replica is now, None if there is none; whether that is new."""
+        before, moment = self.view(stored), self.moment + 1
+        life = (self.incarnation, moment) if before is None or before.rests else before.life
+        now = None if found is None else View.of(found, node, life, moment)
+        if now == before or (now and before and now.rests and now.now == before.now):
             return False
         self.moment = moment
-        if now is None:
-            del self.views[stored]
-            self._gone[stored] = moment, time.monotonic()
-        else:
-            self.views[stored] = now
-            self._gone.pop(stored, None)
+        self._views.pop(stored, None)
+        self._views[stored] = moment, time.monotonic(), now
         return True
 
     def since(self, moment: int) -> dict[str, View | None]:
         """What has changed since a moment."""
+        new = takewhile(lambda one: one[1][0] > moment, reversed(self._views.items()))
+        return {stored: view for stored, (_, _, view) in new}
+
+    def due(self) -> list[str]:
+        """Those that may change without being asked; the index alone tells of those that were at rest for a while."""
         until = time.monotonic() - GONE_SECONDS
-        self._gone = {stored: at for stored, at in self._gone.items() if at[1] > until}
-        views: dict[str, View | None] = {id_: view for id_, view in self.views.items() if view.moment > moment}
-        return views | {stored: None for stored, (at, _) in self._gone.items() if at > moment}
+        in_memory = {id_: told for id_, told in self._views.items() if told[2] is not None and not told[2].rests}
+        self._views = {id_: told for id_, told in self._views.items() if id_ in in_memory or told[1] > until}
+        return list(in_memory)
 
 
 class ModelActor:
@@ -177,7 +183,7 @@ class ModelActor:
                 log.exception("%s of %s failed", asked.command.do.__name__, asked.stored)
         self._look(asked.stored)
         copy = self._copy(asked.stored) if asked.predicts else None
-        return packed(Answer(value, error, self._told.views.get(asked.stored), call.facts, copy))
+        return packed(Answer(value, error, self._told.view(asked.stored), call.facts, copy))
 
     async def withdraw(self, call: str) -> None:
         """Nobody waits for a call any more."""
@@ -267,17 +273,15 @@ class ModelActor:
 
     def _look(self, stored: str) -> None:
         """Learn whether a model or a feed has changed, and tell those who watch."""
-        found = self._found(stored)
-        if self._told.note(stored, lambda *when: None if found is None else View.of(found, self._node, *when)):
+        if self._told.note(stored, self._found(stored), self._node):
             for news in self._waiting:
                 if not news.done():
                     news.set_result(None)
 
     def _look_at_all(self) -> None:
         """Look at those that are awake, or unavailable, and at those that were."""
-        were = {stored for stored, view in self._told.views.items() if not view.rests}
         homes = self._registry.models, self._registry.feeds
-        for stored in were | {one.stored for home in homes for one in home.awake()}:
+        for stored in {*self._told.due(), *(one.stored for home in homes for one in home.awake())}:
             self._look(stored)
 
     # In threads.

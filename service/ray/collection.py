@@ -9,13 +9,15 @@ from dataclasses import replace
 from typing import Any, cast
 
 from livesvm.service.history.names import id_of
+from livesvm.service.hosting import summary
 from livesvm.service.hosting.collection import Collection, Kind
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.kinds import FEED, MODEL
 from livesvm.service.hosting.replica import first_summary
 from livesvm.service.models.types import ServingState
 from livesvm.service.ray import commands
-from livesvm.service.ray.handle import RemoteFeed, RemoteModel
+from livesvm.service.ray.handle import RemoteFeed, RemoteModel, is_told
+from livesvm.service.ray.messages import View
 from livesvm.service.ray.office import Office
 from livesvm.service.store.base import Indexed, StoreError
 
@@ -84,21 +86,23 @@ class RemoteCollection(Collection[Any]):
 
     # What handles and the office tell.
 
-    def seen(self, stored: str) -> None:
-        """Something else was told of one."""
+    def seen(self, stored: str, view: View | None = None) -> None:
+        """Something else was told of one; None: nothing any more, and the index is all."""
         id_ = id_of(stored)
         with self._lock:
             if id_ not in self._index:
                 return
             replica: Any = self.known(id_)
-            told = replica.told
-            if told is None or told.rests:
+            if view is not None and view.state != "restoring":
+                self._stale.discard(id_)
+            if view is None or view.rests:
                 self._kept.pop(id_, None)
             else:
                 self._kept[id_] = replica
-            replica.learn(told)
-            if told is not None and told.state != "restoring":
-                self._stale.discard(id_)
+            if view is not None and isinstance(view.now, Indexed):
+                self._index[id_] = view.now
+                replica.found_again(view.now)
+            replica.learn(replica.told)
 
     def settled(self) -> set[str]:
         """Which there are, but for those that are being made."""
@@ -123,7 +127,9 @@ class RemoteCollection(Collection[Any]):
         if id_ not in self._index:
             self.office.lives(found.id, 1)
         super()._learn(found._replace(holder="", damage=""))  # where it lives knows of both
+        if id_ in self._stale and is_told(found, summary.read(found.summary)):
+            self._stale.discard(id_)
         if (replica := self._handles.get(id_)) is not None:
             replica.found_again(found)
-        elif self.office.there(found.id).view(found.id) is not None:
-            self.seen(found.id)
+        elif (view := self.office.there(found.id).view(found.id)) is not None:
+            self.seen(found.id, view)

@@ -28,6 +28,7 @@ from livesvm.service.hosting.handle import (
 )
 from livesvm.service.hosting.model import HostedModel, described_at_rest
 from livesvm.service.hosting.replica import Replica
+from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.calls import current
 from livesvm.service.models.arrays import Rows
 from livesvm.service.models.published import Published
@@ -50,6 +51,14 @@ DECIDED_ROWS = 10_000
 """More rows are not sent to the actor: what decides them comes here instead."""
 
 
+Now = Description | FeedNow
+
+
+def is_told(found: Indexed, seen: Summary | None) -> bool:
+    """Whether the index, and the summary in it, tell all of one that is at rest."""
+    return seen is not None and seen.told is not None and found.described >= found.sequence
+
+
 class Owner(Protocol):
     """Who has all replicas of a kind, as far as a front end knows them."""
 
@@ -57,8 +66,8 @@ class Owner(Protocol):
     def office(self) -> Office:
         """By which actors are asked."""
 
-    def seen(self, stored: str) -> None:
-        """Something else is known of one."""
+    def seen(self, stored: str, view: View | None) -> None:
+        """Something else was told of one; None: that it is gone."""
 
 
 class RemoteReplica:
@@ -90,7 +99,7 @@ class RemoteReplica:
 
     @property
     def told(self) -> View | None:
-        """What was told of it last; None where that is what the index says."""
+        """What was told of it last; None of one at rest, of which the index tells."""
         return self.there.view(self.stored)
 
     @property
@@ -110,7 +119,7 @@ class RemoteReplica:
         if view is not None:
             self.there.is_lost = False
             if self.there.take(self.stored, view):
-                self._owner.seen(self.stored)
+                self._owner.seen(self.stored, view)
 
     def learn(self, told: View | None) -> None:
         """This is what is known of it now."""
@@ -134,8 +143,7 @@ class RemoteReplica:
     @property
     def _is_known(self) -> bool:
         """Whether the index tells all of one that is at rest."""
-        told = None if self._summary is None else self._summary.told
-        return self.there.heard_at is not None and told is not None and self._found.described >= self._found.sequence
+        return self.there.heard_at is not None and is_told(self._found, self._summary)
 
     @property
     def _served(self) -> tuple[ServingState, str | None]:
@@ -166,7 +174,7 @@ class RemoteReplica:
     def serving(self) -> Any:
         """The replica itself; raises ModelUnavailable of one that its actor does not serve, though it may yet wake."""
         told = self.told
-        if told is not None and not told.is_served and told.state != "restoring":
+        if told is not None and told.state not in (*SERVED, "restoring"):
             raise ModelUnavailable(f"{self} is not served here: {told.reason}")
         return self
 
@@ -174,13 +182,13 @@ class RemoteReplica:
     def is_awake(self) -> bool:
         """Whether its state is in memory, where it lives."""
         told = self.told
-        return told is not None and told.now.awake
+        return told is not None and cast(Now, told.now).awake
 
     @property
     def queue_depth(self) -> int:
         """Calls that wait, where it lives."""
         told = self.told
-        return 0 if told is None else told.now.queue_depth
+        return 0 if told is None else cast(Now, told.now).queue_depth
 
     # What the actor is asked.
 
@@ -416,7 +424,7 @@ class RemoteFeed(RemoteReplica):
     @property
     def glimpse(self) -> Glimpse | None:
         """What is known of it without waking it."""
-        return glimpse_of(self.spec, self._summary) if (now := self._now) is None else now.glimpse
+        return glimpse_of(self.spec, self._summary)
 
     def stamp(self) -> object:
         """Its state, and what is shown of it."""

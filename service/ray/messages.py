@@ -14,13 +14,14 @@ from livesvm.service.feeds.pump import Flow
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.state import View as Forecasts
 from livesvm.service.hosting.feed import HostedFeed
-from livesvm.service.hosting.handle import Description, Glimpse, Return
+from livesvm.service.hosting.handle import Description, Return
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
 from livesvm.service.ray.commands import Command
 from livesvm.service.ray.lines import Number
+from livesvm.service.store.base import Indexed
 
 SERVED: frozenset[ServingState] = frozenset({"live", "fenced", "behind"})
 EVENTS = 16
@@ -51,11 +52,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class FeedNow:
-    """What is told of a feed: its ``view`` while it is awake, of whose events the newest alone, else a glimpse."""
+    """What is told of a feed that is awake, or not served; ``view`` has its newest events alone."""
 
     version: int
-    awake: bool
-    glimpse: Glimpse | None
     queue_depth: int
     returned: Return | None
     flow: Flow | None
@@ -64,45 +63,45 @@ class FeedNow:
     @classmethod
     def of(cls, feed: HostedFeed) -> FeedNow:
         """What a feed shows in the process where it lives."""
-        depth, back, flow, awake = feed.queue_depth, feed.returned, feed.flow, feed.served
-        if awake is None:
-            return cls(0, feed.is_awake, feed.glimpse, depth, back, flow)
-        seen = awake.view
-        told = replace(seen, events=tuple(seen.events[-EVENTS:]))
-        return cls(seen.version, True, None, depth, back, flow, told)
+        now = feed.queue_depth, feed.returned, feed.flow
+        if feed.served is None:
+            return cls(0, *now)
+        seen = feed.view
+        return cls(seen.version, *now, replace(seen, events=tuple(seen.events[-EVENTS:])))
+
+    @property
+    def awake(self) -> bool:
+        """Whether its state is in memory."""
+        return self.view is not None
 
 
 @dataclass(frozen=True)
 class View:
-    """What a front end knows of a model or a feed without asking.
+    """What a front end knows of a model or a feed without asking; of one at rest, what the store's index says of it.
 
-    Its ``life`` is another one after its actor came back, or it was deleted and made again: the actor's incarnation,
-    and a moment. Within one, ``moment`` tells which of two views is newer."""
+    Its ``life`` is another one after it was at rest, or deleted and made again, or its actor came back: the actor's
+    incarnation, and a moment. Within an incarnation, ``moment`` tells which of two views is newer."""
 
     spec: ModelSpec | FeedSpec
     state: ServingState
     reason: str | None
     stale: bool
-    now: Description | FeedNow
+    now: Description | FeedNow | Indexed
     node: str
     life: tuple[str, int]
     moment: int = field(default=0, compare=False)
 
     @classmethod
     def of(cls, replica: HostedModel | HostedFeed, node: str, life: tuple[str, int], moment: int) -> View:
-        """What a replica shows in the process where it lives, awake or at rest."""
-        now = FeedNow.of(replica) if isinstance(replica, HostedFeed) else replica.describe()
+        """What a replica shows in the process where it lives."""
+        seen = FeedNow.of(replica) if isinstance(replica, HostedFeed) else replica.describe()
+        now = replica.indexed or seen
         return cls(replica.spec, replica.state, replica.reason, replica.stale, now, node, life, moment)
 
     @property
-    def is_served(self) -> bool:
-        """Whether it answers at least those who read."""
-        return self.state in SERVED
-
-    @property
     def rests(self) -> bool:
-        """Whether all that is told of it is in the store's index as well."""
-        return self.is_served and not self.now.awake
+        """Whether it is at rest."""
+        return isinstance(self.now, Indexed)
 
 
 @dataclass(frozen=True)
@@ -123,8 +122,8 @@ class Answer:
 class News:
     """What has changed in an actor since a moment, and the moment that this is.
 
-    ``views`` are of those that have been awake there, None of those that are gone; of all others the store's index
-    tells. ``line`` is where short calls may go, if there is such a place."""
+    ``views`` are None of those that are gone; of those that were at rest all the time the store's index tells.
+    ``line`` is where short calls may go, if there is such a place."""
 
     incarnation: str
     moment: int

@@ -14,7 +14,7 @@ from prometheus_client.core import Metric
 from livesvm.service.hosting.context import Context
 from livesvm.service.ray.cluster import Cluster, answered, when_done
 from livesvm.service.ray.membership import MEMBERSHIP, NotJoined
-from livesvm.service.ray.messages import News, unpacked
+from livesvm.service.ray.messages import News, View, unpacked
 from livesvm.service.ray.places import place_of
 from livesvm.service.ray.there import There
 from livesvm.service.store.redis import RedisStore
@@ -41,17 +41,23 @@ class Office:
 
     Parameters
     ----------
-    told : called with what was told of as it is stored, and with None when an actor has come back: what the index said
-        before of those that live there is old
+    told : called with what is told of one, by its stored name, None if it is gone
+    back : called when an actor has come back: what the index said before of those that live there is old
     spec : of what is stored under a name
     """
 
-    def __init__(self, context: Context, told: Callable[[str | None], None], spec: Callable[[str], Any]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        told: Callable[[str, View | None], None],
+        back: Callable[[], None],
+        spec: Callable[[str], Any],
+    ) -> None:
         """Raise StoreUnavailable if the setting names no address of a cluster."""
         store = context.source.store
         assert isinstance(store, RedisStore)
         self.settings, self.health, self.store = context.settings, context.source.health, store
-        self._on_news, self._spec = told, spec
+        self._on_news, self._on_return, self._spec = told, back, spec
         self._places: dict[str, There] = {}
         self._lock = threading.Lock()
         self.joined, self.stopped = threading.Event(), threading.Event()
@@ -166,10 +172,10 @@ class Office:
         if news.line is not None:
             self.cluster.lines.find(there.place.name, news.line)
         is_back = there.take_news(news)
-        for stored in news.views:
-            self._on_news(stored)
+        for stored, view in news.views.items():
+            self._on_news(stored, view)
         if is_back:
-            self._on_news(None)
+            self._on_return()
         actor = self.cluster.known(there.place)
         if actor is None or not there.count:
             there.is_asked = False

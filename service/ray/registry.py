@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 from livesvm.service.history.names import id_of, is_feed
 from livesvm.service.hosting.context import Context
 from livesvm.service.ray.calls import Call
 from livesvm.service.ray.collection import FEEDS, MODELS, RemoteCollection
+from livesvm.service.ray.messages import View
 from livesvm.service.ray.office import Office
 from livesvm.service.resources.memory import Budget
 from livesvm.service.store.base import StoreError
@@ -42,7 +44,7 @@ class RayHosting:
         """Raise StoreUnavailable if no cluster is named."""
         self._source, self._gone = context.source, gone
         context = replace(context, budget=Budget())
-        self._office = Office(context, self._told, lambda stored: self._home(stored).find(id_of(stored)).spec)
+        self._office = Office(context, self._told, self._read_again, self._spec)
         self.models = RemoteCollection(MODELS, context, self._office)
         self.feeds = RemoteCollection(FEEDS, context, self._office)
         self._changes: int | None = None
@@ -79,13 +81,15 @@ class RayHosting:
     def _home(self, stored: str) -> RemoteCollection:
         return self.feeds if is_feed(stored) else self.models
 
-    def _told(self, stored: str | None) -> None:
-        """An actor tells of one; None: it is back, and what was told before it was lost is of another one."""
-        if stored is not None:
-            self._home(stored).seen(stored)
-        else:
-            self._changes = None
-            self._due.set()
+    def _spec(self, stored: str) -> Any:
+        return self._home(stored).find(id_of(stored)).spec
+
+    def _told(self, stored: str, view: View | None) -> None:
+        self._home(stored).seen(stored, view)
+
+    def _read_again(self) -> None:
+        self._changes = None
+        self._due.set()
 
     def _keep(self) -> None:
         while not self._office.stopped.is_set():

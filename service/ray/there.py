@@ -30,7 +30,7 @@ class There:
         self._lock = threading.Lock()
 
     def view(self, stored: str) -> View | None:
-        """The newest that was heard of one; None of one that is at rest, and was since the actor came back."""
+        """The newest that was heard of one; None of one that is at rest."""
         return self._views.get(stored)
 
     @property
@@ -55,27 +55,40 @@ class There:
     def take(self, stored: str, view: View) -> bool:
         """Know this of one, unless something newer is known; whether it is so."""
         with self._lock:
-            now = self._views.get(stored)
-            same = now is not None and now.life[0] == view.life[0]
-            if view.life[0] in self._dead or (same and now is not None and view.moment < now.moment):
+            now, incarnation = self._views.get(stored), view.life[0]
+            least = 0
+            if now is not None and now.life[0] == incarnation:
+                least = now.moment
+            elif now is None and incarnation == self.incarnation and not view.rests:
+                least = self.moment + 1  # news have told that it went to rest, or is gone
+            if incarnation in self._dead or view.moment < least:
                 return False
-            self._views[stored] = view
+            self._put(stored, view)
             return True
+
+    def _put(self, stored: str, view: View | None) -> None:
+        self._views.pop(stored, None)
+        if view is not None and not view.rests:
+            self._views[stored] = view
 
     def take_news(self, news: News) -> bool:
         """Know what it tells; whether it is another incarnation than the one that told before."""
         self.heard_at, self.is_lost = time.monotonic(), False
         is_new = news.incarnation != self.incarnation
-        if is_new:
-            lives = {view.life[0] for view in list(self._views.values())} | {self.incarnation}
-            self._dead |= lives - {news.incarnation}
-        self.incarnation, self.moment = news.incarnation, news.moment
-        for stored, view in news.views.items():
-            if view is not None:
-                self.take(stored, view)
-            else:
-                self.forget(stored)
+        with self._lock:
+            if is_new:
+                lives = {view.life[0] for view in self._views.values()} | {self.incarnation}
+                self._dead |= lives - {news.incarnation}
+            for stored, view in news.views.items():
+                now = self._views.get(stored)
+                if view is None or now is None or now.life[0] != news.incarnation or view.moment >= now.moment:
+                    self._put(stored, view)
+            self.incarnation, self.moment = news.incarnation, news.moment
         return is_new
+
+    def forget(self, stored: str) -> None:
+        """One does not live there any more."""
+        self._views.pop(stored, None)
 
     def forget_dead(self) -> list[str]:
         """Let go of what incarnations told that are no more, as the store's index was read since; of whom that was."""
@@ -84,10 +97,6 @@ class There:
             for stored in gone:
                 del self._views[stored]
             return gone
-
-    def forget(self, stored: str) -> None:
-        """One does not live there any more."""
-        self._views.pop(stored, None)
 
     def note_predicted(self, stored: str, rows: int) -> None:
         """Count rows that were predicted here."""

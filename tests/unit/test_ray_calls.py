@@ -18,7 +18,9 @@ from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.history.journal import Source
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Description
+from livesvm.service.hosting.model import _SHOWN as SHOWN
 from livesvm.service.hosting.replica import first_summary
+from livesvm.service.hosting.summary import Summary
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray import calls, commands
 from livesvm.service.ray.calls import Call
@@ -319,6 +321,35 @@ def test_what_an_actor_told_before_it_was_lost_is_forgotten_once_the_index_is_re
     hosted.look()
     assert versions(hosted) == [0, 4]
     assert [model.id for model in hosted.hosting.models.awake()] == ["n"]
+
+
+def test_one_of_which_the_index_does_not_tell_all_is_asked_for_until_its_actor_says_that_it_rests(
+    hosted: Hosted,
+) -> None:
+    cluster, models = hosted.cluster, hosted.hosting.models
+    hosted.stored[:] = ["m"]
+    hosted.changes += 1
+    hosted.hosting._look_at = 0.0
+    hosted.look()
+    hosted.office.ask_for_news()
+    cluster.tell(News("one", 4, {"m": resting(3, 4)}))
+    assert (models.states(), versions(hosted), models.awake()) == ({"live": 1}, [3], [])
+    hosted.changes += 1
+    hosted.look()  # which was read before it went to rest
+    assert models.states() == {"restoring": 1}
+    cluster.answers.append(Answer(view=resting(3, 4)))
+    hosted.hosting._ask_of_stale()
+    assert (cluster.tries, models.states(), versions(hosted)) == (1, {"live": 1}, [3])
+    hosted.hosting._ask_of_stale()
+    assert cluster.tries == 1
+
+
+def resting(version: int, moment: int) -> View:
+    """What is told of a model that went to rest."""
+    now = Description("live", version)
+    shown = {name: getattr(now, name) for name in SHOWN} | {"classes": None, "can_predict": True}
+    told = Summary(SPEC.model_dump_json(), 0, shown | {"sizes": list(vars(now.sizes).values())})
+    return View(SPEC, "live", None, False, Indexed("m", version, told.encode(), version), "n", ("one", 1), moment)
 
 
 def test_the_index_is_read_where_something_was_created_or_deleted_alone(hosted: Hosted) -> None:

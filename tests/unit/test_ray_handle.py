@@ -70,7 +70,7 @@ class Actor:
     def there(self, stored: str) -> There:
         return self.home
 
-    def seen(self, stored: str) -> None:
+    def seen(self, stored: str, view: View | None) -> None:
         """Something is known of one."""
 
     @property
@@ -328,7 +328,7 @@ def test_one_that_its_actor_does_not_serve_is_refused(
 def test_a_feed_may_be_stale_as_a_model_may(clock: Clock) -> None:
     actor = newest(1)
     feed, spec = feed_of(actor)
-    now = FeedNow(1, True, None, 0, None, None, ForecastsOfFeed.of(FeedState.empty(spec)))
+    now = FeedNow(1, 0, None, None, ForecastsOfFeed.of(FeedState.empty(spec)))
     told = View(spec, "live", None, False, now, "n", FIRST, moment=2)
     assert feed.stale
     feed.hear(told, clock.now)
@@ -353,15 +353,23 @@ def feed_of(actor: Actor) -> tuple[RemoteFeed, FeedSpec]:
     return RemoteFeed("f", "feed.f", found, cast(Context, context), actor), spec
 
 
-def test_a_feed_at_rest_shows_what_is_told_of_it_and_no_forecasts(clock: Clock) -> None:
+def test_a_feed_at_rest_shows_what_the_index_tells_of_it_and_no_forecasts(clock: Clock) -> None:
     feed, spec = feed_of(newest(1))
-    seen = Glimpse("level", "live", 3, 12, 12, None, None, 1.0)
-    told = View(spec, "live", None, False, FeedNow(0, False, seen, 0, None, None), "n", FIRST, moment=2)
-    feed.hear(told, clock.now)
-    feed.learn(told)
-    assert (feed.served, feed.glimpse, feed.is_awake, told.rests) == (None, seen, False, True)
+    now = FeedNow(1, 0, None, None, ForecastsOfFeed.of(FeedState.empty(spec)))
+    awake = View(spec, "live", None, False, now, "n", FIRST, moment=1)
+    feed.hear(awake, clock.now)
+    feed.learn(feed.told)
+    assert (feed.served, feed.is_awake) == (feed, True)
+    shown = {"state": "live", "version": 3, "position": 12, "rows": 12, "time": None, "every": None, "updated_at": 1.0}
+    found = Indexed("feed.f", 3, Summary(spec.model_dump_json(), 0, shown | {"steps": []}).encode(), 3)
+    feed.there.take_news(News("first", 2, {"feed.f": View(spec, "live", None, False, found, "n", FIRST, moment=2)}))
+    feed.found_again(found)
+    feed.learn(feed.told)
+    assert (feed.served, feed.glimpse, feed.is_awake) == (None, Glimpse("level", **shown), False)
     with pytest.raises(Restoring):
         _ = feed.view
+    feed.hear(awake, clock.now)  # late: it was told since that it rests
+    assert not feed.is_awake
 
 
 def test_a_model_at_rest_is_as_the_index_says_and_as_it_was_told_last_once_it_was_awake(clock: Clock) -> None:
