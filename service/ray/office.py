@@ -171,8 +171,8 @@ class Office:
             return
         if news.line is not None:
             self.cluster.lines.find(there.place.name, news.line)
-        is_back = there.take_news(news)
-        for stored, view in news.views.items():
+        is_back = news.incarnation != there.incarnation
+        for stored, view in there.take_news(news).items():
             self._on_news(stored, view)
         if is_back:
             self._on_return()

@@ -71,20 +71,26 @@ class There:
         if view is not None and not view.rests:
             self._views[stored] = view
 
-    def take_news(self, news: News) -> bool:
-        """Know what it tells; whether it is another incarnation than the one that told before."""
+    def take_news(self, news: News) -> dict[str, View | None]:
+        """Know what it tells; what of that is new. One that has come back tells of all that are in memory there."""
         self.heard_at, self.is_lost = time.monotonic(), False
-        is_new = news.incarnation != self.incarnation
         with self._lock:
-            if is_new:
+            told = dict(news.views)
+            if news.incarnation != self.incarnation:
                 lives = {view.life[0] for view in self._views.values()} | {self.incarnation}
                 self._dead |= lives - {news.incarnation}
-            for stored, view in news.views.items():
-                now = self._views.get(stored)
-                if view is None or now is None or now.life[0] != news.incarnation or view.moment >= now.moment:
-                    self._put(stored, view)
+                told = dict.fromkeys(self._of(news.incarnation)) | told
+            for stored, now in self._of(news.incarnation).items():
+                view = told.get(stored)
+                if stored in told and now.moment > (news.moment if view is None else view.moment):
+                    del told[stored]  # an answer has told since
+            for stored, view in told.items():
+                self._put(stored, view)
             self.incarnation, self.moment = news.incarnation, news.moment
-        return is_new
+        return told
+
+    def _of(self, incarnation: str) -> dict[str, View]:
+        return {stored: view for stored, view in self._views.items() if view.life[0] == incarnation}
 
     def forget(self, stored: str) -> None:
         """One does not live there any more."""

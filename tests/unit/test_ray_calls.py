@@ -323,6 +323,22 @@ def test_what_an_actor_told_before_it_was_lost_is_forgotten_once_the_index_is_re
     assert [model.id for model in hosted.hosting.models.awake()] == ["n"]
 
 
+def test_news_do_not_undo_what_an_answer_has_told_since_nor_leave_what_went_to_rest_before_the_cluster_was_joined_anew(
+    hosted: Hosted,
+) -> None:
+    there, models = hosted.office.there("m"), hosted.hosting.models
+    hosted.office.ask_for_news()
+    hosted.cluster.tell(News("one", 4, {"m": view(2, 4), "n": view(5, 3)}))
+    models.find("m").hear(view(3, 6), time.monotonic())
+    hosted.cluster.tell(News("one", 5, {"m": resting(2, 5)}))
+    assert (versions(hosted), len(models.awake())) == ([3, 5], 2)
+    there.begin_again()
+    hosted.office.ask_for_news()
+    hosted.cluster.waiting.pop(0)
+    hosted.cluster.tell(News("one", 9, {"m": view(3, 6)}))
+    assert [model.id for model in models.awake()] == ["m"]
+
+
 def test_one_of_which_the_index_does_not_tell_all_is_asked_for_until_its_actor_says_that_it_rests(
     hosted: Hosted,
 ) -> None:

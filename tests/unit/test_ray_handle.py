@@ -360,7 +360,15 @@ def test_a_feed_at_rest_shows_what_the_index_tells_of_it_and_no_forecasts(clock:
     feed.hear(awake, clock.now)
     feed.learn(feed.told)
     assert (feed.served, feed.is_awake) == (feed, True)
-    shown = {"state": "live", "version": 3, "position": 12, "rows": 12, "time": None, "every": None, "updated_at": 1.0}
+    shown: dict[str, Any] = {
+        "state": "live",
+        "version": 3,
+        "position": 12,
+        "rows": 12,
+        "time": None,
+        "every": None,
+        "updated_at": 1.0,
+    }
     found = Indexed("feed.f", 3, Summary(spec.model_dump_json(), 0, shown | {"steps": []}).encode(), 3)
     feed.there.take_news(News("first", 2, {"feed.f": View(spec, "live", None, False, found, "n", FIRST, moment=2)}))
     feed.found_again(found)
