@@ -109,11 +109,11 @@ class _Told:
         """How one was at the last look."""
         return self._views.get(stored, (0, 0.0, None))[2]
 
-    def note(self, stored: str, found: Any, node: str) -> bool:
+    def note(self, stored: str, found: Any) -> bool:
         """Look how a replica is now, None if there is none; whether that is new."""
         before, moment = self.view(stored), self.moment + 1
         life = (self.incarnation, moment) if before is None or before.rests else before.life
-        now = None if found is None else View.of(found, node, life, moment)
+        now = None if found is None else View.of(found, life, moment)
         if now == before or (now and before and now.rests and now.now == before.now):
             return False
         self.moment = moment
@@ -273,7 +273,7 @@ class ModelActor:
 
     def _look(self, stored: str) -> None:
         """Learn whether a model or a feed has changed, and tell those who watch."""
-        if self._told.note(stored, self._found(stored), self._node):
+        if self._told.note(stored, self._found(stored)):
             for news in self._waiting:
                 if not news.done():
                     news.set_result(None)

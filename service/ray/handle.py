@@ -51,9 +51,6 @@ DECIDED_ROWS = 10_000
 """More rows are not sent to the actor: what decides them comes here instead."""
 
 
-Now = Description | FeedNow
-
-
 def is_told(found: Indexed, seen: Summary | None) -> bool:
     """Whether the index, and the summary in it, tell all of one that is at rest."""
     return seen is not None and seen.told is not None and found.described >= found.sequence
@@ -179,16 +176,10 @@ class RemoteReplica:
         return self
 
     @property
-    def is_awake(self) -> bool:
-        """Whether its state is in memory, where it lives."""
-        told = self.told
-        return told is not None and cast(Now, told.now).awake
-
-    @property
     def queue_depth(self) -> int:
         """Calls that wait, where it lives."""
         told = self.told
-        return 0 if told is None else cast(Now, told.now).queue_depth
+        return 0 if told is None else cast(Description | FeedNow, told.now).queue_depth
 
     # What the actor is asked.
 

@@ -10,6 +10,7 @@ import pickle
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from livesvm.service.errors import Restoring
 from livesvm.service.feeds.pump import Flow
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.state import View as Forecasts
@@ -64,15 +65,11 @@ class FeedNow:
     def of(cls, feed: HostedFeed) -> FeedNow:
         """What a feed shows in the process where it lives."""
         now = feed.queue_depth, feed.returned, feed.flow
-        if feed.served is None:
+        try:
+            seen = feed.view
+        except Restoring:
             return cls(0, *now)
-        seen = feed.view
         return cls(seen.version, *now, replace(seen, events=tuple(seen.events[-EVENTS:])))
-
-    @property
-    def awake(self) -> bool:
-        """Whether its state is in memory."""
-        return self.view is not None
 
 
 @dataclass(frozen=True)
@@ -87,16 +84,15 @@ class View:
     reason: str | None
     stale: bool
     now: Description | FeedNow | Indexed
-    node: str
     life: tuple[str, int]
     moment: int = field(default=0, compare=False)
 
     @classmethod
-    def of(cls, replica: HostedModel | HostedFeed, node: str, life: tuple[str, int], moment: int) -> View:
+    def of(cls, replica: HostedModel | HostedFeed, life: tuple[str, int], moment: int) -> View:
         """What a replica shows in the process where it lives."""
         seen = FeedNow.of(replica) if isinstance(replica, HostedFeed) else replica.describe()
         now = replica.indexed or seen
-        return cls(replica.spec, replica.state, replica.reason, replica.stale, now, node, life, moment)
+        return cls(replica.spec, replica.state, replica.reason, replica.stale, now, life, moment)
 
     @property
     def rests(self) -> bool:

@@ -45,7 +45,7 @@ class Lost(Exception):
 
 
 def view(version: int, moment: int = 1, life: tuple[str, int] = ("one", 1)) -> View:
-    return View(SPEC, "live", None, False, Description("live", version), "n", life, moment)
+    return View(SPEC, "live", None, False, Description("live", version), life, moment)
 
 
 @dataclass
@@ -365,7 +365,7 @@ def resting(version: int, moment: int) -> View:
     now = Description("live", version)
     shown = {name: getattr(now, name) for name in SHOWN} | {"classes": None, "can_predict": True}
     told = Summary(SPEC.model_dump_json(), 0, shown | {"sizes": list(vars(now.sizes).values())})
-    return View(SPEC, "live", None, False, Indexed("m", version, told.encode(), version), "n", ("one", 1), moment)
+    return View(SPEC, "live", None, False, Indexed("m", version, told.encode(), version), ("one", 1), moment)
 
 
 def test_the_index_is_read_where_something_was_created_or_deleted_alone(hosted: Hosted) -> None:

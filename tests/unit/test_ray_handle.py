@@ -111,7 +111,7 @@ def version(number: int) -> Published:
 
 def view(number: int, life: tuple[str, int] = FIRST, state: ServingState = "live", *, stale: bool = False) -> View:
     now = Description(state, number, n_features=1, C=2.0, can_predict=True)
-    return View(SPEC, state, None, stale, now, "n", life, moment=number)
+    return View(SPEC, state, None, stale, now, life, moment=number)
 
 
 def model(actor: Actor, **settings: Any) -> RemoteModel:
@@ -329,7 +329,7 @@ def test_a_feed_may_be_stale_as_a_model_may(clock: Clock) -> None:
     actor = newest(1)
     feed, spec = feed_of(actor)
     now = FeedNow(1, 0, None, None, ForecastsOfFeed.of(FeedState.empty(spec)))
-    told = View(spec, "live", None, False, now, "n", FIRST, moment=2)
+    told = View(spec, "live", None, False, now, FIRST, moment=2)
     assert feed.stale
     feed.hear(told, clock.now)
     feed.learn(told)
@@ -356,10 +356,10 @@ def feed_of(actor: Actor) -> tuple[RemoteFeed, FeedSpec]:
 def test_a_feed_at_rest_shows_what_the_index_tells_of_it_and_no_forecasts(clock: Clock) -> None:
     feed, spec = feed_of(newest(1))
     now = FeedNow(1, 0, None, None, ForecastsOfFeed.of(FeedState.empty(spec)))
-    awake = View(spec, "live", None, False, now, "n", FIRST, moment=1)
+    awake = View(spec, "live", None, False, now, FIRST, moment=1)
     feed.hear(awake, clock.now)
     feed.learn(feed.told)
-    assert (feed.served, feed.is_awake) == (feed, True)
+    assert (feed.served, feed.told) == (feed, awake)
     shown: dict[str, Any] = {
         "state": "live",
         "version": 3,
@@ -370,14 +370,14 @@ def test_a_feed_at_rest_shows_what_the_index_tells_of_it_and_no_forecasts(clock:
         "updated_at": 1.0,
     }
     found = Indexed("feed.f", 3, Summary(spec.model_dump_json(), 0, shown | {"steps": []}).encode(), 3)
-    feed.there.take_news(News("first", 2, {"feed.f": View(spec, "live", None, False, found, "n", FIRST, moment=2)}))
+    feed.there.take_news(News("first", 2, {"feed.f": View(spec, "live", None, False, found, FIRST, moment=2)}))
     feed.found_again(found)
     feed.learn(feed.told)
-    assert (feed.served, feed.glimpse, feed.is_awake) == (None, Glimpse("level", **shown), False)
+    assert (feed.served, feed.glimpse, feed.told) == (None, Glimpse("level", **shown), None)
     with pytest.raises(Restoring):
         _ = feed.view
     feed.hear(awake, clock.now)  # late: it was told since that it rests
-    assert not feed.is_awake
+    assert feed.told is None
 
 
 def test_a_model_at_rest_is_as_the_index_says_and_as_it_was_told_last_once_it_was_awake(clock: Clock) -> None:
@@ -385,7 +385,7 @@ def test_a_model_at_rest_is_as_the_index_says_and_as_it_was_told_last_once_it_wa
     assert (live.state, live.stale) == ("restoring", True)
     live.found_again(Indexed("m", 4, Summary(SPEC.model_dump_json(), 0, told_of(4)).encode(), 4))
     live.there.take_news(News("first", 1, {}))
-    assert (live.state, live.stale, live.describe().version, live.is_awake) == ("live", False, 4, False)
+    assert (live.state, live.stale, live.describe().version, live.told) == ("live", False, 4, None)
     live.hear(view(5), clock.now)
     assert live.describe().version == 5
     live.there.take_news(News("second", 1, {}))

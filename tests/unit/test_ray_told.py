@@ -23,9 +23,9 @@ def model(version: int, *, rests: bool = False) -> Any:
 
 def test_what_changed_since_a_moment_is_told_and_nothing_else() -> None:
     told = _Told()
-    assert [told.note(name, model(1), "n") for name in ("m", "k", "m", "k")] == [True, True, False, False]
+    assert [told.note(name, model(1)) for name in ("m", "k", "m", "k")] == [True, True, False, False]
     assert (told.moment, set(told.since(0)), set(told.since(1)), told.since(2)) == (2, {"m", "k"}, {"k"}, {})
-    assert told.note("m", model(2), "n")
+    assert told.note("m", model(2))
     assert list(told.since(2)) == ["m"]
     assert told.due() == ["k", "m"]
 
@@ -35,12 +35,12 @@ def test_rest_and_the_end_of_one_are_told_and_forgotten_after_a_while(monkeypatc
     monkeypatch.setattr(actor, "time", SimpleNamespace(monotonic=lambda: now[0]))
     told = _Told()
     for name in ("m", "k"):
-        told.note(name, model(1), "n")
+        told.note(name, model(1))
     first = told.view("m")
-    assert told.note("m", model(1, rests=True), "n")
-    assert not told.note("m", model(1, rests=True), "n")
-    assert told.note("k", None, "n")
-    assert not told.note("k", None, "n")
+    assert told.note("m", model(1, rests=True))
+    assert not told.note("m", model(1, rests=True))
+    assert told.note("k", None)
+    assert not told.note("k", None)
     new = told.since(2)
     assert new["k"] is None
     assert new["m"] is not None
@@ -49,6 +49,6 @@ def test_rest_and_the_end_of_one_are_told_and_forgotten_after_a_while(monkeypatc
     now[0] += actor.GONE_SECONDS + 1
     told.due()
     assert told.since(0) == {}
-    told.note("m", model(1), "n")
+    told.note("m", model(1))
     assert first is not None
     assert (told.view("m") or first).life != first.life  # it was at rest meanwhile
