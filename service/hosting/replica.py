@@ -448,7 +448,6 @@ class Replica(ABC, Generic[S]):
         if self._held is not None:
             self._held.release()
             self._held = None
-        del self.journal, self.checkpoints
         self._forget()
         self._owner.rested(self, now)
 
