@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 from livesvm.service.errors import FeedExists, TooManyFeeds, TooManyModels
@@ -46,8 +47,10 @@ FEED = Kind(HostedFeed, FEEDS, "f", FeedExists, TooManyFeeds, lambda settings: s
 class Models(Collection[HostedModel]):
     """The models of one service, with copies of those that another service holds."""
 
-    _standbys: dict[str, Standby] | None = None
-    _standby_lock = threading.Lock()
+    def __init__(self, kind: Kind[HostedModel], context: Context, make_room: Callable[[int], None]) -> None:
+        super().__init__(kind, context, make_room)
+        self._standbys: dict[str, Standby] = {}
+        self._standby_lock = threading.Lock()
 
     def create(self, id: str | None, spec: ModelSpec) -> HostedModel:
         """Store a new model; raises InvalidInput, ModelExists, TooManyModels or StoreError."""
@@ -60,7 +63,6 @@ class Models(Collection[HostedModel]):
         if found.state != "held":
             return found.serving()  # type: ignore[no-any-return]
         with self._standby_lock:
-            self._standbys = self._standbys or {}
             standby = self._standbys.get(id)
             if standby is None or standby.spec != found.spec:  # another one was made under that id
                 self._standbys[id] = Standby(id, found.spec, self._context)
@@ -70,12 +72,12 @@ class Models(Collection[HostedModel]):
 
     def tidy(self) -> None:
         """Let go of copies that nobody asks for, or of models that are not held elsewhere any more."""
-        for id_, standby in list((self._standbys or {}).items()):
+        for id_, standby in list(self._standbys.items()):
             found = self.known(id_)
             if found is not None and found.state == "held":
                 with suppress(StoreError):
                     standby.tidy()
-            elif self._standbys is not None:
+            else:
                 self._standbys.pop(id_).release()
 
 

@@ -228,8 +228,9 @@ def _small(http: httpx.Client, number: int) -> None:
     update(http, f"k{number}", number, 60)
 
 
-def pace(place: Path, seconds: float = 10.0, **settings: object) -> list[Row]:
+def pace(place: Path, **settings: object) -> list[Row]:
     """Updates of one row a second: 20 models, 4 clients."""
+    seconds = 10.0
     with serving(place, **settings) as (service, http):
         for number in range(20):
             _model(http, number)

@@ -144,7 +144,7 @@ def acknowledge(
 
 def erase(http: httpx.Client, tally: Tally, course: Course, rng: random.Random) -> None:
     """Have examples of the window erased, and one that left it or was erased before; until there is a receipt."""
-    name = {"idempotency-key": f"erasure {len(course.erased)}"}
+    name = {"idempotency-key": f"erasure {len(course.erased)} of {course.subject.path}"}
     answer = http.post(f"{course.subject.path}/erase", json={"keys": course.keys(rng)}, headers=name)
     if answer.status_code != 200:
         raise RuntimeError(f"an erasure was answered {answer.status_code}: {answer.text}")
@@ -170,6 +170,8 @@ def crash_at(rng: random.Random, cycle: int, snapshot_updates: int) -> str:
     name = every[cycle % len(every)]
     if name in ERASE_POINTS:
         return f"{name}:2"  # the first passage may be at the start, of an erasure that is to be ended
+    if name in REST_POINTS:
+        return f"{name}:{rng.randint(len(SUBJECTS) + 1, 9)}"  # the first ones may be at the start
     passages = rng.randint(1, max(1, 8 // snapshot_updates)) if name in SNAPSHOT_POINTS else rng.randint(2, 8)
     return f"{name}:{passages}"
 

@@ -38,5 +38,5 @@ def test_a_jump_changes_nothing(jump: float, redis_server: RedisServer, monkeypa
         assert live.published.sizes.n_examples == 12
         live.stop()
         again = alive(one, one.acquire("m"), spec)
-        assert list(again._state.window.arrivals) == list(range(4, 16))
+        assert list(again.current.window.arrivals) == list(range(4, 16))
         again.stop()

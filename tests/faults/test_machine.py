@@ -227,7 +227,7 @@ class Machine(RuleBasedStateMachine):
         window, seen = self.history[-1], self.live.published
         assert seen.version == len(self.history) - 1
         assert seen.sizes.n_examples == len(window)
-        assert list(self.live._state.window.arrivals) == list(window)
+        assert list(self.live.current.window.arrivals) == list(window)
         if window:
             assert self.live.certificate().result()["relative_gap"] <= 1e-8
             X, y = (np.array(column) for column in zip(*window.values(), strict=True))

@@ -81,7 +81,7 @@ def test_every_kept_version_can_be_had_as_it_was(
     """Also behind commands that were taken back, after going back, and past a snapshot that is damaged."""
     rng = np.random.default_rng(seed)
     live = alive(store, store.create("m", b""), spec)
-    known = {0: held(live._state)}
+    known = {0: held(live.current)}
     for step in range(24):
         began = time.time()
         if step % 4 == 2:
@@ -90,7 +90,7 @@ def test_every_kept_version_can_be_had_as_it_was(
             live.restore(int(rng.integers(0, live.sample().version)), None).result()
         elif not updated(live, drawn(rng, live)):
             continue
-        known[live.sample().version] = held(live._state)
+        known[live.sample().version] = held(live.current)
         at = live.sample().updated_at
         assert at is not None
         assert began <= at <= time.time()
@@ -120,7 +120,7 @@ def test_what_is_reached_without_a_path_is_what_the_path_reaches(
     live = alive(store, store.create("m", b""), spec)
     probe = rng.normal(size=(12, 2))
     for step in range(25):
-        before = live._state.encode()
+        before = live.current.encode()
         update = drawn(rng, live)
         if step % 5 == 4:
             update = Update(update.add, update.remove, Edits(decay=0.5, C=None if spec.C is None else 0.3 + step / 10))
@@ -129,9 +129,9 @@ def test_what_is_reached_without_a_path_is_what_the_path_reaches(
         command = [record for record in store.log("m", 0) if not record.aborted][-1]
         cold = ModelState.decode(spec, 64, before)
         cold.apply_cold(Command.decode(command.data))
-        assert held(cold) == held(live._state)
-        assert cold.estimator.gamma_ == live._state.estimator.gamma_
-        mine, theirs = (state.estimator.predictor().decision_function(probe) for state in (cold, live._state))
+        assert held(cold) == held(live.current)
+        assert cold.estimator.gamma_ == live.current.estimator.gamma_
+        mine, theirs = (state.estimator.predictor().decision_function(probe) for state in (cold, live.current))
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-6)
 
 

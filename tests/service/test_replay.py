@@ -12,7 +12,6 @@ import pytest
 
 from livesvm.service.history import replay
 from livesvm.service.history.replay import together
-from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
@@ -21,7 +20,7 @@ from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.sparse import dense
-from tests.support.live_models import alive, batch, decisions
+from tests.support.live_models import Recovering, alive, batch, decisions
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "window": {"max_examples": 30}})
 
@@ -76,7 +75,7 @@ def test_a_key_of_the_window_that_comes_back_goes_first() -> None:
     assert net.added == ["a"]
 
 
-def restored(store: SqliteStore, live: HostedModel) -> HostedModel:
+def restored(store: SqliteStore, live: Recovering) -> Recovering:
     """The model of another process; the same as the living one in everything that can be asked."""
     again = alive(store, store.acquire("m"), SPEC)
     assert again.sample().version == live.sample().version
@@ -87,8 +86,8 @@ def restored(store: SqliteStore, live: HostedModel) -> HostedModel:
     assert mine.arrays["keys"] == theirs.arrays["keys"]
     assert mine.arrays["next_key"] == theirs.arrays["next_key"]
     np.testing.assert_array_equal(mine.arrays["X"], theirs.arrays["X"])
-    assert again._state.window == live._state.window
-    assert again._state.classes == live._state.classes
+    assert again.current.window == live.current.window
+    assert again.current.classes == live.current.classes
     return again
 
 
@@ -207,7 +206,7 @@ def test_a_newest_update_that_cannot_be_applied_is_taken_back_without_those_befo
     for seed in range(4):
         live.update(batch(seed), None).result()
     poison = batch(4)
-    command = live._state.window.plan(poison, live._limits, 0.0, None)
+    command = live.current.window.plan(poison, live._limits, 0.0, None)
     store.append(live.journal.lease, 5, command.encode(), None, keep=1)  # and the process died before it found out
     update = LiveEstimator.update
 
@@ -248,7 +247,7 @@ def test_a_newest_update_that_fails_in_an_unforeseen_way_is_taken_back(
     live = alive(store, store.create("m", b""), SPEC)
     for seed in range(n_before):
         live.update(batch(seed), None).result()
-    command = live._state.window.plan(batch(9), live._limits, 0.0, name)
+    command = live.current.window.plan(batch(9), live._limits, 0.0, name)
     asked = None if name is None else Idempotency(name, batch(9).digest())
     store.append(live.journal.lease, n_before + 1, command.encode(), asked, keep=9)  # and the process died
     with monkeypatch.context() as patched:

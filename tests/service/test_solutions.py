@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from livesvm.service.history.solutions import solution_of
-from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models.commands import Batch, Edits, Robust, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.store import codec
@@ -22,7 +21,7 @@ from livesvm.service.store.base import Solution, StoreDamaged
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import SolverError
 from livesvm.solvers.models.base import LiveEstimator
-from tests.support.live_models import FailingStore, alive, batch, decisions
+from tests.support.live_models import FailingStore, Recovering, alive, batch, decisions
 from tests.support.solutions import ONE_CLASS, REGRESSION, SPEC, any_update, taken_back
 
 
@@ -35,7 +34,7 @@ def store(tmp_path: Path) -> Iterator[FailingStore]:
 ALWAYS = 1e-9
 
 
-def with_solution(store: SqliteStore, spec: ModelSpec, seeds: range = range(6)) -> HostedModel:
+def with_solution(store: SqliteStore, spec: ModelSpec, seeds: range = range(6)) -> Recovering:
     """A living model whose every update left its solution."""
     live = alive(store, store.create("m", b""), spec, solution_seconds=ALWAYS)
     for seed in seeds:
@@ -43,15 +42,15 @@ def with_solution(store: SqliteStore, spec: ModelSpec, seeds: range = range(6)) 
     return live
 
 
-def again(store: SqliteStore, live: HostedModel, replayed: int) -> HostedModel:
+def again(store: SqliteStore, live: Recovering, replayed: int) -> Recovering:
     """The model of another process: the same, after so many updates were solved again."""
     back = alive(store, store.acquire("m"), live.spec)
     assert back.recovered.replayed == replayed
     assert back.sample().version == live.sample().version
     assert back.sample().updated_at == live.sample().updated_at
-    assert back._state.sequence == live._state.sequence
-    assert back._state.window == live._state.window
-    mine, theirs = back._state.document(), live._state.document()
+    assert back.current.sequence == live.current.sequence
+    assert back.current.window == live.current.window
+    mine, theirs = back.current.document(), live.current.document()
     exact = not replayed and live.sample().version == back.recovered.state.version
     for name, value in theirs["arrays"].items():
         if not exact and name in ("beta", "intercept", "segments"):
@@ -91,7 +90,7 @@ def test_what_was_taken_back_is_in_no_solution(store: FailingStore, seed: int) -
     live = alive(store, store.create("m", b""), spec, solution_seconds=ALWAYS)
     live.update(batch(0, 4), None).result()
     for step in range(1, 20):
-        oldest, *kept = live._state.window.arrivals
+        oldest, *kept = live.current.window.arrivals
         if step % 3 == 0:
             version = int(rng.integers(1, live.sample().version))
             taken_back(store, partial(live.restore, version, None))
@@ -117,7 +116,7 @@ def test_a_robust_model_comes_back_robust(store: FailingStore) -> None:
     live = with_solution(store, SPEC)
     live.update(Update(edits=Edits(robust=Robust(0.2, -0.5, {}))), None).result()
     back = again(store, live, 0)
-    assert back._state.estimator.robustness() == live._state.estimator.robustness()
+    assert back.current.estimator.robustness() == live.current.estimator.robustness()
 
 
 def test_nothing_is_solved_and_short_updates_behind_a_solution_are(
@@ -147,7 +146,7 @@ def test_updates_are_counted_until_they_took_long(store: FailingStore) -> None:
     for seconds, kept in ((4.0, None), (4.0, None), (4.0, 3), (4.0, 3), (11.0, 5)):
         live.update(batch(live.sample().version), None).result()
         live.checkpoints.note_change(seconds, 0)
-        live.checkpoints.keep_solution(live._state, newest(store), 0.0)
+        live.checkpoints.keep_solution(live.current, newest(store), 0.0)
         found = store.solution("m")
         assert (found and found.sequence) == kept
     live.stop()
@@ -159,7 +158,7 @@ def test_with_many_free_examples_every_update_is_kept(store: FailingStore, monke
     assert store.solution("m") is None
     monkeypatch.setattr("livesvm.service.history.checkpoints.MANY_FREE", 1)
     live.update(batch(1), None).result()
-    assert store.solution("m") == solution_of(live._state, newest(store))
+    assert store.solution("m") == solution_of(live.current, newest(store))
     live.stop()
 
 
@@ -278,5 +277,5 @@ def test_a_solution_is_much_smaller_than_a_snapshot(tmp_path: Path) -> None:
     with closing(FailingStore(tmp_path / "store")) as store:
         live = alive(store, store.create("m", b""), spec)
         live.update(Update(Batch(rng.normal(size=(400, 80)), rng.choice([-1.0, 1.0], 400))), None).result()
-        assert len(solution_of(live._state, newest(store)).data) < len(live._state.encode()) / 12
+        assert len(solution_of(live.current, newest(store)).data) < len(live.current.encode()) / 12
         live.stop()

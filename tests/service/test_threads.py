@@ -66,7 +66,12 @@ def test_a_mailbox_that_is_borrowed_keeps_what_comes_and_is_lent_only_while_it_i
         assert not waiting.done()
     assert waiting.result(timeout=10) == 7
     started, release = threading.Event(), threading.Event()
-    one.submit(lambda: started.set() or release.wait(10))
+
+    def block() -> bool:
+        started.set()
+        return release.wait(10)
+
+    one.submit(block)
     assert started.wait(10)
     with one.borrowed() as mine:
         assert not mine
