@@ -13,3 +13,8 @@ def is_feed(stored: str) -> bool:
 def stored_feed(feed: str) -> str:
     """The id that a feed is stored under."""
     return FEEDS + feed
+
+
+def id_of(stored: str) -> str:
+    """The id of the model or the feed that is stored under this."""
+    return stored.removeprefix(FEEDS)

@@ -30,6 +30,7 @@ from livesvm.service.history.recovery import Recovered
 from livesvm.service.history.replay import Patience
 from livesvm.service.hosting.handle import Erased, FeedCopy, Glimpse, Reply, sample_of, steps_of
 from livesvm.service.hosting.replica import Replica
+from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.audit import changed
 from livesvm.service.logs.calls import stage
 from livesvm.service.monitoring.feeds import FeedSample, StepSample
@@ -84,10 +85,7 @@ class HostedFeed(Replica[FeedState]):
     @property
     def glimpse(self) -> Glimpse | None:
         """What is known of it without waking it."""
-        told = None if self._summary is None else self._summary.told
-        if told is None:
-            return None
-        return Glimpse(self.spec.target, **told | {"steps": tuple(StepSample(*step) for step in told["steps"])})
+        return glimpse_of(self.spec, self._summary)
 
     def news(self) -> Future[None] | None:
         """Ends once it is awake; None where it is, or cannot be."""
@@ -300,6 +298,13 @@ class HostedFeed(Replica[FeedState]):
     def _copy(self) -> FeedCopy:
         state = self.current
         return FeedCopy(self.spec, state.encode(), state.version)
+
+
+def glimpse_of(spec: FeedSpec, found: Summary | None) -> Glimpse | None:
+    """What its summary tells of a feed at rest; None if nothing."""
+    if found is None or found.told is None:
+        return None
+    return Glimpse(spec.target, **found.told | {"steps": tuple(StepSample(*step) for step in found.told["steps"])})
 
 
 def _worst(state: FeedState) -> dict[str, Any] | None:

@@ -25,6 +25,7 @@ from livesvm.service.hosting.handle import Description, Erased, Reply
 from livesvm.service.hosting.memory import bytes_after, bytes_of
 from livesvm.service.hosting.recent import Recent
 from livesvm.service.hosting.replica import Replica
+from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.audit import changed
 from livesvm.service.logs.calls import stage
 from livesvm.service.models.arrays import Key, Rows
@@ -40,6 +41,7 @@ from livesvm.service.models.state import ModelCopy, ModelState
 from livesvm.service.models.window import Limits
 from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.resources.turns import Solve
+from livesvm.service.settings import Settings
 from livesvm.service.store.base import Lease
 from livesvm.solvers.errors import InvalidInput
 
@@ -141,13 +143,8 @@ class HostedModel(Replica[ModelState]):
         )
 
     def _described_at_rest(self) -> Description:
-        told = None if self._summary is None else self._summary.told
-        unknown = Description("live", n_features=self.spec.n_features, C=self.spec.C)
-        now = unknown if told is None else _described(told)
-        memory = _bytes(now.sizes, now.row_bytes, now.classes, self._cache_mb)
-        cache_mb, depth = self.context.settings.cache_mb, self.queue_depth
-        here = replace(now, memory=memory, cache_mb=cache_mb, queue_depth=depth)
-        return replace(here, state=self.state, awake=False, error=self.reason)
+        here = described_at_rest(self.spec, self._summary, self.context.settings)
+        return replace(here, state=self.state, queue_depth=self.queue_depth, error=self.reason)
 
     # What the mailbox is asked; each returns at once and raises QueueFull or ModelUnavailable.
 
@@ -207,7 +204,7 @@ class HostedModel(Replica[ModelState]):
 
     @property
     def _cache_mb(self) -> int:
-        return self.context.settings.cache_mb if task_of(self.spec).is_exact else 0
+        return _cached(self.spec, self.context.settings)
 
     @property
     def _limits(self) -> Limits:
@@ -333,7 +330,17 @@ def _bytes(sizes: Sizes, row_bytes: float, classes: dict[Any, int] | None, cache
     return model_bytes(sizes.n_examples, row_bytes, sizes.n_free, cache_mb, len(classes or ()))
 
 
-def _described(told: dict[str, Any]) -> Description:
-    counts, sizes = told["classes"], Sizes(*told["sizes"])
-    classes = None if counts is None else dict(counts)
-    return Description("live", **told | {"sizes": sizes, "classes": classes})
+def _cached(spec: ModelSpec, settings: Settings) -> int:
+    """Megabytes of kernel rows that a model of this specification keeps."""
+    return settings.cache_mb if task_of(spec).is_exact else 0
+
+
+def described_at_rest(spec: ModelSpec, found: Summary | None, settings: Settings) -> Description:
+    """A model as its summary tells, without waking it."""
+    now = Description("live", n_features=spec.n_features, C=spec.C)
+    if found is not None and found.told is not None:
+        counts, sizes = found.told["classes"], Sizes(*found.told["sizes"])
+        more = {"sizes": sizes, "classes": None if counts is None else dict(counts)}
+        now = Description("live", **found.told | more)
+    memory = _bytes(now.sizes, now.row_bytes, now.classes, _cached(spec, settings))
+    return replace(now, memory=memory, cache_mb=settings.cache_mb, awake=False)

@@ -250,6 +250,11 @@ class Replica(ABC, Generic[S]):
         return told is not None and self._found.described >= self._found.sequence
 
     @property
+    def indexed(self) -> Indexed | None:
+        """All that is told of it while it is at rest; None of one that is awake, not served, or not known well."""
+        return self._found if self._state is None and self._fault is None and self.is_known else None
+
+    @property
     def reason(self) -> str | None:
         """Why it is not served."""
         if self._fault is not None:

@@ -1,4 +1,4 @@
-"""The actor in which models live: the same registry, writers and journals as in a service of one process.
+"""The actor in which models and feeds live: the same registry, replicas and journals as in a service of one process.
 
 It is restored from Redis whenever Ray starts it, wherever that is. Its name there is its actor's, so that it need not
 wait for the lease of the incarnation before; that one is fenced by its epoch, and ends itself as soon as it notices.
@@ -13,10 +13,11 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from itertools import takewhile
 from typing import Any
 from uuid import uuid4
 
@@ -25,30 +26,28 @@ from prometheus_client.core import Metric
 from threadpoolctl import threadpool_limits
 
 from livesvm.service.errors import Restoring, ServiceError, TurnMissed, Withdrawn
-from livesvm.service.feeds.registry import AbsentFeed, Feeds
-from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.history.journal import Source
-from livesvm.service.history.names import FEEDS, is_feed, stored_feed
+from livesvm.service.history.names import id_of, is_feed
+from livesvm.service.hosting.collection import Collection
+from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.model import HostedModel
+from livesvm.service.hosting.registry import Registry
 from livesvm.service.jobs.failures import is_foreseen
-from livesvm.service.live.failed import FailedModel
-from livesvm.service.live.model import LiveModel
-from livesvm.service.live.registry import Registry
 from livesvm.service.logs import calls
 from livesvm.service.logs.setup import set_up
 from livesvm.service.models.published import Published
-from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.ray.draining import Node
 from livesvm.service.ray.lines import Number, Switchboard
-from livesvm.service.ray.messages import Answer, Asked, FeedView, News, View, packed, unpacked
+from livesvm.service.ray.messages import Answer, Asked, News, View, packed, unpacked
 from livesvm.service.ray.places import Place
 from livesvm.service.resources.compiling import call_compiled_code
 from livesvm.service.resources.machine import resident_bytes
 from livesvm.service.resources.memory import MEGABYTE, Budget
 from livesvm.service.resources.turns import Solve, Turns
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import StoredModel, StoreError
+from livesvm.service.store.base import StoreError
 from livesvm.service.store.redis import RedisStore
 from livesvm.solvers import warm_up
 
@@ -56,10 +55,6 @@ GATHER_SECONDS = 0.05
 """Between two times that one who watches is told: those who call hear at once what came of that."""
 SMALL_BYTES = 80_000
 """Of a version that goes along with an answer, to who predicts by copies; Ray carries 100 kB with the call itself."""
-EVENTS = 16
-"""Of a feed, the newest, that are told with every change."""
-QUICK = 10**5
-"""Numbers of the support vectors that rows are compared with: sooner done than handed to a thread."""
 HEARTBEAT_SECONDS = 2.0
 """After so long without news whoever watches is told that there is none."""
 LOOKS = 5
@@ -69,7 +64,9 @@ IDLE_SECONDS = 3.0
 RETRY_SECONDS = 0.2
 """Between two tries to come back while the store is away."""
 PATIENCE_SECONDS = 10.0
-"""For which a call waits for the models to be back."""
+"""For which a call waits for what is stored to be known."""
+GONE_SECONDS = 600.0
+"""For which those who watch are told that one is gone, or went to rest; the store's index says it as well."""
 SWITCH_SECONDS = 0.0001
 SCRAPED = (
     "livesvm_update",
@@ -78,46 +75,67 @@ SCRAPED = (
     "livesvm_store_err",
     "livesvm_snapshots",
     "livesvm_feed",
+    "livesvm_wakes",
+    "livesvm_rests",
     "process_",
 )
 """What of its metrics an actor tells; the rest is the front ends'."""
-TIMED = frozenset({"update", "restore", "swap", "erase", "certificate", "calibrated"})
-"""Verbs that are solved for, and so take how long that may be."""
-READS = frozenset({"certificate", "calibrated", "examples", "copy", "history", "seen", "events"})
-"""Verbs that change nothing: they end when nobody waits for them."""
-
 log = logging.getLogger(__name__)
 
 
 class _Part(RedisStore):
-    """The store, of which one actor sees its own models."""
+    """The store, of which one actor sees what lives there."""
 
     place: Place
 
-    def models(self) -> list[StoredModel]:
-        """Those that live here."""
-        if self.place.model is None:
-            return [found for found in super().models() if self.place.holds(found.id)]
-        found = self.model(self.place.model)
-        return [] if found is None else [found]
+    def _ids(self) -> list[str]:
+        if self.place.model is not None:
+            return [self.place.model]
+        return [id_ for id_ in super()._ids() if self.place.holds(id_)]
+
+    def changes(self) -> int:
+        """Nobody else creates or deletes what lives here."""
+        return 0
 
 
-@dataclass
-class _UnderWay:
-    """A call that a writer has, so that it can be withdrawn."""
+class _Told:
+    """What is told of those that live here, in the order in which it changed; None of those that are gone."""
 
-    future: Future[Any]
-    solve: Solve
-    reads: bool
+    def __init__(self) -> None:
+        self.incarnation, self.moment = uuid4().hex, 0
+        self._views: dict[str, tuple[int, float, View | None]] = {}
 
-    def withdraw(self) -> None:
-        """Nobody waits for it any more: take it out of the queue, or end it if it changes nothing."""
-        if not self.future.cancel() and self.reads:
-            self.solve.end(Withdrawn("the caller left"))
+    def view(self, stored: str) -> View | None:
+        """How one was at the last look."""
+        return self._views.get(stored, (0, 0.0, None))[2]
+
+    def note(self, stored: str, found: Any) -> bool:
+        """Look how a replica is now, None if there is none; whether that is new."""
+        before, moment = self.view(stored), self.moment + 1
+        life = (self.incarnation, moment) if before is None or before.rests else before.life
+        now = None if found is None else View.of(found, life, moment)
+        if now == before or (now and before and now.rests and now.now == before.now):
+            return False
+        self.moment = moment
+        self._views.pop(stored, None)
+        self._views[stored] = moment, time.monotonic(), now
+        return True
+
+    def since(self, moment: int) -> dict[str, View | None]:
+        """What has changed since a moment."""
+        new = takewhile(lambda one: one[1][0] > moment, reversed(self._views.items()))
+        return {stored: view for stored, (_, _, view) in new}
+
+    def due(self) -> list[str]:
+        """Those that may change without being asked; the index alone tells of those that were at rest for a while."""
+        until = time.monotonic() - GONE_SECONDS
+        in_memory = {id_: told for id_, told in self._views.items() if told[2] is not None and not told[2].rests}
+        self._views = {id_: told for id_, told in self._views.items() if id_ in in_memory or told[1] > until}
+        return list(in_memory)
 
 
 class ModelActor:
-    """Models, and who asks them. Its methods run on one event loop, and hand on whatever takes long."""
+    """Models and feeds, and who asks them. Its methods run on one event loop, and hand on whatever takes long."""
 
     def __init__(self, place: Place, settings: Settings) -> None:
         self._home = Node()
@@ -127,21 +145,20 @@ class ModelActor:
         self._metrics = Metrics()
         self._health = Health(self._metrics, settings.lease_seconds)
         self._store = _store(place, settings)
-        around = Surroundings(
+        context = Context(
             settings,
             Source(self._store, self._health, self._metrics),
             Turns(settings.solves),
             Budget(settings.memory_mb * MEGABYTE),
             f"ray-{place.name}",
         )
-        around.budget.rest_on(resident_bytes())
+        context.budget.rest_on(resident_bytes())
         self._seconds = settings.lease_seconds / LOOKS
-        self._registry, self._feeds = Registry(around), Feeds(around)
+        self._registry = Registry(context)
         self._ready = threading.Event()
         self._asked_at = time.monotonic()
-        self._under_way: dict[str, _UnderWay] = {}
-        self._incarnation, self._moment = uuid4().hex, 0
-        self._views: dict[str, View | FeedView] = {}
+        self._under_way: dict[str, Callable[[], None]] = {}
+        self._told = _Told()
         self._waiting: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._board = Switchboard(self.ask)
@@ -163,36 +180,33 @@ class ModelActor:
         except Exception as found:
             error = found
             if not is_foreseen(found):
-                log.exception("%s of model %s failed", asked.verb, asked.model)
-        self._look(asked.model)
-        copy = self._copy(asked) if asked.predicts else None
-        return packed(Answer(value, error, self._views.get(asked.model), call.facts, copy))
+                log.exception("%s of %s failed", asked.command.do.__name__, asked.stored)
+        self._look(asked.stored)
+        copy = self._copy(asked.stored) if asked.predicts else None
+        return packed(Answer(value, error, self._told.view(asked.stored), call.facts, copy))
 
     async def withdraw(self, call: str) -> None:
         """Nobody waits for a call any more."""
-        if (found := self._under_way.get(call)) is not None:
-            found.withdraw()
+        self._under_way.get(call, lambda: None)()
 
     async def watch(self, incarnation: str, moment: int, predicted: dict[str, int]) -> bytes:
         """What has changed since a moment of an incarnation, as soon as something has; rows were predicted there."""
         self._loop, began = asyncio.get_running_loop(), time.monotonic()
-        for model, rows in predicted.items():
-            if isinstance(live := self._found(model), LiveModel):
-                live.recent.note_predicted(rows)
-        if incarnation != self._incarnation:
+        for stored, rows in predicted.items():
+            self._note_predicted(stored, rows)
+        if incarnation != self._told.incarnation:
             moment = 0
             await self._come_back()
             self._look_at_all()
         else:
-            if moment == self._moment:
+            if moment == self._told.moment:
                 news: asyncio.Future[None] = self._loop.create_future()
                 self._waiting.add(news)
                 await asyncio.wait([news], timeout=HEARTBEAT_SECONDS)
                 self._waiting.discard(news)
             await asyncio.sleep(began + GATHER_SECONDS - time.monotonic())
-        views = {id_: view for id_, view in self._views.items() if view.moment > moment}
-        names, line = frozenset(self._views), await self._line()
-        return packed(News(self._incarnation, self._moment, views, names, line))
+        line, told = await self._line(), self._told
+        return packed(News(told.incarnation, told.moment, told.since(moment), line))
 
     async def scrape(self) -> bytes:
         """The metrics of what is done here, as Prometheus's families, with where that is."""
@@ -210,134 +224,79 @@ class ModelActor:
             return None
 
     async def _come_back(self) -> None:
-        """Wait for the models to be back; raises Restoring if that takes too long."""
+        """Wait until it is known what lives here; raises Restoring if that takes too long."""
         if not self._ready.is_set() and not await asyncio.to_thread(self._ready.wait, PATIENCE_SECONDS):
             raise Restoring(f"actor {self._place.name} is being restored")
 
     async def _answered(self, asked: Asked) -> Any:
-        if asked.verb == "decide" and self._is_quick(asked):
-            return self._decide(asked.model, *asked.arguments)
-        if asked.verb in ("create", "decide", "published", "versions", "recent"):
-            return await asyncio.to_thread(getattr(self, f"_{asked.verb}"), asked.model, *asked.arguments)
-        home: Registry | Feeds = self._feeds if is_feed(asked.model) else self._registry
-        name = asked.model.removeprefix(FEEDS)
-        if asked.verb == "hear":
-            home.find(name)  # how it is goes along with every answer
-            return None
-        if asked.verb == "delete":
-            await asyncio.wrap_future(home.delete(name))
-            return await asyncio.to_thread(home.forget, name)
+        command = asked.command
+        subject = command.subject(*self._at(asked.stored))
+        if command.blocks and not (command.at_once and command.at_once(*subject, *command.arguments)):
+            return await asyncio.to_thread(command.do, *subject, *command.arguments)
         solve = Solve() if asked.seconds is None else Solve(until=time.monotonic() + asked.seconds)
-        timed = {"solve": solve} if asked.verb in TIMED else {}
-        future = getattr(home.get(name), asked.verb)(*asked.arguments, **timed)
-        with self._known(asked, _UnderWay(future, solve, asked.verb in READS)):
-            return await _awaited(future, solve)
+        found = command.do(*subject, *command.arguments, **({"solve": solve} if command.timed else {}))
+        if not isinstance(found, Future):
+            return found
 
-    def _is_quick(self, asked: Asked) -> bool:
-        seen = self._registry.get(asked.model).published
-        return len(asked.arguments[0]) * seen.n_values * seen.n_support * (seen.row_bytes / 8 + 1) < QUICK
+        def withdraw() -> None:
+            """Take it out of the mailbox, or end it if it changes nothing."""
+            if not found.cancel() and not command.mutates:
+                solve.end(Withdrawn("the caller left"))
 
-    def _copy(self, asked: Asked) -> Published | None:
-        """The version that a model is at, if it is small enough to go along."""
-        live = self._found(asked.model)
-        if not isinstance(live, LiveModel):
-            return None
-        seen = live.published
-        return seen if seen.n_support * (seen.row_bytes + 8 * seen.n_values) < SMALL_BYTES else None
-
-    @contextmanager
-    def _known(self, asked: Asked, call: _UnderWay) -> Iterator[None]:
-        self._under_way[asked.id] = call
+        self._under_way[asked.id] = withdraw
         try:
-            yield
+            return await _awaited(found, solve)
         finally:
             del self._under_way[asked.id]
 
+    def _at(self, stored: str) -> tuple[Collection[Any], str]:
+        """All of a kind, and an id."""
+        return self._registry.feeds if is_feed(stored) else self._registry.models, id_of(stored)
+
+    def _found(self, stored: str) -> Any:
+        home, id_ = self._at(stored)
+        return home.known(id_)
+
+    def _copy(self, stored: str) -> Published | None:
+        """The version that a model is at, if it is small enough to go along."""
+        live = self._found(stored)
+        seen = live.published if isinstance(live, HostedModel) else None
+        if seen is None or seen.predictor is None:
+            return None
+        return seen if seen.n_support * (seen.row_bytes + 8 * seen.n_values) < SMALL_BYTES else None
+
+    def _note_predicted(self, stored: str, rows: int) -> None:
+        live = self._found(stored)
+        if isinstance(live, HostedModel) and live.is_awake:
+            live.recent.note_predicted(rows)
+            live.used_at = time.monotonic()
+
     def _look(self, stored: str) -> None:
         """Learn whether a model or a feed has changed, and tell those who watch."""
-        before = self._views.get(stored)
-        life = (self._incarnation, self._moment + 1) if before is None else before.life
-        view = self._feed_view(stored, life) if is_feed(stored) else self._view(stored, life)
-        if view is None:
-            if before is not None:
-                del self._views[stored]
-                self._tell()
-        elif view != before:
-            self._views[stored] = view
-            self._tell()
+        if self._told.note(stored, self._found(stored)):
+            for news in self._waiting:
+                if not news.done():
+                    news.set_result(None)
 
     def _look_at_all(self) -> None:
-        feeds = (stored_feed(feed.id) for feed in self._feeds.all())
-        for stored in {*self._views, *(model.id for model in self._registry.all()), *feeds}:
+        """Look at those that are awake, or unavailable, and at those that were."""
+        homes = self._registry.models, self._registry.feeds
+        for stored in {*self._told.due(), *(one.stored for home in homes for one in home.awake())}:
             self._look(stored)
-
-    def _tell(self) -> None:
-        self._moment += 1
-        for news in self._waiting:
-            if not news.done():
-                news.set_result(None)
-
-    def _found(self, model: str) -> LiveModel | FailedModel | None:
-        return self._registry.known(model)
-
-    def _view(self, model: str, life: tuple[str, int]) -> View | None:
-        found = self._found(model)
-        if found is None:
-            return None
-        can_predict = isinstance(found, LiveModel) and found.published.predictor is not None
-        stale = found.stale if isinstance(found, LiveModel) else True
-        return View(found.spec, found.describe(), stale, can_predict, self._node, life, self._moment + 1)
-
-    def _feed_view(self, stored: str, life: tuple[str, int]) -> FeedView | None:
-        found = self._feeds.known(stored.removeprefix(FEEDS))
-        if found is None:
-            return None
-        if isinstance(found, AbsentFeed):
-            return FeedView(
-                found.spec, found.state, found.reason, self._node, life, stale=True, moment=self._moment + 1
-            )
-        seen, depth = found.view, found.queue_depth
-        told = replace(seen, events=tuple(seen.events[-EVENTS:]))
-        now = found.stale, told, depth, found.returned, found.flow, seen.version, self._moment + 1
-        return FeedView(found.spec, found.state, None, self._node, life, *now)
 
     # In threads.
 
-    def _create(self, stored: str, spec: ModelSpec | FeedSpec) -> None:
-        if isinstance(spec, FeedSpec):
-            self._feeds.create(stored.removeprefix(FEEDS), spec)
-        else:
-            self._registry.create(spec)
-
-    def _decide(self, model: str, X: Any, limit: int) -> Any:
-        live = self._registry.get(model)
-        seen = live.published
-        seen.check(live.spec, X, limit)
-        return (seen.version, *seen.decide(live.spec, X), live.stale, seen.classes)
-
-    def _published(self, model: str) -> Any:
-        return self._registry.get(model).published
-
-    def _versions(self, model: str) -> Any:
-        return self._registry.get(model).versions()
-
-    def _recent(self, model: str) -> Any:
-        return self._registry.get(model).recent.updates()
-
     def _live(self) -> None:
-        """Bring the models back, then keep the leases, and take over what others let go of, for good."""
+        """Learn what is stored, then keep the leases, and take over what others let go of, for good."""
         call_compiled_code()
         while not self._ready.is_set():
             try:
                 self._health.ask_store(self._store)
                 self._registry.restore()
-                self._feeds.restore()
                 self._ready.set()
             except StoreError as error:
                 log.warning("actor %s waits for the store: %s", self._place.name, error)
                 time.sleep(RETRY_SECONDS)
-        self._registry.prepare()
-        self._registry.restore_rest()
         warm_up("updates")
         gc.freeze()
         while True:
@@ -355,27 +314,26 @@ class ModelActor:
         if not self._health.store_up:
             return
         self._registry.watch()
-        self._feeds.watch()
-        states = [*self._registry.states(), *self._feeds.states()]
-        if "fenced" in states:
+        states = Counter(self._registry.models.states()) + Counter(self._registry.feeds.states())
+        if states["fenced"]:
             log.error("actor %s ends: another incarnation of it has its models", self._place.name)
             os._exit(1)
-        if "held" in states:
+        if states["held"] or states["restoring"]:
             self._registry.take_over()
-            self._feeds.take_over()
         if not states and self._place.model is not None and time.monotonic() - self._asked_at > IDLE_SECONDS:
             ray.kill(ray.get_runtime_context().current_actor)
         elif self._home.is_to_be_left():
             self._move()
 
     def _move(self) -> None:
-        """End, so that Ray starts this on another node, where what is stored now takes little time to come back."""
+        """End, so that Ray starts this on another node, where what is at rest takes no time to come back."""
         log.info("actor %s moves: its node is drained", self._place.name)
         snapshots = []
-        for live in self._registry.all():
-            if isinstance(live, LiveModel):
-                with suppress(ServiceError):  # it has a queue that is full, and its log
-                    snapshots.append(live.checkpoint())
+        for home in (self._registry.models, self._registry.feeds):
+            for one in home.awake():
+                if not one.rest():
+                    with suppress(ServiceError):  # it has a mailbox that is full, and its log
+                        snapshots.append(one.checkpoint())
         wait(snapshots, self._seconds)
         os._exit(1)
 

@@ -130,18 +130,21 @@ class Cluster:
             log.warning("the head of the cluster answers again")
         self.head_is_up = is_up
 
-    def actor(self, place: Place, spec: ModelSpec | FeedSpec | None = None) -> Any:
-        """The actor of a place, started if there is none; the first time this waits for Ray: not in its own thread."""
+    def actor(self, place: Place, spec: Callable[[], ModelSpec | FeedSpec]) -> Any:
+        """The actor of a place, started if there is none; the first time this waits for Ray: not in its own thread.
+
+        ``spec`` is what is to live in one of its own.
+        """
         found = self.known(place)
         if found is None:
             with self._lock:
                 found = self.known(place)
                 if found is None:
-                    found = self._actors[place.name] = self._started(place, spec)
+                    found = self._actors[place.name] = self._started(place, None if place.model is None else spec())
         return found
 
     def _started(self, place: Place, spec: ModelSpec | FeedSpec | None) -> Any:
-        size = self._bytes(spec if place.model is not None else None)
+        size = self._bytes(spec)
         settings = self._settings.model_copy(update={"memory_mb": (PROCESS_BYTES + size) // MEGABYTE})
         return self._class.options(
             name=place.name,

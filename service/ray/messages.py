@@ -1,4 +1,4 @@
-"""What a front end and the actor of a model say to each other, as bytes.
+"""What a front end and an actor say to each other, as bytes.
 
 They are pickled here rather than by Ray, so that arrays arrive as ones that may be written, and errors as they are.
 """
@@ -7,27 +7,31 @@ from __future__ import annotations
 
 import io
 import pickle
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
+from livesvm.service.errors import Restoring
 from livesvm.service.feeds.pump import Flow
 from livesvm.service.feeds.spec import FeedSpec
-from livesvm.service.feeds.state import View as FeedState
+from livesvm.service.feeds.state import View as Forecasts
+from livesvm.service.hosting.feed import HostedFeed
 from livesvm.service.hosting.handle import Description, Return
+from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
-from livesvm.service.monitoring.metrics import ModelSample
+from livesvm.service.ray.commands import Command
 from livesvm.service.ray.lines import Number
+from livesvm.service.store.base import Indexed
 
 SERVED: frozenset[ServingState] = frozenset({"live", "fenced", "behind"})
+EVENTS = 16
+"""Of a feed, the newest, that are told with every change."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One call: of which model, or of what is stored under which name, which verb, with what.
+    """One call: of what is stored under which name, and what.
 
     Parameters
     ----------
@@ -39,9 +43,8 @@ class Asked:
     """
 
     id: str
-    model: str
-    verb: str
-    arguments: tuple[Any, ...] = ()
+    stored: str
+    command: Command
     seconds: float | None = None
     key: str | None = None
     predicts: bool = False
@@ -49,68 +52,52 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class View:
-    """What a front end knows of a model without asking.
+class FeedNow:
+    """What is told of a feed that is awake, or not served; ``view`` has its newest events alone."""
 
-    Its ``life`` is another one after it was restored, or deleted and made again; within one, ``moment`` tells which of
-    two views is newer."""
+    version: int
+    queue_depth: int
+    returned: Return | None
+    flow: Flow | None
+    view: Forecasts | None = field(default=None, compare=False)
 
-    spec: ModelSpec
-    description: Description
-    stale: bool
-    can_predict: bool
-    node: str
-    life: tuple[str, int]
-    moment: int = field(default=0, compare=False)
-
-    @property
-    def version(self) -> int:
-        """The version that it tells of."""
-        return self.description.version
-
-    @property
-    def published(self) -> Published:
-        """The version as readers see it, without what it decides by."""
-        now = self.description
-        rest = now.n_features, now.n_support, now.C, now.updated_at, now.kernel or {}, now.robust, now.row_bytes
-        classes = np.array(list(now.classes)) if now.classes else None
-        told = now.classes, classes, self.spec.decision_function_shape, now.gamma, now.parameters, now.warnings
-        return Published(now.version, None, now.sizes, *rest, False, *told)
-
-    @property
-    def is_served(self) -> bool:
-        """Whether it answers at least those who read."""
-        return self.description.state in SERVED
-
-    def sample(self, id: str) -> ModelSample:
-        """What the metrics show."""
-        now = self.description
-        return ModelSample(
-            id, now.state, now.version, **vars(now.sizes), queue_depth=now.queue_depth, updated_at=now.updated_at
-        )
+    @classmethod
+    def of(cls, feed: HostedFeed) -> FeedNow:
+        """What a feed shows in the process where it lives."""
+        now = feed.queue_depth, feed.returned, feed.flow
+        try:
+            seen = feed.view
+        except Restoring:
+            return cls(0, *now)
+        return cls(seen.version, *now, replace(seen, events=tuple(seen.events[-EVENTS:])))
 
 
 @dataclass(frozen=True)
-class FeedView:
-    """The same of a feed; ``view`` has its newest events alone."""
+class View:
+    """What a front end knows of a model or a feed without asking; of one at rest, what the store's index says of it.
 
-    spec: FeedSpec | None
+    Its ``life`` is another one after it was at rest, or deleted and made again, or its actor came back: the actor's
+    incarnation, and a moment. Within an incarnation, ``moment`` tells which of two views is newer."""
+
+    spec: ModelSpec | FeedSpec
     state: ServingState
     reason: str | None
-    node: str
-    life: tuple[str, int]
     stale: bool
-    view: FeedState | None = field(default=None, compare=False)
-    queue_depth: int = 0
-    returned: Return | None = None
-    flow: Flow | None = None
-    version: int = 0
+    now: Description | FeedNow | Indexed
+    life: tuple[str, int]
     moment: int = field(default=0, compare=False)
 
+    @classmethod
+    def of(cls, replica: HostedModel | HostedFeed, life: tuple[str, int], moment: int) -> View:
+        """What a replica shows in the process where it lives."""
+        seen = FeedNow.of(replica) if isinstance(replica, HostedFeed) else replica.describe()
+        now = replica.indexed or seen
+        return cls(replica.spec, replica.state, replica.reason, replica.stale, now, life, moment)
+
     @property
-    def is_served(self) -> bool:
-        """Whether it answers at least those who read."""
-        return self.state in SERVED
+    def rests(self) -> bool:
+        """Whether it is at rest."""
+        return isinstance(self.now, Indexed)
 
 
 @dataclass(frozen=True)
@@ -122,7 +109,7 @@ class Answer:
 
     value: Any = None
     error: Exception | None = None
-    view: View | FeedView | None = None
+    view: View | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     copy: Published | None = None
 
@@ -131,12 +118,12 @@ class Answer:
 class News:
     """What has changed in an actor since a moment, and the moment that this is.
 
-    ``names`` are those of all; ``line`` is where short calls may go, if there is such a place."""
+    ``views`` are None of those that are gone; of those that were at rest all the time the store's index tells.
+    ``line`` is where short calls may go, if there is such a place."""
 
     incarnation: str
     moment: int
-    views: dict[str, View | FeedView]
-    names: frozenset[str]
+    views: dict[str, View | None]
     line: Number | None = None
 
 

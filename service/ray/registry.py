@@ -1,117 +1,69 @@
-"""The models of a Ray cluster, by id, as one of several front ends sees them: it owns none, and the store knows all."""
+"""All that a Ray cluster hosts, as one of several front ends sees it: it owns none, and the store knows all."""
 
 from __future__ import annotations
 
-import secrets
+import logging
 import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from contextlib import suppress
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+from typing import Any
 
-from livesvm.service.errors import TooManyModels, UnknownModel
-from livesvm.service.history.names import is_feed
-from livesvm.service.models.spec import ModelSpec
-from livesvm.service.models.types import ServingState
-from livesvm.service.monitoring.metrics import ModelSample
-from livesvm.service.ray.handle_ray import RayModel
+from livesvm.service.history.names import id_of, is_feed
+from livesvm.service.hosting.context import Context
+from livesvm.service.ray.calls import Call
+from livesvm.service.ray.collection import FEEDS, MODELS, RemoteCollection
+from livesvm.service.ray.messages import View
 from livesvm.service.ray.office import Office
-from livesvm.service.ray.places import place_of
-from livesvm.service.store import codec
-from livesvm.service.store.base import ModelExists, StoredModel, StoreError
-from livesvm.solvers.errors import InvalidInput
+from livesvm.service.resources.memory import Budget
+from livesvm.service.store.base import StoreError
+
+LOOK_SECONDS = 0.25
+"""Between two looks at what the store knows, and whether actors have fallen silent."""
+ASIDE = 10.0
+"""Times as long as reading the index takes, it is not read again."""
+ASKED_AT_ONCE = 64
+"""Of those of which not all is known."""
+FIRST_SECONDS = 20.0
+"""For which a start waits to hear of what lives in the cluster."""
+
+log = logging.getLogger(__name__)
 
 
-class RayRegistry:
-    """Knows every model. Its calls block on the store and on Ray, but for :meth:`get` of known ones."""
+class RayHosting:
+    """Implements :class:`~livesvm.service.hosting.handle.Hosting`. Its calls block on the store and on Ray.
 
-    def __init__(self, around: Surroundings, gone: Callable[[str], object]) -> None:
-        """Raise StoreUnavailable if no cluster is named. ``gone`` is called with a model that another has deleted."""
-        self._models: dict[str, RayModel] = {}
-        self._lock = threading.RLock()
-        self.gone = gone
-        self.office = Office(around)
-        self.office.keep(self)
+    Parameters
+    ----------
+    context : what all of this front end share; its budget is not that of who lives elsewhere
+    gone : called with what one was stored under that another front end has deleted
+    """
 
-    # What routes ask.
-
-    def get(self, model: str) -> RayModel:
-        """The model of that id; raises UnknownModel or ModelUnavailable."""
-        return self.find(model).serving()
-
-    def readable(self, model: str) -> RayModel:
-        """The same: whoever holds a model, it is in an actor."""
-        return self.get(model)
-
-    def find(self, model: str) -> RayModel:
-        """The model of that id, which another front end may just have made; raises UnknownModel."""
-        found, office = self._models.get(model), self.office
-        if found is None and office.health.store_up and not is_feed(model):
-            with suppress(StoreError):
-                stored = office.store.model(model)
-                found = None if stored is None else self.learn(stored)
-        if found is None:
-            raise UnknownModel(f"there is no model {model[:64]!r}")
-        return found
-
-    def all(self) -> list[RayModel]:
-        """Every model, by id."""
-        return [model for _, model in sorted(self._models.items())]
-
-    def states(self) -> list[ServingState]:
-        """The state of every model."""
-        return [model.state for model in self.all()]
-
-    def samples(self) -> list[ModelSample]:
-        """What the metrics show of every model."""
-        return [model.sample() for model in self.all()]
-
-    def create(self, spec: ModelSpec) -> RayModel:
-        """Have an actor store a new model and start it; raises InvalidInput, ModelExists, TooManyModels, StoreError."""
-        settings, office = self.office.settings, self.office
-        if spec.n_features is not None and spec.n_features > settings.max_features:
-            reason = f"is {spec.n_features}, LIVESVM_MAX_FEATURES is {settings.max_features}"
-            raise InvalidInput(reason, field="n_features")
-        id_ = spec.id or f"m-{secrets.token_hex(6)}"
-        if len(self._models) >= settings.max_models:
-            raise TooManyModels(f"there are {settings.max_models} models, the limit")
-        with office.health.store_call("load"):
-            if office.store.model(id_) is not None:
-                raise ModelExists(f"a model {id_} exists")
-        spec = spec.model_copy(update={"id": id_})
-        made = RayModel(id_, spec, place_of(id_, settings.ray_actors), office, settings)
-        with self._lock:
-            self._models[id_] = made
-        call = made.ask("create", spec, spec=spec)
-        try:
-            call.result()
-        except BaseException as error:
-            if not (isinstance(error, ModelExists) and call.tries > 1):  # else it is this one, made before it was lost
-                with self._lock:
-                    if self._models.get(id_) is made:
-                        del self._models[id_]
-                raise
-        return made
-
-    def delete(self, model: str) -> Future[None]:
-        """Have a model removed with all that is stored of it; whoever asked calls :meth:`forget` when that is done."""
-        return self.find(model).delete()
-
-    def forget(self, model: str) -> None:
-        """Let go of a model that was deleted."""
-        with self._lock:
-            self._models.pop(model, None)
-
-    # What the service does by itself.
+    def __init__(self, context: Context, gone: Callable[[str], object]) -> None:
+        """Raise StoreUnavailable if no cluster is named."""
+        self._source, self._gone = context.source, gone
+        context = replace(context, budget=Budget())
+        self._office = Office(context, self._told, self._read_again, self._spec)
+        self.models = RemoteCollection(MODELS, context, self._office)
+        self.feeds = RemoteCollection(FEEDS, context, self._office)
+        self._changes: int | None = None
+        self._look_at = 0.0
+        self._asked: dict[str, Call] = {}
+        self._due = threading.Event()
 
     def restore(self) -> None:
-        """Learn which models there are, and wait a while to hear of each; raises StoreError."""
-        self.office.restore()
+        """Wait for the cluster, learn what there is, and wait a while to hear of it; raises StoreError."""
+        self._office.join()
+        self._look()
+        threading.Thread(target=self._keep, name="ray-watch", daemon=True).start()
+        end = time.monotonic() + FIRST_SECONDS
+        while time.monotonic() < end and (self._office.is_lost or self._is_restoring):
+            time.sleep(0.05)
 
-    def restore_rest(self) -> None:
-        """Actors do that by themselves."""
-
-    def prepare(self) -> None:
-        """Actors do that by themselves."""
+    @property
+    def _is_restoring(self) -> bool:
+        return any("restoring" in home.states() for home in (self.models, self.feeds))
 
     def watch(self) -> None:
         """Actors do that by themselves."""
@@ -120,35 +72,69 @@ class RayRegistry:
         """Actors do that by themselves."""
 
     def stop(self) -> None:
-        """Leave the cluster; the models live on."""
-        self.office.stop()
+        """Leave the cluster; all live on."""
+        for home in (self.models, self.feeds):
+            home.close()
+        self._due.set()
+        self._office.stop()
 
-    # What the office asks.
+    def _home(self, stored: str) -> RemoteCollection:
+        return self.feeds if is_feed(stored) else self.models
 
-    def by_name(self) -> Mapping[str, RayModel]:
-        """Those that are known, by what they are stored under."""
-        return dict(self._models)
+    def _spec(self, stored: str) -> Any:
+        return self._home(stored).find(id_of(stored)).spec
 
-    def holds(self, stored: str) -> bool:
-        """Whether what is stored under this is a model."""
-        return not is_feed(stored)
+    def _told(self, stored: str, view: View | None) -> None:
+        self._home(stored).seen(stored, view)
 
-    def learn(self, found: StoredModel) -> RayModel:
-        """A model that is stored, known from now on."""
-        try:
-            spec = ModelSpec.model_validate_json(codec.decode(found.spec)["spec"])
-        except StoreError:
-            spec = ModelSpec(id=found.id)  # its actor says what is wrong with it
-        settings = self.office.settings
-        with self._lock:
-            if found.id not in self._models:
-                place = place_of(found.id, settings.ray_actors)
-                self._models[found.id] = made = RayModel(found.id, spec, place, self.office, settings)
-                self.office.told_of(made)
-            return self._models[found.id]
+    def _read_again(self) -> None:
+        self._changes = None
+        self._due.set()
 
-    def drop(self, stored: str) -> None:
-        """A model that another front end has deleted."""
-        with self._lock:
-            self._models.pop(stored, None)
-        self.gone(stored)
+    def _keep(self) -> None:
+        while not self._office.stopped.is_set():
+            self._due.wait(LOOK_SECONDS)
+            self._due.clear()
+            try:
+                if self._source.health.store_up and time.monotonic() >= self._look_at:
+                    self._look()
+                self._office.ask_for_news()
+                self._ask_of_stale()
+                self._office.expire()
+            except StoreError:
+                pass  # health knows
+            except Exception:
+                log.exception("what the cluster hosts was not looked at; it is again")
+
+    def _look(self) -> None:
+        """Learn what there is now, where something was created or deleted, or an actor has come back."""
+        began, store = time.monotonic(), self._source.store
+        with self._source.health.store_call("load"):
+            if (changes := store.changes()) == self._changes:
+                return
+            self._changes = changes
+            before = {home: home.settled() for home in (self.models, self.feeds)}
+            try:
+                found = list(store.index())
+            except StoreError:
+                self._changes = None
+                raise
+        for home in before:
+            home.learn(one for one in found if self._home(one.id) is home)
+        for stored in [stored for there in self._office.all() for stored in there.forget_dead()]:
+            self._home(stored).seen(stored)
+        kept = {one.id for one in found}
+        for home, ids in before.items():
+            for stored in {home.kind.stored(id_) for id_ in ids} - kept:
+                home.drop(id_of(stored))
+                self._gone(stored)
+        self._look_at = time.monotonic() + ASIDE * (time.monotonic() - began)
+
+    def _ask_of_stale(self) -> None:
+        """Have actors say how those are of which the index does not tell all."""
+        self._asked = {stored: call for stored, call in self._asked.items() if not call.done()}
+        for home in (self.models, self.feeds):
+            for id_ in islice(home.stale(), ASKED_AT_ONCE - len(self._asked)):
+                replica = home.known(id_)
+                if replica is not None and replica.stored not in self._asked and replica.there.answers:
+                    self._asked[replica.stored] = replica.news()

@@ -211,11 +211,15 @@ class RedisStore:
         with self._errors():
             gone = self._client.smembers(f"{self._p}:gone")
             if models is None:
-                models = [id_.decode() for id_ in sorted(self._patient.hkeys(f"{self._p}:models"))]
+                models = self._ids()
         for batch in batches(models, MODELS):
             for id_, found in zip(batch, self._metas(batch, *_INDEX), strict=True):
                 if found[0] is not None:
                     yield indexed(id_, found, gone)
+
+    def _ids(self) -> list[str]:
+        """Every stored model; where only some concern a service, those."""
+        return [id_.decode() for id_ in sorted(self._patient.hkeys(f"{self._p}:models"))]
 
     def changes(self) -> int:
         """Read the counter."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.health import CLUSTERLESS, HEADLESS, Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.ray import cluster
@@ -72,7 +73,7 @@ def test_a_cluster_that_is_not_there_is_waited_for_and_said_once(
     settings.ray = f"127.0.0.1:{free_port()}"
     waiting = cluster.Cluster(settings)
     monkeypatch.setattr(cluster, "canonicalize_bootstrap_address_or_die", str)
-    monkeypatch.setattr(cluster.ray, "init", lambda **how: joined.append(how["address"]))
+    monkeypatch.setattr("livesvm.service.ray.cluster.ray.init", lambda **how: joined.append(how["address"]))
     assert [waiting.look(), waiting.look()] == [False, False]
     assert (waiting.head_is_up, joined, len(caplog.records)) == (False, [], 1)
     with pytest.raises(NotJoined), membership.inside():
@@ -80,7 +81,7 @@ def test_a_cluster_that_is_not_there_is_waited_for_and_said_once(
     with socket.create_server(("127.0.0.1", int(settings.ray.rpartition(":")[2]))):
         monkeypatch.setattr(cluster, "GcsClient", lambda address: None)
         context = SimpleNamespace(get_node_id=lambda: "00" * 28, gcs_address="")
-        monkeypatch.setattr(cluster.ray, "get_runtime_context", lambda: context)
+        monkeypatch.setattr("livesvm.service.ray.cluster.ray.get_runtime_context", lambda: context)
         assert waiting.look()
     assert (waiting.head_is_up, joined) == (True, [settings.ray])
     with membership.inside():
@@ -88,11 +89,11 @@ def test_a_cluster_that_is_not_there_is_waited_for_and_said_once(
 
 
 def test_one_that_stands_by_is_ready_to_serve_once_it_does() -> None:
-    health, states = Health(Metrics()), []  # type: ignore[var-annotated]
+    health, states = Health(Metrics()), dict[ServingState, int]()
     health.restored()
     health.watch_models(lambda: Counter(states))
     assert (health.reasons(), health.reasons(serves=True)) == ([], ["no model is served here"])
-    states.append("held")
+    states["held"] = 1
     assert health.reasons() == health.reasons(serves=True) == ["1 of 1 models are held by another service"]
-    states.append("live")
+    states["live"] = 1
     assert health.reasons(serves=True) == []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,16 +14,26 @@ import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from livesvm.service.errors import ModelUnavailable, Restoring, UnknownFeed, UnknownModel
-from livesvm.service.live.handle import Description
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.history.journal import Source
+from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.handle import Description
+from livesvm.service.hosting.model import _SHOWN as SHOWN
+from livesvm.service.hosting.replica import first_summary
+from livesvm.service.hosting.summary import Summary
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.models.types import ServingState
-from livesvm.service.ray import calls
+from livesvm.service.ray import calls, commands
 from livesvm.service.ray.calls import Call
 from livesvm.service.ray.cluster import Cluster as RealCluster
+from livesvm.service.ray.commands import Command
+from livesvm.service.ray.handle import RemoteFeed, RemoteModel
 from livesvm.service.ray.messages import Answer, Asked, News, View, packed
-from livesvm.service.ray.office import Office
 from livesvm.service.ray.places import Place, place_of
-from livesvm.service.store.base import StoredModel
+from livesvm.service.ray.registry import RayHosting
+from livesvm.service.ray.there import There
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import Indexed
+from livesvm.service.store.redis import RedisStore
 
 SPEC = ModelSpec(id="m")
 PLACE = place_of("m", 1)
@@ -34,7 +45,7 @@ class Lost(Exception):
 
 
 def view(version: int, moment: int = 1, life: tuple[str, int] = ("one", 1)) -> View:
-    return View(SPEC, Description("live", version), stale=False, can_predict=True, node="n", life=life, moment=moment)
+    return View(SPEC, "live", None, False, Description("live", version), life, moment)
 
 
 @dataclass
@@ -46,7 +57,6 @@ class Cluster:
     tries: int = 0
     lost_ones: list[str] = field(default_factory=list)
     open: set[Call] = field(default_factory=set)
-    seen: list[Any] = field(default_factory=list)
 
     @property
     def cluster(self) -> Any:
@@ -59,7 +69,7 @@ class Cluster:
     def known(self, place: Place) -> Any:
         return self
 
-    def actor(self, place: Place, spec: Any = None) -> Any:
+    def actor(self, place: Place, spec: Any) -> Any:
         return self
 
     def lost(self, place: Place, error: BaseException) -> None:
@@ -78,9 +88,6 @@ class Cluster:
         else:
             told.set_result(packed(answer))
         return SimpleNamespace(future=lambda: told)
-
-    def saw(self, stored: str, view: Any, copy: Any) -> None:
-        self.seen.append((stored, view, copy))
 
     def is_stored(self, stored: str) -> bool:
         return self.stored
@@ -104,16 +111,42 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return later
 
 
-def call(cluster: Cluster, verb: str = "update", stored: str = "m", until: float = 110.0) -> Call:
-    return Call(cast(Any, cluster), PLACE, Asked("id", stored, verb), SPEC, until, None).send()
+@dataclass
+class Subject:
+    """A model, or a feed, of which something is asked."""
+
+    stored: str = "m"
+    there: There = field(default_factory=lambda: There(PLACE))
+    spec: ModelSpec = field(default_factory=lambda: SPEC)
+    heard: list[Any] = field(default_factory=list)
+
+    @property
+    def gone(self) -> Any:
+        return UnknownFeed if self.stored.startswith("feed.") else UnknownModel
+
+    def __str__(self) -> str:
+        return f"model {self.stored}"
+
+    def hear(self, view: Any, at: float) -> None:
+        self.heard.append(view)
+
+    def hold(self, copy: Any) -> None:
+        self.heard.append(copy)
+
+
+def call(
+    cluster: Cluster, command: Command = RemoteModel.update, subject: Subject | None = None, until: float = 110.0
+) -> Call:
+    subject = subject or Subject()
+    return Call(cast(Any, cluster), subject, Asked("id", subject.stored, command), until, None).send()
 
 
 def test_a_call_is_sent_again_when_its_actor_is_lost_on_the_way(later: Callable[[float], None]) -> None:
     restoring = Answer(error=Restoring("the actor is being restored"))
-    cluster = Cluster([Lost(), restoring, Answer("done", view=view(3))])
-    assert call(cluster).result(SECONDS) == "done"
+    cluster, subject = Cluster([Lost(), restoring, Answer("done", view=view(3), copy=cast(Any, "copy"))]), Subject()
+    assert call(cluster, subject=subject).result(SECONDS) == "done"
     assert (cluster.tries, cluster.lost_ones, cluster.open) == (3, ["Lost"], set())
-    assert cluster.seen == [("m", view(3), None)]
+    assert subject.heard == [view(3), "copy"]
 
 
 def test_a_model_that_its_actor_restores_is_not_asked_for_again(later: Callable[[float], None]) -> None:
@@ -124,18 +157,22 @@ def test_a_model_that_its_actor_restores_is_not_asked_for_again(later: Callable[
 
 
 @pytest.mark.parametrize(
-    ("verb", "stored", "kind"),
-    [("update", "m", UnknownModel), ("observe", "feed.f", UnknownFeed), ("create", "m", None)],
+    ("command", "stored", "kind"),
+    [
+        (RemoteModel.update, "m", UnknownModel),
+        (RemoteFeed.observe, "feed.f", UnknownFeed),
+        (commands.CREATE, "m", None),
+    ],
 )
 def test_it_is_not_sent_again_for_what_is_gone_but_where_it_makes_that(
-    verb: str, stored: str, kind: type[Exception] | None, later: Callable[[float], None]
+    command: Command, stored: str, kind: type[Exception] | None, later: Callable[[float], None]
 ) -> None:
     cluster = Cluster([Lost(), Answer("done")], stored=False)
     if kind is None:
-        assert call(cluster, verb, stored).result(SECONDS) == "done"
+        assert call(cluster, command, Subject(stored)).result(SECONDS) == "done"
     else:
         with pytest.raises(kind):
-            call(cluster, verb, stored).result(SECONDS)
+            call(cluster, command, Subject(stored)).result(SECONDS)
         assert cluster.tries == 1
 
 
@@ -153,9 +190,12 @@ def test_one_that_gets_no_answer_ends_when_its_time_is_over_and_its_actor_is_sil
     waiting: Future[bytes] = Future()
     cluster = Cluster([])
     monkeypatch.setattr(cluster, "_answered", lambda message: SimpleNamespace(future=lambda: waiting))
-    made = call(cluster)
+    subject = Subject()
+    subject.there.made_at = 100.0 if silent else 100.0 + seconds
+    monkeypatch.setattr("livesvm.service.ray.there.time", SimpleNamespace(monotonic=lambda: 100.0 + seconds))
+    made = call(cluster, subject=subject)
     later(seconds)
-    made.expire(lambda place: silent)
+    made.expire(5.0)
     assert made.done() is ends
     if ends:
         with pytest.raises(ModelUnavailable, match="its actor does not answer"):
@@ -166,49 +206,6 @@ def test_one_that_gets_no_answer_ends_when_its_time_is_over_and_its_actor_is_sil
 
 
 # -- the office --------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Subject:
-    """A model as an office knows it."""
-
-    stored: str
-    place: Place = PLACE
-    spec: ModelSpec = field(default_factory=lambda: SPEC)
-    heard: list[Any] = field(default_factory=list)
-    rows: int = 0
-    is_lost: bool = False
-    state: ServingState = "live"
-
-    def hear(self, view: Any, at: float) -> None:
-        self.heard.append(view)
-        self.is_lost = False
-
-    def hold(self, copy: Any) -> None:
-        self.heard.append(copy)
-
-    def taken(self) -> int:
-        rows, self.rows = self.rows, 0
-        return rows
-
-
-@dataclass
-class Shelf:
-    """The models of an office."""
-
-    models: dict[str, Subject]
-
-    def by_name(self) -> dict[str, Subject]:
-        return dict(self.models)
-
-    def holds(self, stored: str) -> bool:
-        return not stored.startswith("feed.")
-
-    def learn(self, found: StoredModel) -> Subject:
-        return self.models.setdefault(found.id, Subject(found.id))
-
-    def drop(self, stored: str) -> None:
-        del self.models[stored]
 
 
 class Watched(Cluster):
@@ -233,90 +230,209 @@ class Watched(Cluster):
         self.waiting.pop(0).set_result(packed(news))
 
 
+@dataclass
+class Hosted:
+    """The models and feeds of a front end, which has joined no cluster; ``stored`` is what the store has."""
+
+    stored: list[str]
+    cluster: Watched = field(default_factory=Watched)
+    dropped: list[str] = field(default_factory=list)
+    reads: int = 0
+    changes: int = 1
+    is_there: bool = True
+
+    def __post_init__(self) -> None:
+        self.hosting = RayHosting(cast(Any, self._context()), self.dropped.append)
+
+    @property
+    def office(self) -> Any:
+        return self.hosting._office
+
+    def _context(self) -> Any:
+        health = SimpleNamespace(
+            store_call=lambda operation: threading.Lock(), store_up=True, watch_head=lambda is_up: None
+        )
+        metrics = SimpleNamespace(watch_others=lambda scrape: None)
+        source = Source(cast(Any, Stored(self)), cast(Any, health), cast(Any, metrics))
+        return Context(Settings(lease_seconds=5.0, ray_actors=1), source, cast(Any, None))
+
+    def look(self) -> None:
+        self.hosting._look()
+
+
+class Stored(RedisStore):
+    """What a store says of the models and feeds of a front end."""
+
+    def __init__(self, hosted: Hosted) -> None:
+        self._hosted = hosted
+
+    def changes(self) -> int:
+        return self._hosted.changes
+
+    def index(self, models: Any = None) -> Any:
+        self._hosted.reads += 1
+        stored = self._hosted.stored if models is None else [one for one in models if one in self._hosted.stored]
+        for name in stored:
+            spec = FeedSpec(target="x") if name.startswith("feed.") else ModelSpec(id=name)
+            yield Indexed(name, 1, first_summary(spec, wakes=False), 0)
+
+    def model(self, model: str) -> Any:
+        return model if model in self._hosted.stored else None
+
+
 @pytest.fixture
-def office() -> Office:
-    """An office of one shelf, which has joined no cluster."""
-    made = object.__new__(Office)
-    stored = [StoredModel("m", b""), StoredModel("n", b""), StoredModel("feed.f", b"")]
-    shelf = Shelf({name: Subject(name) for name in ("m", "n")})
-    vars(made).update(
-        settings=SimpleNamespace(lease_seconds=5.0),
-        health=SimpleNamespace(store_call=lambda operation: threading.Lock()),
-        store=SimpleNamespace(models=lambda: stored),
-        cluster=Watched(),
-        open=set(),
-        _watches={},
-        _shelves=[shelf],
-        _stopped=threading.Event(),
-    )
+def hosted(monkeypatch: pytest.MonkeyPatch) -> Hosted:
+    cluster = Watched()
+    monkeypatch.setattr("livesvm.service.ray.office.Cluster", lambda settings: cluster)
+    made = Hosted(["m", "n", "feed.f"], cluster)
+    made.look()
     return made
 
 
-def subjects(office: Office) -> dict[str, Any]:
-    return dict(office._shelves[0].by_name())
+def versions(hosted: Hosted) -> list[int]:
+    return [model.describe().version for model in hosted.hosting.models.page()]
 
 
-def test_an_office_hears_of_those_that_an_actor_names_and_asks_for_more(office: Office) -> None:
-    cluster = cast(Watched, office.cluster)
-    subjects(office)["m"].rows = 7
-    office._ask_for_news()
-    office._ask_for_news()  # which is asked already
+def test_an_office_hears_of_those_that_an_actor_tells_of_and_asks_for_more(hosted: Hosted) -> None:
+    cluster, models = hosted.cluster, hosted.hosting.models
+    models.find("m").recent.note_predicted(7)
+    hosted.office.ask_for_news()
+    hosted.office.ask_for_news()  # which is asked already
     assert cluster.asked == [("", 0, {"m": 7})]
-    cluster.tell(News("one", 4, {"m": view(2, 4)}, frozenset({"m"})))
-    assert (subjects(office)["m"].heard, subjects(office)["n"].heard) == ([view(2, 4)], [])
+    cluster.tell(News("one", 4, {"m": view(2, 4), "late": view(1, 4)}))
+    assert (versions(hosted), models.states()) == ([2, 0], {"live": 1, "restoring": 1})
+    assert [model.id for model in models.awake()] == ["m"]
     assert cluster.asked[1:] == [("one", 4, {})]
-    cluster.tell(News("one", 5, {}, frozenset({"m"})))
-    assert subjects(office)["m"].heard == [view(2, 4), view(2, 4)]  # the same as before, and that it is so now
-    late = Subject("m")
-    office.told_of(late)
-    assert late.heard == [view(2, 4)]
-    cluster.tell(News("two", 1, {}, frozenset()))
-    late = Subject("m")
-    office.told_of(late)
-    assert late.heard == []  # nothing is known of what lives there no more
+    hosted.stored.append("late")
+    hosted.changes += 1
+    hosted.hosting._look_at = 0.0
+    hosted.look()
+    assert models.find("late").describe().version == 1  # it was told of before it was known
+    cluster.tell(News("one", 5, {"m": None}))
+    assert [model.id for model in models.awake()] == ["late"]
 
 
-def test_an_actor_that_is_lost_is_said_to_be_and_asked_again(office: Office) -> None:
-    cluster = cast(Watched, office.cluster)
-    office._ask_for_news()
-    cluster.waiting.pop(0).set_exception(Lost())
-    assert cluster.lost_ones == ["Lost"]
-    assert all(subject.is_lost for subject in subjects(office).values())
-    office._ask_for_news()
-    assert len(cluster.asked) == 2
+def test_what_an_actor_told_before_it_was_lost_is_forgotten_once_the_index_is_read_again(hosted: Hosted) -> None:
+    cluster = hosted.cluster
+    hosted.office.ask_for_news()
+    cluster.tell(News("one", 4, {"m": view(7, 4), "n": view(3, 4)}))
+    cluster.tell(News("two", 1, {"n": view(4, 1, ("two", 1))}))
+    assert versions(hosted) == [7, 4]
+    hosted.look()
+    assert versions(hosted) == [0, 4]
+    assert [model.id for model in hosted.hosting.models.awake()] == ["n"]
 
 
-def test_what_the_store_has_is_known_and_what_it_has_no_more_is_dropped(office: Office) -> None:
-    office.store.models = lambda: [StoredModel("n", b""), StoredModel("k", b""), StoredModel("feed.f", b"")]  # type: ignore[method-assign]
-    office._look()
-    assert set(subjects(office)) == {"n", "k"}
+def test_news_do_not_undo_what_an_answer_has_told_since_nor_leave_what_went_to_rest_before_the_cluster_was_joined_anew(
+    hosted: Hosted,
+) -> None:
+    there, models = hosted.office.there("m"), hosted.hosting.models
+    hosted.office.ask_for_news()
+    hosted.cluster.tell(News("one", 4, {"m": view(2, 4), "n": view(5, 3)}))
+    models.find("m").hear(view(3, 6), time.monotonic())
+    hosted.cluster.tell(News("one", 5, {"m": resting(2, 5)}))
+    assert (versions(hosted), len(models.awake())) == ([3, 5], 2)
+    there.begin_again()
+    hosted.office.ask_for_news()
+    hosted.cluster.waiting.pop(0)
+    hosted.cluster.tell(News("one", 9, {"m": view(3, 6)}))
+    assert [model.id for model in models.awake()] == ["m"]
 
 
-def test_a_model_that_is_being_made_is_not_dropped(office: Office) -> None:
-    office.store.models = list  # type: ignore[method-assign]
-    office.open.add(Call(cast(Any, office), PLACE, Asked("id", "m", "create"), SPEC, 0.0, None))
-    office._look()
-    assert set(subjects(office)) == {"m"}
+def test_one_of_which_the_index_does_not_tell_all_is_asked_for_until_its_actor_says_that_it_rests(
+    hosted: Hosted,
+) -> None:
+    cluster, models = hosted.cluster, hosted.hosting.models
+    hosted.stored[:] = ["m"]
+    hosted.changes += 1
+    hosted.hosting._look_at = 0.0
+    hosted.look()
+    hosted.office.ask_for_news()
+    cluster.tell(News("one", 4, {"m": resting(3, 4)}))
+    assert (models.states(), versions(hosted), models.awake()) == ({"live": 1}, [3], [])
+    hosted.changes += 1
+    hosted.look()  # which was read before it went to rest
+    assert models.states() == {"restoring": 1}
+    cluster.answers.append(Answer(view=resting(3, 4)))
+    hosted.hosting._ask_of_stale()
+    assert (cluster.tries, models.states(), versions(hosted)) == (1, {"live": 1}, [3])
+    hosted.hosting._ask_of_stale()
+    assert cluster.tries == 1
 
 
-def test_an_actor_is_silent_that_said_nothing_for_a_lease(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert office._is_silent(PLACE)
+def resting(version: int, moment: int) -> View:
+    """What is told of a model that went to rest."""
+    now = Description("live", version)
+    shown = {name: getattr(now, name) for name in SHOWN} | {"classes": None, "can_predict": True}
+    told = Summary(SPEC.model_dump_json(), 0, shown | {"sizes": list(vars(now.sizes).values())})
+    return View(SPEC, "live", None, False, Indexed("m", version, told.encode(), version), ("one", 1), moment)
+
+
+def test_the_index_is_read_where_something_was_created_or_deleted_alone(hosted: Hosted) -> None:
+    for _ in range(3):
+        hosted.look()
+    assert hosted.reads == 1
+    hosted.changes += 1
+    hosted.look()
+    assert hosted.reads == 2
+
+
+def test_an_actor_that_is_lost_is_said_to_be_and_asked_again(hosted: Hosted) -> None:
+    hosted.office.ask_for_news()
+    hosted.cluster.waiting.pop(0).set_exception(Lost())
+    assert hosted.cluster.lost_ones == ["Lost"]
+    assert hosted.hosting.models.states() == {"restoring": 2}
+    assert {model.reason for model in hosted.hosting.models.page()} == {"its actor was lost, and is started again"}
+    hosted.office.ask_for_news()
+    assert len(hosted.cluster.asked) == 2
+
+
+def test_what_was_asked_before_the_cluster_was_joined_anew_is_not_waited_for(hosted: Hosted) -> None:
+    hosted.office.ask_for_news()
+    hosted.office._begin_again()
+    hosted.office.ask_for_news()
+    assert hosted.cluster.asked == [("", 0, {}), ("", 0, {})]
+    hosted.cluster.tell(News("one", 4, {"m": view(2, 4)}))  # late, and not taken in
+    assert versions(hosted) == [0, 0]
+    hosted.cluster.tell(News("one", 4, {"m": view(2, 4)}))
+    assert versions(hosted) == [2, 0]
+
+
+def test_what_the_store_has_is_known_and_what_it_has_no_more_is_dropped(hosted: Hosted) -> None:
+    hosted.stored[:] = ["n", "k", "feed.f"]
+    hosted.changes += 1
+    hosted.look()
+    assert [model.id for model in hosted.hosting.models.page()] == ["k", "n"]
+    assert [feed.id for feed in hosted.hosting.feeds.page()] == ["f"]
+    assert hosted.dropped == ["m"]
+
+
+def test_one_that_is_being_made_is_not_dropped_and_one_that_another_deleted_can_be_made(hosted: Hosted) -> None:
+    models, first = hosted.hosting.models, hosted.cluster
+    hosted.stored.clear()
+    hosted.changes += 1
+    waiting: Future[bytes] = Future()
+    first._answered = lambda message: SimpleNamespace(future=lambda: waiting)  # type: ignore[method-assign]
+    with ThreadPoolExecutor(1) as pool:
+        making = pool.submit(models.create, "m", ModelSpec(id="m"))
+        while not hosted.office.open:
+            time.sleep(0.001)
+        hosted.look()
+        assert [model.id for model in models.page()] == ["m"]
+        waiting.set_result(packed(Answer(view=view(0))))
+        assert making.result(SECONDS).id == "m"
+
+
+def test_an_actor_is_silent_that_said_nothing_for_a_lease(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("livesvm.service.ray.office.time", SimpleNamespace(monotonic=lambda: now[0]))
-    office._ask_for_news()
+    monkeypatch.setattr("livesvm.service.ray.there.time", SimpleNamespace(monotonic=lambda: now[0]))
+    there = There(PLACE)
     now[0] += 5.0
-    assert not office._is_silent(PLACE)
+    assert not there.is_silent(5.0)
     now[0] += 0.1
-    assert office._is_silent(PLACE)
-    cast(Watched, office.cluster).tell(News("one", 1, {}, frozenset()))
-    assert not office._is_silent(PLACE)
-
-
-def test_what_comes_with_an_answer_is_heard_with_its_copy(office: Office) -> None:
-    office.saw("m", view(2), cast(Any, "copy"))
-    office.saw("n", None, cast(Any, "copy"))  # it is gone
-    office.saw("unknown", view(2), None)
-    assert (subjects(office)["m"].heard, subjects(office)["n"].heard) == ([view(2), "copy"], [])
+    assert there.is_silent(5.0)
+    there.take_news(News("one", 1, {}))
+    assert not there.is_silent(5.0)
 
 
 @pytest.mark.parametrize("error", [ActorDiedError(), ActorUnavailableError("away", None)])

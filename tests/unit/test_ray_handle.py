@@ -16,18 +16,27 @@ import pytest
 
 from livesvm.service.errors import ModelUnavailable, Restoring
 from livesvm.service.feeds.spec import FeedSpec
-from livesvm.service.live.handle import Description, Reply
+from livesvm.service.feeds.state import FeedState
+from livesvm.service.feeds.state import View as ForecastsOfFeed
+from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.handle import Description, Glimpse, Reply
+from livesvm.service.hosting.model import _SHOWN as SHOWN
+from livesvm.service.hosting.replica import first_summary
+from livesvm.service.hosting.summary import Summary
 from livesvm.service.models.commands import Batch, Command, Update
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.types import ServingState
-from livesvm.service.ray.calls import Call, Office
-from livesvm.service.ray.feeds import RayFeed
-from livesvm.service.ray.handle_ray import DECIDED_ROWS, LATELY_SECONDS, RayModel
-from livesvm.service.ray.messages import Answer, Asked, FeedView, View, packed, unpacked
+from livesvm.service.ray import commands
+from livesvm.service.ray.calls import Call
+from livesvm.service.ray.handle import DECIDED_ROWS, LATELY_SECONDS, RemoteFeed, RemoteModel
+from livesvm.service.ray.messages import Answer, Asked, FeedNow, News, View, packed, unpacked
 from livesvm.service.ray.places import place_of
+from livesvm.service.ray.there import There
+from livesvm.service.resources.turns import Solve
 from livesvm.service.settings import Settings
+from livesvm.service.store.base import Indexed
 
 SPEC = ModelSpec(id="m", C=2.0)
 ROWS = np.array([[0.5], [2.5]])
@@ -47,12 +56,22 @@ class Clock:
 
 @dataclass
 class Actor:
-    """Answers calls as a test says, and remembers them; also the office, and the cluster, by which it is called."""
+    """Answers calls as a test says, and remembers them; also who has its models, and by which office it is called."""
 
     answer: Callable[[Asked], Any]
     asked: list[Asked] = field(default_factory=list)
     open: set[Call] = field(default_factory=set)
-    seen: list[Any] = field(default_factory=list)
+    home: There = field(default_factory=lambda: There(place_of("m", 1)))
+
+    @property
+    def office(self) -> Any:
+        return self
+
+    def there(self, stored: str) -> There:
+        return self.home
+
+    def seen(self, stored: str, view: View | None) -> None:
+        """Something is known of one."""
 
     @property
     def cluster(self) -> Any:
@@ -73,14 +92,11 @@ class Actor:
             told.set_result(packed(Answer(error=error)))
         return SimpleNamespace(future=lambda: told)
 
-    def saw(self, stored: str, view: Any, copy: Any) -> None:
-        self.seen.append((stored, view, copy))
-
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in ("handle_ray", "in_actor"):
+    for module in ("handle", "there", "calls"):
         monkeypatch.setattr(f"livesvm.service.ray.{module}.time", clock)
     return clock
 
@@ -94,13 +110,14 @@ def version(number: int) -> Published:
 
 
 def view(number: int, life: tuple[str, int] = FIRST, state: ServingState = "live", *, stale: bool = False) -> View:
-    now = Description(state, number, n_features=1, C=2.0)
-    return View(SPEC, now, stale, can_predict=True, node="n", life=life, moment=number)
+    now = Description(state, number, n_features=1, C=2.0, can_predict=True)
+    return View(SPEC, state, None, stale, now, life, moment=number)
 
 
-def model(actor: Actor, **settings: Any) -> RayModel:
+def model(actor: Actor, **settings: Any) -> RemoteModel:
     chosen = Settings(**{"lease_seconds": LEASE, "ray_stale_seconds": STALE, **settings})
-    return RayModel("m", SPEC, place_of("m", 1), cast("Office", actor), chosen)
+    told = first_summary(SPEC, wakes=False)
+    return RemoteModel("m", "m", Indexed("m", 0, told, 0), cast(Context, SimpleNamespace(settings=chosen)), actor)
 
 
 def newest(number: int) -> Actor:
@@ -120,7 +137,7 @@ def test_a_copy_predicts_as_long_as_it_is_the_newest_and_no_call_is_made_for_tha
         assert live.reader(ROWS).version == 1
         clock.now += STALE + 1
         live.hear(None, clock.now)
-    assert [asked.verb for asked in actor.asked] == ["published"]
+    assert [asked.command for asked in actor.asked] == [commands.PUBLISHED]
 
 
 @pytest.mark.parametrize("seconds", [0.0, STALE])
@@ -219,7 +236,7 @@ def test_it_may_be_stale_when_nothing_was_heard_for_longer_than_a_lease(clock: C
 def test_it_may_be_stale_once_its_actor_is_lost_and_until_that_is_heard_of_again(clock: Clock) -> None:
     live = model(newest(1))
     live.hear(view(1), clock.now)
-    live.is_lost = True
+    live.there.lose()
     assert live.stale
     assert (live.state, live.describe().error) == ("restoring", "its actor was lost, and is started again")
     live.hear(view(1), clock.now)
@@ -240,18 +257,20 @@ def test_a_newer_copy_is_taken_an_older_one_is_not(clock: Clock) -> None:
 
 
 def test_rows_go_to_the_actor_where_that_is_set_unless_they_are_many(clock: Clock) -> None:
-    actor = Actor(lambda asked: version(7) if asked.verb == "published" else (7, np.zeros(2), np.zeros(2), False, None))
+    actor = Actor(
+        lambda asked: version(7) if asked.command == commands.PUBLISHED else (7, np.zeros(2), np.zeros(2), None)
+    )
     live = model(actor, ray_predictions="actor")
     live.hear(view(7), clock.now)
     live.hold(version(7))
     assert live.reader(ROWS).decide(SPEC, ROWS)[0].tolist() == [0.0, 0.0]
     assert live.published.predictor is None
     assert live.reader(np.zeros((DECIDED_ROWS + 1, 1))).predictor is not None
-    assert [asked.verb for asked in actor.asked] == ["decide", "published"]
+    assert [asked.command.do for asked in actor.asked] == [commands.DECIDE.do, commands.PUBLISHED.do]
 
 
 def test_an_update_brings_the_new_version_along_if_one_here_predicted_lately(clock: Clock) -> None:
-    actor = Actor(lambda asked: version(1) if asked.verb == "published" else Reply(b"{}"))
+    actor = Actor(lambda asked: version(1) if asked.command == commands.PUBLISHED else Reply(b"{}"))
     live = model(actor)
     live.hear(view(1), clock.now)
     change = Update(Batch(ROWS, np.ones(2)))
@@ -262,12 +281,36 @@ def test_an_update_brings_the_new_version_along_if_one_here_predicted_lately(clo
     clock.now += 0.1
     live.update(change, "named").result(1)
     live.certificate().result(1)
-    calls = [asked for asked in actor.asked if asked.verb != "published"]
+    calls = [asked for asked in actor.asked if asked.command != commands.PUBLISHED]
     assert [asked.predicts for asked in calls] == [False, True, False, False]
 
 
+@pytest.mark.parametrize("name", ["mine", None])
+def test_a_change_is_sent_by_a_name_so_that_it_has_one_effect_and_only_its_own_name_is_a_repetition(
+    name: str | None, clock: Clock
+) -> None:
+    actor = Actor(lambda asked: Reply(b"{}", replayed=True))
+    live, solve = model(actor), Solve(until=clock.now + 3.0)
+    change = Update(Batch(ROWS, np.ones(2)))
+    replies = [live.update(change, name, solve).result(1), live.update(change, name, solve=solve).result(1)]
+    assert [reply.replayed for reply in replies] == [name is not None] * 2
+    names = [asked.command.arguments[-1] for asked in actor.asked]
+    assert all(isinstance(one, str) for one in names)
+    assert len(set(names)) == (1 if name else 2)
+    assert [asked.seconds is not None for asked in actor.asked] == [True, True]
+
+
+def test_what_reads_may_be_ended_and_what_changes_may_not(clock: Clock) -> None:
+    reads = {"certificate", "seen", "copy", "examples", "history", "events", "_calibrated"}
+    named = {"update", "restore", "_swap", "observe", "take"}
+    for kind in (RemoteModel, RemoteFeed):
+        asked = {name: one for name, one in vars(kind).items() if isinstance(one, commands.Command)}
+        assert {name for name, one in asked.items() if not one.mutates} == reads & asked.keys()
+        assert {name for name, one in asked.items() if one.named} == named & asked.keys()
+
+
 @pytest.mark.parametrize(
-    ("state", "error"), [("restoring", Restoring), ("failed", ModelUnavailable), ("live", None), ("fenced", None)]
+    ("state", "error"), [("restoring", None), ("failed", ModelUnavailable), ("live", None), ("fenced", None)]
 )
 def test_one_that_its_actor_does_not_serve_is_refused(
     state: ServingState, error: type[Exception] | None, clock: Clock
@@ -284,20 +327,77 @@ def test_one_that_its_actor_does_not_serve_is_refused(
 
 def test_a_feed_may_be_stale_as_a_model_may(clock: Clock) -> None:
     actor = newest(1)
-    office = SimpleNamespace(settings=Settings(lease_seconds=LEASE, ray_actors=1), **{"saw": actor.saw})
-    spec = FeedSpec(target="level", every="1h")
-    feed = RayFeed("f", spec, cast(Any, office))
-    told = FeedView(spec, "live", None, "n", FIRST, stale=False, version=1, moment=2)
+    feed, spec = feed_of(actor)
+    now = FeedNow(1, 0, None, None, ForecastsOfFeed.of(FeedState.empty(spec)))
+    told = View(spec, "live", None, False, now, FIRST, moment=2)
     assert feed.stale
     feed.hear(told, clock.now)
+    feed.learn(told)
     clock.now += LEASE
     assert not feed.stale
     clock.now += 0.1
     assert feed.stale
     feed.hear(None, clock.now)
     assert not feed.stale
-    feed.is_lost = True
+    feed.there.lose()
     assert feed.stale
     assert (feed.state, feed.served) == ("restoring", None)
-    feed.hear(None, clock.now)
+    feed.hear(told, clock.now)
     assert (feed.stale, feed.state, feed.served) == (False, "live", feed)
+
+
+def feed_of(actor: Actor) -> tuple[RemoteFeed, FeedSpec]:
+    spec = FeedSpec(target="level", every="1h")
+    context = SimpleNamespace(settings=Settings(lease_seconds=LEASE, ray_actors=1))
+    found = Indexed("feed.f", 0, first_summary(spec, wakes=False), 0)
+    return RemoteFeed("f", "feed.f", found, cast(Context, context), actor), spec
+
+
+def test_a_feed_at_rest_shows_what_the_index_tells_of_it_and_no_forecasts(clock: Clock) -> None:
+    feed, spec = feed_of(newest(1))
+    now = FeedNow(1, 0, None, None, ForecastsOfFeed.of(FeedState.empty(spec)))
+    awake = View(spec, "live", None, False, now, FIRST, moment=1)
+    feed.hear(awake, clock.now)
+    feed.learn(feed.told)
+    assert (feed.served, feed.told) == (feed, awake)
+    shown: dict[str, Any] = {
+        "state": "live",
+        "version": 3,
+        "position": 12,
+        "rows": 12,
+        "time": None,
+        "every": None,
+        "updated_at": 1.0,
+    }
+    found = Indexed("feed.f", 3, Summary(spec.model_dump_json(), 0, shown | {"steps": []}).encode(), 3)
+    feed.there.take_news(News("first", 2, {"feed.f": View(spec, "live", None, False, found, FIRST, moment=2)}))
+    feed.found_again(found)
+    feed.learn(feed.told)
+    assert (feed.served, feed.glimpse, feed.told) == (None, Glimpse("level", **shown), None)
+    with pytest.raises(Restoring):
+        _ = feed.view
+    feed.hear(awake, clock.now)  # late: it was told since that it rests
+    assert feed.told is None
+
+
+def test_a_model_at_rest_is_as_the_index_says_and_as_it_was_told_last_once_it_was_awake(clock: Clock) -> None:
+    live = model(newest(1))
+    assert (live.state, live.stale) == ("restoring", True)
+    live.found_again(Indexed("m", 4, Summary(SPEC.model_dump_json(), 0, told_of(4)).encode(), 4))
+    live.there.take_news(News("first", 1, {}))
+    assert (live.state, live.stale, live.describe().version, live.told) == ("live", False, 4, None)
+    live.hear(view(5), clock.now)
+    assert live.describe().version == 5
+    live.there.take_news(News("second", 1, {}))
+    assert live.describe().version == 5  # until the index is read again
+    assert live.there.forget_dead() == ["m"]
+    live.found_again(Indexed("m", 5, Summary(SPEC.model_dump_json(), 0, told_of(4)).encode(), 4))
+    assert (live.state, live.stale) == ("restoring", True)
+    assert not live.there.take("m", view(9))  # of an incarnation that is no more
+
+
+def told_of(version: int) -> dict[str, Any]:
+    """What a summary tells of a model at a version."""
+    now = Description("live", version, n_features=1, C=2.0, can_predict=True)
+    shown = {name: getattr(now, name) for name in vars(now) if name in SHOWN}
+    return shown | {"sizes": list(vars(now.sizes).values()), "classes": None, "can_predict": True}

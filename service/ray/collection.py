@@ -1,0 +1,135 @@
+"""All models, or all feeds, of a cluster as a front end knows them: by the store's index, and by what actors tell."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, cast
+
+from livesvm.service.history.names import id_of
+from livesvm.service.hosting import summary
+from livesvm.service.hosting.collection import Collection, Kind
+from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.kinds import FEED, MODEL
+from livesvm.service.hosting.replica import first_summary
+from livesvm.service.models.types import ServingState
+from livesvm.service.ray import commands
+from livesvm.service.ray.handle import RemoteFeed, RemoteModel, is_told
+from livesvm.service.ray.messages import View
+from livesvm.service.ray.office import Office
+from livesvm.service.store.base import Indexed, StoreError
+
+MODELS: Kind[Any] = replace(cast("Kind[Any]", MODEL), replica=RemoteModel)
+FEEDS: Kind[Any] = replace(cast("Kind[Any]", FEED), replica=RemoteFeed)
+
+
+class RemoteCollection(Collection[Any]):
+    """Knows every one of a kind, and owns none. Its calls block on the store and on Ray, but for :meth:`get` of known
+    ones.
+
+    Kept are those that are awake, or unavailable, in their actors; of others the index is all.
+    """
+
+    def __init__(self, kind: Kind[Any], context: Context, office: Office) -> None:
+        super().__init__(kind, context, lambda size: None)
+        self.office = office
+
+    def find(self, id: str) -> Any:
+        """One, which another front end may just have made; raises UnknownModel or UnknownFeed."""
+        source, stored = self._context.source, self.kind.stored(id)
+        if self.known(id) is None and source.health.store_up and id_of(stored) == id:
+            with suppress(StoreError):
+                for found in source.store.index([stored]):
+                    self.learn([found])
+        return super().find(id)
+
+    def readable(self, id: str) -> Any:
+        """The same as :meth:`get`: whoever holds a model, it is in an actor."""
+        return self.get(id)
+
+    def troubles(self) -> list[str]:
+        """Sources that are not read, and why."""
+        flows = [(feed, feed.flow) for feed in self.awake()]
+        return sorted(f"the source of {feed}: {flow.fault}" for feed, flow in flows if flow is not None and flow.fault)
+
+    def states(self) -> Mapping[ServingState, int]:
+        """How many are in which state."""
+        return Counter(one.state for one in self.page()) if self.office.is_lost else super().states()
+
+    def create(self, id: str | None, spec: Any) -> Any:
+        """Have an actor store a new one and start it; raises as the collection there does."""
+        kind = self.kind
+        kind.check(spec, self._context)
+        id = id or self.new_id()
+        stored = kind.stored(id)
+        with self._context.source.health.store_call("load"):
+            if self.office.is_stored(stored):
+                raise self._exists(id)
+        if id in self.settled():
+            self.drop(id)  # another front end has deleted it
+        with self._reserved(id):
+            made = self._add(id, Indexed(stored, 0, first_summary(spec, kind.replica.home.wakes(spec)), 0))
+            call = made.ask(commands.CREATE(spec))
+            try:
+                call.result()
+            except BaseException as error:
+                if not (isinstance(error, kind.exists) and call.tries > 1):  # else it was made before it was lost
+                    self.drop(id)
+                    raise
+        return made
+
+    def forget(self, id: str) -> None:
+        """Let go of one that was deleted."""
+        self.drop(id)
+
+    # What handles and the office tell.
+
+    def seen(self, stored: str, view: View | None = None) -> None:
+        """Something else was told of one; None: nothing any more, and the index is all."""
+        id_ = id_of(stored)
+        with self._lock:
+            if id_ not in self._index:
+                return
+            replica: Any = self.known(id_)
+            if view is not None and view.state != "restoring":
+                self._stale.discard(id_)
+            if view is None or view.rests:
+                self._kept.pop(id_, None)
+            else:
+                self._kept[id_] = replica
+            if view is not None and isinstance(view.now, Indexed):
+                self._index[id_] = view.now
+                replica.found_again(view.now)
+            replica.learn(replica.told)
+
+    def settled(self) -> set[str]:
+        """Which there are, but for those that are being made."""
+        with self._lock:
+            return self._index.keys() - self._making
+
+    def drop(self, id: str) -> None:
+        """Know nothing of one any more."""
+        with self._lock:
+            if id in self._index:
+                stored = self.kind.stored(id)
+                self.office.there(stored).forget(stored)
+                self.office.lives(stored, -1)
+            super().drop(id)
+
+    def _add(self, id: str, found: Indexed) -> Any:
+        self.office.lives(found.id, 1)
+        return super()._add(id, found)
+
+    def _learn(self, found: Indexed) -> None:
+        id_ = id_of(found.id)
+        if id_ not in self._index:
+            self.office.lives(found.id, 1)
+        super()._learn(found._replace(holder="", damage=""))  # where it lives knows of both
+        if id_ in self._stale and is_told(found, summary.read(found.summary)):
+            self._stale.discard(id_)
+        if (replica := self._handles.get(id_)) is not None:
+            replica.found_again(found)
+        elif (view := self.office.there(found.id).view(found.id)) is not None:
+            self.seen(found.id, view)

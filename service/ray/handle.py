@@ -1,0 +1,457 @@
+"""The handles of models and feeds that live in actors: what is known of one here, and calls of its actor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, cast
+from uuid import uuid4
+
+from livesvm.service.errors import ModelUnavailable, Restoring, ServiceError
+from livesvm.service.feeds.calls import Progress
+from livesvm.service.feeds.pump import Flow
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.state import View as Forecasts
+from livesvm.service.feeds.state import events_kept
+from livesvm.service.hosting import summary
+from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.feed import UNKNOWN, HostedFeed, glimpse_of
+from livesvm.service.hosting.handle import (
+    NEWS_SECONDS,
+    Description,
+    Glimpse,
+    Reply,
+    Return,
+    sample_of,
+)
+from livesvm.service.hosting.model import HostedModel, described_at_rest
+from livesvm.service.hosting.replica import Replica
+from livesvm.service.hosting.summary import Summary
+from livesvm.service.logs.calls import current
+from livesvm.service.models.arrays import Rows
+from livesvm.service.models.published import Published
+from livesvm.service.models.retrained import Retrained
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.types import ServingState
+from livesvm.service.monitoring.feeds import FeedSample
+from livesvm.service.monitoring.metrics import ModelSample
+from livesvm.service.ray import commands
+from livesvm.service.ray.calls import Call
+from livesvm.service.ray.commands import Command
+from livesvm.service.ray.messages import SERVED, Asked, FeedNow, View
+from livesvm.service.ray.office import Office
+from livesvm.service.resources.turns import Solve
+from livesvm.service.store.base import Indexed
+
+LATELY_SECONDS = 5.0
+"""For which a model that was predicted by a copy here gets a new one with the answer to an update."""
+DECIDED_ROWS = 10_000
+"""More rows are not sent to the actor: what decides them comes here instead."""
+
+
+def is_told(found: Indexed, seen: Summary | None) -> bool:
+    """Whether the index, and the summary in it, tell all of one that is at rest."""
+    return seen is not None and seen.told is not None and found.described >= found.sequence
+
+
+class Owner(Protocol):
+    """Who has all replicas of a kind, as far as a front end knows them."""
+
+    @property
+    def office(self) -> Office:
+        """By which actors are asked."""
+
+    def seen(self, stored: str, view: View | None) -> None:
+        """Something else was told of one; None: that it is gone."""
+
+
+class RemoteReplica:
+    """A model or a feed that lives in an actor: what was told of it last, or what the store's index says.
+
+    Parameters
+    ----------
+    id, stored : its name, and the one that it is stored under
+    found : what the index says of it
+    context, owner : what all here share, and who has them
+    """
+
+    home: type[Any]  #: what it is in the process where it lives
+    word: str  #: what people call the kind
+    gone: type[ServiceError]  #: says that there is no such thing
+
+    def __init__(self, id: str, stored: str, found: Indexed, context: Context, owner: Owner) -> None:
+        self.id, self.stored = id, stored
+        self._settings, self._owner = context.settings, owner
+        self.there = owner.office.there(stored)
+        self._heard_at: float | None = None
+        self.found_again(found)
+        self.learn(self.told)
+
+    def __str__(self) -> str:
+        return f"{self.word} {self.id}"
+
+    # What is known here.
+
+    @property
+    def told(self) -> View | None:
+        """What was told of it last; None of one at rest, of which the index tells."""
+        return self.there.view(self.stored)
+
+    @property
+    def spec(self) -> Any:
+        """What it was created as; None of one of which that is not known."""
+        told = self.told
+        return self._spec if told is None else told.spec
+
+    def found_again(self, found: Indexed) -> None:
+        """Know what the index says now."""
+        self._found, self._summary = found, summary.read(found.summary)
+        self._spec = None if self._summary is None else self.home.parse_spec(self._summary.spec)
+
+    def hear(self, view: View | None, at: float) -> None:
+        """The actor said at some time, monotonic, how it is; None: nothing of that."""
+        self._heard_at = at if self._heard_at is None else max(self._heard_at, at)
+        if view is not None:
+            self.there.is_lost = False
+            if self.there.take(self.stored, view):
+                self._owner.seen(self.stored, view)
+
+    def learn(self, told: View | None) -> None:
+        """This is what is known of it now."""
+
+    def hold(self, copy: Published) -> None:
+        """Predict by this version from now on, unless a newer one is here."""
+
+    @property
+    def age(self) -> float:
+        """Seconds since the actor said last that there is nothing newer, or what is."""
+        heard = max(self._heard_at or 0.0, self.there.heard_at or 0.0)
+        return max(0.0, time.monotonic() - heard)
+
+    @property
+    def stale(self) -> bool:
+        """Whether newer data may be unknown."""
+        told = self.told
+        unsure = not self._is_known if told is None else told.stale
+        return unsure or self.there.is_lost or self.age > self._settings.lease_seconds
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether the index tells all of one that is at rest."""
+        return self.there.heard_at is not None and is_told(self._found, self._summary)
+
+    @property
+    def _served(self) -> tuple[ServingState, str | None]:
+        """Whether it is, and why not."""
+        if self.there.is_lost:
+            return "restoring", "its actor was lost, and is started again"
+        if (told := self.told) is not None:
+            return told.state, told.reason
+        if self._is_known:
+            return "live", None
+        return "restoring", "its actor starts" if self.there.heard_at is None else "it is being restored"
+
+    @property
+    def state(self) -> ServingState:
+        """Whether it is served."""
+        return self._served[0]
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is not served."""
+        return self._served[1]
+
+    @property
+    def is_served(self) -> bool:
+        """Whether it answers at least those who read."""
+        return self.state in SERVED
+
+    def serving(self) -> Any:
+        """The replica itself; raises ModelUnavailable of one that its actor does not serve, though it may yet wake."""
+        told = self.told
+        if told is not None and told.state not in (*SERVED, "restoring"):
+            raise ModelUnavailable(f"{self} is not served here: {told.reason}")
+        return self
+
+    @property
+    def queue_depth(self) -> int:
+        """Calls that wait, where it lives."""
+        told = self.told
+        return 0 if told is None else cast(Description | FeedNow, told.now).queue_depth
+
+    # What the actor is asked.
+
+    def ask(self, command: Command, solve: Solve | None = None, patience: float | None = None) -> Call:
+        """Call the actor; one that is lost has ``patience`` seconds to be back, by default those of the setting."""
+        logged = current()
+        seconds = None if solve is None else solve.rest()
+        patience = self._settings.ray_seconds if patience is None else patience
+        who = (None, None) if logged is None else (logged.key, logged.id)
+        asked = Asked(
+            uuid4().hex, self.stored, command.with_name(), seconds, who[0], self._gets_copies(command), who[1]
+        )
+        until = time.monotonic() + (patience if seconds is None else min(seconds, patience))
+        return Call(self._owner.office, self, asked, until, logged).send()
+
+    def _gets_copies(self, command: Command) -> bool:
+        """Whether the version after it is to come along."""
+        return False
+
+    def news(self) -> Call:
+        """What others were told of may not have come here yet."""
+        return self.ask(commands.HEAR, patience=NEWS_SECONDS)
+
+    write_back = Command(Replica.write_back, mutates=True)
+    delete = commands.DELETE
+
+
+@dataclass(frozen=True)
+class _Decided(Published):
+    """A version of which only what it decided of some rows is here."""
+
+    found: Any = None
+
+    def check(self, spec: ModelSpec, X: Rows, limit: int) -> None:
+        """It was checked where it was decided."""
+
+    def decide(self, spec: ModelSpec, X: Rows) -> Any:
+        """What was decided."""
+        return self.found
+
+
+class RemoteModel(RemoteReplica):
+    """A model in an actor. Implements :class:`~livesvm.service.hosting.handle.ModelHandle`.
+
+    Invariant: what predicts here is of a version at most as new as what was told.
+    """
+
+    home, word, gone = HostedModel, HostedModel.word, HostedModel.gone
+
+    _held: Published | None = None
+    _held_life: tuple[str, int] | None = None
+    _held_until = 0.0
+    _copied_at = -LATELY_SECONDS
+
+    @property
+    def spec(self) -> ModelSpec:
+        """What it was created as."""
+        found: ModelSpec | None = super().spec
+        return found or ModelSpec(id=self.id)
+
+    @property
+    def recent(self) -> RemoteModel:
+        """What it has done lately, asked where it lives; and rows predicted here, which it is told of later."""
+        return self
+
+    def updates(self) -> list[dict[str, Any]]:
+        """The newest updates, newest first; asks the actor, so it belongs in a thread."""
+        found: list[dict[str, Any]] = self.ask(commands.RECENT).result()
+        return found
+
+    def note_predicted(self, rows: int) -> None:
+        """Count rows that were predicted here."""
+        self.there.note_predicted(self.stored, rows)
+
+    @property
+    def predicted(self) -> int:
+        """Rows that were predicted here and that nobody was told of yet."""
+        return self.there.predicted(self.stored)
+
+    @property
+    def _now(self) -> Description:
+        """As it was told last, or as the index tells."""
+        if (told := self.told) is not None:
+            return cast(Description, told.now)
+        return described_at_rest(self.spec, self._summary, self._settings)
+
+    def describe(self) -> Description:
+        """The model as it was last heard of."""
+        now = self._now
+        return replace(now, state=self.state, error=self.reason, predicted=now.predicted + self.predicted)
+
+    def stamp(self) -> object:
+        """All that is told of it."""
+        return self.describe()
+
+    def sample(self) -> ModelSample:
+        """What the metrics show."""
+        return self.describe().sample(self.id)
+
+    @property
+    def published(self) -> Published:
+        """The newest version that is known here; with what it decides by, where that is here and may be used."""
+        held, now = self._copy, self._now
+        return held if held is not None and self._may_use(held, now.version) else now.published(self.spec)
+
+    @property
+    def _copy(self) -> Published | None:
+        """What is here to predict by, if it is of the life that the model has now."""
+        return self._held if self._held_life == self._life else None
+
+    @property
+    def _life(self) -> tuple[str, int] | None:
+        told = self.told
+        return None if told is None else told.life
+
+    def _may_use(self, held: Published, version: int) -> bool:
+        if self._settings.ray_predictions != "snapshot":
+            return False
+        if held.version == version:
+            self._held_until = time.monotonic() + self._settings.ray_stale_seconds
+            return True
+        return time.monotonic() < self._held_until
+
+    def reader(self, X: Rows) -> Published:
+        """The version that rows X (m, d) are to be decided by; it may be asked of the actor, in a thread."""
+        limit = self._settings.max_predict_rows
+        if self._settings.ray_predictions == "actor" and len(X) <= DECIDED_ROWS:
+            version, decision, prediction, classes = self.ask(commands.DECIDE(X, limit)).result()
+            found, sizes = (decision, prediction), self.published.sizes
+            return _Decided(version, None, sizes, X.shape[1], 0, None, None, classes=classes, found=found)
+        seen, self._copied_at = self.published, time.monotonic()
+        is_told = self.told is not None or self._is_known
+        if seen.predictor is not None or (is_told and not self._now.can_predict):
+            return seen
+        try:
+            newest: Published = self.ask(commands.PUBLISHED).result()
+        except ModelUnavailable:
+            if (held := self._copy) is None:
+                raise
+            return held  # it says that it is stale
+        self.hold(newest)
+        return newest
+
+    def hold(self, copy: Published) -> None:
+        """Predict by this version from now on, unless a newer one is here."""
+        held = self._copy
+        if held is None or copy.version > held.version or (copy.version == held.version and copy.calibration):
+            self._held, self._held_life = copy, self._life
+            self._held_until = time.monotonic() + self._settings.ray_stale_seconds
+
+    def _gets_copies(self, command: Command) -> bool:
+        return command.named and time.monotonic() - self._copied_at < LATELY_SECONDS
+
+    update = Command(HostedModel.update, mutates=True, named=True, timed=True, by_line=True)
+    restore = Command(HostedModel.restore, mutates=True, named=True, timed=True)
+    _swap = Command(HostedModel.swap, mutates=True, named=True, timed=True)
+    erase = Command(HostedModel.erase, mutates=True, timed=True)
+    checkpoint = Command(HostedModel.checkpoint, mutates=True)
+    certificate = Command(HostedModel.certificate, timed=True, by_line=True)
+    _calibrated = Command(HostedModel.calibrated, timed=True)
+    seen = Command(HostedModel.seen)
+    copy = Command(HostedModel.copy)
+    examples = Command(HostedModel.examples)
+
+    def swap(self, found: Retrained, request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Put what a retraining has found in place of the model; raises StoreUnavailable if that cannot be read."""
+        asked: Future[Reply] = self._swap(found.carried(), request, solve=solve)
+        return asked
+
+    def calibrated(self, solve: Solve | None = None) -> Future[Published]:
+        """The newest version with its calibration, which is kept here from then on."""
+        call: Future[Published] = self._calibrated(solve=solve)
+        call.add_done_callback(self._keep)
+        return call
+
+    def _keep(self, call: Future[Published]) -> None:
+        if not call.cancelled() and call.exception() is None:
+            self.hold(call.result())
+
+    def versions(self) -> dict[str, Any]:
+        """Which versions can be had; asks the actor, so it belongs in a thread."""
+        found: dict[str, Any] = self.ask(commands.VERSIONS).result()
+        return found
+
+
+class RemoteFeed(RemoteReplica):
+    """A feed in an actor. Implements :class:`~livesvm.service.hosting.handle.FeedHandle`.
+
+    Invariant: while it is awake, ``_seen`` has the events that were told last with those heard of before.
+    """
+
+    home, word, gone = HostedFeed, HostedFeed.word, HostedFeed.gone
+
+    _seen: Forecasts | None = None
+
+    @property
+    def spec(self) -> FeedSpec:
+        """What it was created as; of one of which that is not known no more than that there is one."""
+        found: FeedSpec | None = super().spec
+        return found or UNKNOWN
+
+    @property
+    def _now(self) -> FeedNow | None:
+        told = self.told
+        return None if told is None else cast(FeedNow, told.now)
+
+    def learn(self, told: View | None) -> None:
+        """Take its events in."""
+        seen = None if told is None else cast(FeedNow, told.now).view
+        self._seen = None if seen is None else replace(seen, events=self._joined(seen.events))
+
+    def _joined(self, new: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+        """The events that are known here, and the newest; only those where some between are not, or were erased."""
+        known = () if self._seen is None else self._seen.events
+        behind = [event for event in new if not known or event["id"] > known[-1]["id"]]
+        erased = any(event["kind"] == "erased" for event in behind)
+        if not known or erased or (new and new[0]["id"] > known[-1]["id"] + 1):
+            return tuple(new)
+        return (*known, *behind)[-events_kept(self.spec) :]
+
+    @property
+    def view(self) -> Forecasts:
+        """The feed as readers see it; raises Restoring while it is at rest."""
+        if self._seen is None:
+            raise Restoring(f"{self} is not served here: it wakes")
+        return self._seen
+
+    @property
+    def served(self) -> RemoteFeed | None:
+        """The feed itself, if it is awake, and served."""
+        return self if self._seen is not None and self.is_served else None
+
+    @property
+    def glimpse(self) -> Glimpse | None:
+        """What is known of it without waking it."""
+        return glimpse_of(self.spec, self._summary)
+
+    def stamp(self) -> object:
+        """Its state, and what is shown of it."""
+        return self.state, self._seen, self._now
+
+    def sample(self) -> FeedSample | None:
+        """What the metrics show; None where nothing is known."""
+        if self.served is not None:
+            return sample_of(self)
+        seen = self.glimpse
+        if seen is None or not self.is_served:
+            return None
+        now = seen.position, self.queue_depth, seen.updated_at, seen.every, self.spec.coverage
+        return FeedSample(self.id, *now, seen.steps)
+
+    @property
+    def returned(self) -> Return | None:
+        """How it came back."""
+        return None if (now := self._now) is None else now.returned
+
+    @property
+    def flow(self) -> Flow | None:
+        """How its source flows; None if it has none, or is at rest."""
+        return None if (now := self._now) is None else now.flow
+
+    @property
+    def progress(self) -> Progress:
+        """How far it has come in its source."""
+        return self.view.progress
+
+    observe = Command(HostedFeed.observe, mutates=True, named=True, by_line=True)
+    take = Command(HostedFeed.take, mutates=True, named=True)
+    pause = Command(HostedFeed.pause, mutates=True)
+    erase = Command(HostedFeed.erase, mutates=True, timed=True)
+    certificate = Command(HostedFeed.certificate, timed=True, by_line=True)
+    seen = Command(HostedFeed.seen)
+    history = Command(HostedFeed.history)
+    events = Command(HostedFeed.events)
+    copy = Command(HostedFeed.copy)
