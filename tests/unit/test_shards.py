@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pytest
@@ -13,8 +14,11 @@ from scipy import sparse
 from livesvm.solvers.errors import Cancelled, InvalidInput
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.over_shards import OverShards, Sharded
-from livesvm.solvers.frank_wolfe import growth
+from livesvm.solvers.frank_wolfe import by_shards, growth
+from livesvm.solvers.frank_wolfe.problem import since
 from livesvm.solvers.frank_wolfe.shard import Here, Preparation, Shard, ShardLost, cut
+from livesvm.solvers.frank_wolfe.solution import Trace
+from livesvm.solvers.kernels.kernel import Kernel
 from tests.oracle import Matrix, Vector
 
 T = TypeVar("T")
@@ -189,3 +193,127 @@ def test_it_is_cancelled_where_progress_says_so() -> None:
     with pytest.raises(Cancelled):
         over.train(everyone, 1e-6, progress=lambda done, total: False)
     assert not model.is_trained
+
+
+class Watched(by_shards.Search):
+    """A search that compares after each of its steps what it and its shards hold with dense products."""
+
+    K: ClassVar[Matrix]
+    y: ClassVar[Vector]
+    costs: ClassVar[Vector]
+    started: ClassVar[list[int]]  # the first row of each shard
+    looks: ClassVar[int]
+
+    def coefficients(self, of: Vector) -> Vector:
+        b = np.zeros(len(self.y))
+        b[self.rows()] = of
+        return b
+
+    def rows(self) -> NDArray[np.int64]:
+        """The active examples by their numbers among all."""
+        return np.array(self.started)[self._shard] + self._rows
+
+    def held(self, b: Vector, tolerance: float) -> None:
+        """Assert that parts of g are those of coefficients among all, in shards and here."""
+        crew = self.over.crew
+        assert isinstance(crew, Here)
+        outside = np.ones(len(self.y), bool)
+        outside[self.rows()] = False
+        for start, shard in zip(self.started, crew.shards, strict=True):
+            whole = start + shard._rows
+            np.testing.assert_array_equal(~shard._active, outside[whole])
+            own = whole[~shard._active]
+            for c, sign in ((0, -1.0), (1, 1.0)):
+                dense = self.K[own] @ np.where(self.y == sign, b, 0.0)
+                np.testing.assert_allclose(shard._parts[c, ~shard._active], dense, atol=tolerance)
+
+    def here(self, tolerance: float) -> None:
+        b, who = self.coefficients(self.active.b), self.rows()
+        for c, sign in ((0, -1.0), (1, 1.0)):
+            dense = (self.K @ np.where(self.y == sign, b, 0.0) + np.where(self.y == sign, b / self.costs, 0.0))[who]
+            np.testing.assert_allclose(self.active.parts[c], dense, atol=tolerance)
+        assert np.unique(who).size == who.size == self.active.b.size
+        np.testing.assert_array_equal(self.active.y, self.y[who])
+        np.testing.assert_allclose(self.active.ridge, 1.0 / self.costs[who])
+
+    @property
+    def tolerance(self) -> float:
+        return (1e-9 if self.is_double else 3e-4) * max(1.0, float(self.active.b.sum()))
+
+    def look(self) -> None:
+        before, n_outside = self.coefficients(self.seen), self.over.n - self.active.b.size
+        _, changes = since((self.y > 0).astype(np.int64), self.coefficients(self.active.b), before)
+        computed = self.computed
+        super().look()
+        assert self.computed - computed == np.count_nonzero(changes) * n_outside
+        self.held(self.coefficients(self.active.b), self.tolerance)
+        type(self).looks += 1
+        g = self.K @ self.coefficients(self.active.b)
+        outside = np.setdiff1d(np.arange(len(self.y)), self.rows())
+        if self.is_double and outside.size:
+            assert min(told.least for told in self.outside) == pytest.approx(g[outside].min())
+            for name, below in (("violating", 1.0), ("near", 1.0 + growth.NEAR), ("all", np.inf)):
+                counts = sum(getattr(told, name) for told in self.outside)
+                those = outside[g[outside] < below]
+                assert counts.tolist() == [int((self.y[those] == sign).sum()) for sign in (-1.0, 1.0)]
+
+    def add(self) -> None:
+        before, b = set(self.rows().tolist()), self.coefficients(self.active.b)
+        kept = self.active.rows.values.shape[1]
+        super().add()
+        now = set(self.rows().tolist())
+        assert len(now - before) <= (growth.GROWTH - 1) * len(before)
+        if len(before) + len(now - before) <= kept:
+            assert before <= now  # none has to leave where there is room
+        np.testing.assert_array_equal(self.coefficients(self.active.b), b)
+        np.testing.assert_array_equal(self.coefficients(self.seen), b)
+        self.here(self.tolerance)
+        self.held(b, self.tolerance)
+        assert self.active.rows.examples.n == self.active.b.size
+
+    def prove(self) -> None:
+        super().prove()
+        b = self.coefficients(self.active.b)
+        self.here(1e-9 * max(1.0, b.sum()))
+        g = self.K @ b
+        g[self.rows()] += (b / self.costs)[self.rows()]
+        assert self.gap() == pytest.approx(2.0 * (1.0 - g.min() * b.sum() / (b @ g)), abs=1e-9)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(("n", "single", "C"), [(500, False, 2.0), (500, True, 2.0), (60, False, 2.0), (400, True, 1e3)])
+def test_parts_of_g_are_right_after_every_step_of_a_search(
+    n: int, single: bool, C: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = crescents(n, seed=n)
+    costs, parts, kernel = C * np.random.default_rng(0).uniform(0.5, 2.0, n), cut(n, 3), Kernel("rbf", 0.5)
+    K = y[:, None] * y * (np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2)) + 1.0)
+    crew = Here([Shard(X[part]) for part in parts])
+    norm = max(one.norm for one in crew.everywhere(partial(Shard.prepare, kernel=kernel, center=X.mean(axis=0))))
+    codes = (y > 0).astype(np.int64)
+    crew.each([partial(Shard.assign, codes=codes[part], costs=costs[part]) for part in parts])
+    begin = [partial(Shard.begin, negative=0, positive=1)] * 3
+    counts = np.stack(crew.each(begin))
+    monkeypatch.setattr(by_shards, "SMALL", 0 if single else n)
+    Watched.K, Watched.y, Watched.costs, Watched.started, Watched.looks = K, y, costs, [p.start for p in parts], 0
+    over, trace, random = by_shards.Over(crew, counts, norm, 1, begin), Trace(1e-3), np.random.default_rng(0)
+    search = Watched(over, 2**20, random)
+    assert search.is_double is not single
+    found = by_shards._searched(search, 1e-3, 10**6, trace)
+    assert found.is_converged
+    assert Watched.looks >= (1 if n < growth.FIRST else 2)
+    a = np.zeros(n)
+    a[np.array(Watched.started)[found.shard] + found.rows] = np.abs(found.coefficients)
+    assert a.sum() == pytest.approx(1.0)
+    np.testing.assert_array_equal(np.sign(found.coefficients), y[np.array(Watched.started)[found.shard] + found.rows])
+    Q = K + np.diag(1.0 / costs)
+    assert found.R == pytest.approx(a @ Q @ a)
+    assert found.gap.relative == pytest.approx(2.0 * (1.0 - (Q @ a).min() / found.R), abs=1e-9)
+    b = a / found.R
+    f = K @ b
+    primal = 0.5 * b @ K @ b + 0.5 * costs @ np.maximum(0.0, 1.0 - f) ** 2
+    assert found.gap.primal == pytest.approx(primal, rel=1e-7)
+    assert found.gap.dual == pytest.approx(b.sum() - 0.5 * b @ Q @ b)
+    assert found.steps == search.steps > 0
+    assert found.kernel_values >= search.computed
+    assert found.trace[-1, 1] == found.gap.relative
