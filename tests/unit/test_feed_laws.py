@@ -30,8 +30,7 @@ from livesvm.service.feeds.forgotten import Forgotten, are_of
 from livesvm.service.feeds.represent import FAR, LEAST_CORE, MOVED, fitted, has_moved, spread
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.scores import Scored, StepScores
-from livesvm.service.feeds.season import LEAST as LEAST_SEASON
-from livesvm.service.feeds.season import _is_peak, _least_peak
+from livesvm.service.feeds.season import _is_peak
 from livesvm.service.feeds.spec import FeedSpec, spec_of
 from livesvm.service.feeds.step_model import EPSILON, MOST, Recipe, StepModel, new_models
 from livesvm.service.feeds.timeline import Timeline
@@ -271,26 +270,6 @@ def test_a_duration_is_shown_as_one_that_is_the_same(text: str) -> None:
 
 
 CURVE = [1.0, 0.5, 0.1, 0.3, 0.6, 0.3, 0.2, 0.4, 0.7, 0.4, 0.1]
-
-
-@pytest.mark.parametrize(
-    ("change", "significant", "season"),
-    [
-        ({}, 0.3, 4),  # 0.6 is above 0.8 times 0.7
-        ({4: 0.55}, 0.3, 8),
-        ({}, 0.71, 0),
-        ({i: min(v, LEAST_SEASON - 0.01) for i, v in enumerate(CURVE)}, 0.1, 0),
-        ({2: 0.9}, 0.1, 4),  # no season is shorter than three
-        ({3: 0.8}, 0.1, 3),
-        ({9: 0.95}, 0.1, 9),
-        ({i: 1.0 - 0.05 * i for i in range(11)}, 0.1, 0),  # no peak
-    ],
-)
-def test_the_season_is_the_least_peak_near_the_highest(
-    change: dict[int, float], significant: float, season: int
-) -> None:
-    r: NDArray[np.float64] = np.array([change.get(i, v) for i, v in enumerate(CURVE)])
-    assert _least_peak(r, 10, significant) == season
 
 
 @pytest.mark.parametrize(
