@@ -325,7 +325,7 @@ def test_parts_of_g_are_right_after_every_step_of_a_search(
     a[who] = np.abs(found.coefficients)
     assert a.sum() == pytest.approx(1.0)
     np.testing.assert_array_equal(np.sign(found.coefficients), Watched.y[who])
-    assert found.R == pytest.approx(a @ Q @ a)
+    np.testing.assert_allclose(found.R, a @ Q @ a)
     assert found.gap.relative == pytest.approx(2.0 * (1.0 - (Q @ a).min() / found.R), abs=1e-9)
     b, K = a / found.R, Watched.K
     losses = 0.5 * Watched.costs @ np.maximum(0.0, 1.0 - K @ b) ** 2
