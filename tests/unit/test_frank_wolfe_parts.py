@@ -201,14 +201,6 @@ def test_the_first_active_examples_are_of_both_classes(monkeypatch: pytest.Monke
         assert min(np.bincount(of_class[chosen])) >= min(10, positive, 1000 - positive)
 
 
-def test_everyone_who_violates_becomes_active_unless_there_are_many() -> None:
-    random = np.random.default_rng(0)
-    outside, of_class = np.arange(100, 1100), random.integers(0, 2, 1000)
-    few = np.where(np.arange(1000) < 50, 0.5, 2.0)
-    assert set(growth.added(outside, few, of_class, 100, random)) == set(range(100, 150))
-    assert growth.added(outside, np.zeros(1000), of_class, 100, random).size == 300
-
-
 def test_the_last_goal_is_asked_for_where_it_is_not_far_or_all_are_active() -> None:
     last = by_blocks.MARGIN * 0.01
     assert by_blocks.next_goal(1.0, 1.0, 0.01, 5) == by_blocks.INSIDE
