@@ -34,7 +34,8 @@ class WatchedBlocks(by_blocks.Search):
     """The search of the default over the problem with the matrix ``Q``."""
 
     Q: ClassVar[Matrix]
-    looks: ClassVar[int]
+    looks: ClassVar[list[tuple[float, float, int]]]  # the goal before, the gap found, and how many were not active
+    goals: ClassVar[list[float]]
     adds: ClassVar[int]
 
     def check(self, who: Ints, tolerance: float) -> None:
@@ -59,6 +60,7 @@ class WatchedBlocks(by_blocks.Search):
 
     def optimize(self, tol: float, most: int, trace: Trace) -> bool:
         steps = self.steps
+        self.goals.append(tol)
         is_there = super().optimize(tol, most, trace)
         assert steps <= self.steps <= max(steps, most)
         self.check_active()
@@ -77,7 +79,7 @@ class WatchedBlocks(by_blocks.Search):
         assert self.seen is not None
         np.testing.assert_array_equal(self.seen.b, self.b)
         np.testing.assert_array_equal(self.seen.parts, self.parts)
-        type(self).looks += 1
+        self.looks.append((self.goals[-1], self.gap(), outside.size))
 
     def add(self, new: Ints) -> None:
         before, room = self.active.who, self.active.rows.values.shape[1]
@@ -104,36 +106,44 @@ class WatchedBlocks(by_blocks.Search):
 
 
 @pytest.mark.parametrize(
-    ("n", "single", "cost", "most", "warm"),
+    ("n", "single", "cost", "most", "warm", "rounds"),
     [
-        (180, False, 2.0, 10**4, False),
-        (180, True, 2.0, 10**4, False),
-        (180, True, 300.0, 10**4, False),
-        (50, False, 2.0, 10**4, False),
-        (180, True, 2.0, 1, False),
-        (180, True, 2.0, 10**4, True),
+        (180, False, 2.0, 10**4, False, 60),
+        (180, True, 2.0, 10**4, False, 60),
+        (180, True, 300.0, 10**4, False, 60),
+        (50, False, 2.0, 10**4, False, 60),
+        (180, True, 2.0, 1, False, 60),
+        (180, True, 2.0, 10**4, True, 60),
+        (180, True, 2.0, 10**4, False, 1),
     ],
 )
 def test_parts_of_g_are_right_after_every_step_of_the_default(
-    n: int, single: bool, cost: float, most: int, warm: bool, monkeypatch: pytest.MonkeyPatch
+    n: int, single: bool, cost: float, most: int, warm: bool, rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (("FIRST", 60), ("GROWTH", 2)):
         monkeypatch.setattr(growth, name, value)
     monkeypatch.setattr(problem_module, "SMALL", 0 if single else n)
     monkeypatch.setattr(by_blocks, "Search", WatchedBlocks)
+    monkeypatch.setattr(by_blocks, "ROUNDS", rounds)
     problem, WatchedBlocks.Q = problem_of(n, cost=cost)
-    WatchedBlocks.looks = WatchedBlocks.adds = 0
+    WatchedBlocks.adds, WatchedBlocks.looks, WatchedBlocks.goals = 0, [], []
     start = None
     if warm:
         b = np.maximum(np.random.default_rng(0).normal(size=n), 0.0)
         start = Known(b, exact_parts(problem, b), 3, np.array([2, 7]))
     options = Options(tol=1e-3, max_steps=most)
     found = solve(problem, options, Trace(1e-3), start)
-    assert found.is_converged is (most > 1)
+    is_whole = most > 1 and rounds > 1
+    assert found.is_converged is is_whole
     assert 1 <= found.steps <= most
-    assert WatchedBlocks.looks >= 1
-    assert WatchedBlocks.adds >= (n > 60 and most > 1 and not warm)
-    check_solution(problem, WatchedBlocks.Q, found, 1e-9 if most > 1 else 1e-4)
+    goals, looks = WatchedBlocks.goals, WatchedBlocks.looks
+    assert goals[0] == (by_blocks.MARGIN * 1e-3 if n <= 60 else by_blocks.INSIDE)
+    assert goals[1:] == [
+        by_blocks.next_goal(goal, gap, 1e-3, outside) for goal, gap, outside in looks[: len(goals) - 1]
+    ]
+    assert {gap for _, gap, _ in looks[:-1] if gap > 1e-3} <= {*found.trace[:, 1].tolist()}
+    assert WatchedBlocks.adds >= (n > 60 and is_whole and not warm)
+    check_solution(problem, WatchedBlocks.Q, found, 1e-9 if is_whole else 1e-4)
     assert found.kernel_values > 0
     assert found.age == (3 if warm else 0)
 
@@ -171,6 +181,7 @@ class WatchedCore(core.Core):
         np.testing.assert_allclose(self.g, own @ self.a, atol=1e-4)
         np.testing.assert_array_equal(np.flatnonzero(self.place_of >= 0), np.sort(self.who))
         np.testing.assert_array_equal(self.place_of[self.who], np.arange(k))
+        assert [i for i in range(self.problem.n) if self.holds(i)] == sorted(self.who)
         np.testing.assert_allclose(self.diagonal, self.Q.diagonal()[self.who])
         assert self.a.sum() == pytest.approx(1.0)
         assert self.is_full is (k == len(self.values))
@@ -186,6 +197,17 @@ class WatchedCore(core.Core):
         self.check()
 
 
+class WatchedSamples(core.SampledSearch):
+    """Its search."""
+
+    def _worst(self, some: Ints) -> core.Found:
+        found, held = super()._worst(some), self._core
+        g = WatchedCore.Q[:, held.who] @ held.a
+        assert g[found.i] == pytest.approx(g[some].min(), abs=1e-4)
+        assert found.gap == pytest.approx(2.0 * (1.0 - g[found.i] / (held.a @ g[held.who])), abs=1e-3)
+        return found
+
+
 @pytest.mark.parametrize("variant", ["fw", "mfw", "core_vector"])
 @pytest.mark.parametrize("single", [False, True])
 def test_a_core_is_what_it_says_after_every_example_that_joins(
@@ -193,6 +215,7 @@ def test_a_core_is_what_it_says_after_every_example_that_joins(
 ) -> None:
     monkeypatch.setattr(problem_module, "SMALL", 0 if single else 1000)
     monkeypatch.setattr(sampled, "Core", WatchedCore)
+    monkeypatch.setattr(sampled, "SampledSearch", WatchedSamples)
     problem, WatchedCore.Q = problem_of(100, cost=3.0)
     found = solve(problem, Options(variant, tol=0.02, sampling=12), Trace(0.02))
     assert found.is_converged
@@ -291,6 +314,12 @@ def test_who_joins_violates_or_may_soon_or_is_chosen_by_chance(seed: int, n: int
     stay = growth.staying(b, far)
     expected = [i for i in range(n) if b[i] > 0 or far[i] < 1.0 + growth.SAFE]
     assert stay.tolist() == (expected if len(expected) < growth.MANY * n else list(range(n)))
+
+
+def test_where_many_violate_those_who_do_not_may_be_chosen_too() -> None:
+    g = np.where(np.arange(500) < 100, 0.5, 2.0)
+    found = growth.added(np.arange(500), g, np.arange(500) % 2, 20, np.random.default_rng(0))
+    assert 30 <= np.count_nonzero(found >= 100) < found.size == 60
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -205,7 +205,8 @@ class Watched(by_shards.Search):
     y: ClassVar[Vector]
     costs: ClassVar[Vector]
     started: ClassVar[list[int]]  # the first row of each shard
-    looks: ClassVar[int]
+    looks: ClassVar[list[tuple[float, float, int]]]  # the goal before, the gap found, and how many were not active
+    goals: ClassVar[list[float]]
 
     def coefficients(self, of: Vector) -> Vector:
         b = np.zeros(len(self.y))
@@ -243,6 +244,10 @@ class Watched(by_shards.Search):
     def tolerance(self) -> float:
         return (1e-9 if self.is_double else 3e-4) * max(1.0, float(self.active.b.sum()))
 
+    def optimize(self, tol: float, most: int, trace: Trace) -> bool:
+        self.goals.append(tol)
+        return super().optimize(tol, most, trace)
+
     def look(self) -> None:
         before, n_outside = self.coefficients(self.seen), self.over.n - self.active.b.size
         _, changes = since((self.y > 0).astype(np.int64), self.coefficients(self.active.b), before)
@@ -250,7 +255,7 @@ class Watched(by_shards.Search):
         super().look()
         assert self.computed - computed == np.count_nonzero(changes) * n_outside
         self.held(self.coefficients(self.active.b), self.tolerance)
-        type(self).looks += 1
+        self.looks.append((self.goals[-1], self.gap(), n_outside))
         g = self.K @ self.coefficients(self.active.b)
         outside = np.setdiff1d(np.arange(len(self.y)), self.rows())
         if self.is_double and outside.size:
@@ -297,7 +302,8 @@ def watched(n: int, C: float, *, single: bool, monkeypatch: pytest.MonkeyPatch) 
     crew.each([partial(Shard.assign, codes=codes[part], costs=costs[part]) for part in parts])
     begin = [partial(Shard.begin, negative=0, positive=1)] * 3
     monkeypatch.setattr(by_shards, "SMALL", 0 if single else n)
-    Watched.K, Watched.y, Watched.costs, Watched.started, Watched.looks = K, y, costs, [p.start for p in parts], 0
+    Watched.K, Watched.y, Watched.costs, Watched.started = K, y, costs, [p.start for p in parts]
+    Watched.looks, Watched.goals = [], []
     search = Watched(by_shards.Over(crew, np.stack(crew.each(begin)), norm, 1, begin), 2**20, np.random.default_rng(0))
     assert search.is_double is not single
     return search, K + np.diag(1.0 / costs)
@@ -320,7 +326,11 @@ def test_parts_of_g_are_right_after_every_step_of_a_search(
     search, Q = watched(n, C, single=single, monkeypatch=monkeypatch)
     found = by_shards._searched(search, 1e-3, most, Trace(1e-3))
     assert found.is_converged is (most > 1)
-    assert Watched.looks >= (1 if n < growth.FIRST or most == 1 else 2)
+    assert len(Watched.looks) >= (1 if n < growth.FIRST or most == 1 else 2)
+    goals = [by_shards.next_goal(goal, gap, 1e-3, outside) for goal, gap, outside in Watched.looks]
+    assert Watched.goals[1:] == goals[: len(Watched.goals) - 1]
+    assert Watched.goals[0] == (by_shards.MARGIN * 1e-3 if n <= growth.FIRST else by_shards.INSIDE)
+    assert {gap for _, gap, _ in Watched.looks[:-1] if gap > 1e-3} <= {*found.trace[:, 1].tolist()}
     a, who = np.zeros(n), np.array(Watched.started)[found.shard] + found.rows
     a[who] = np.abs(found.coefficients)
     assert a.sum() == pytest.approx(1.0)
