@@ -6,12 +6,13 @@ import tempfile
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from livesvm.service.errors import JobNotDone, QueueFull, UnknownJob
@@ -77,6 +78,8 @@ OPERATIONS = st.lists(
 
 @settings(max_examples=12)
 @given(OPERATIONS)
+@example([("submit", 0, "m", None, False), ("submit", 0, "n", "d-1", True), ("cancel", 1, "m", None, False)])
+@example([("submit", 0, "m", None, False), ("submit", 0, "n", "d-1", True), ("erase", 0, "n", None, False)])
 def test_jobs_are_those_of_a_list(operations: list[tuple[str, int, str, str | None, bool]]) -> None:
     ways: dict[int, str] = {}
     turn = threading.Condition()
@@ -91,9 +94,11 @@ def test_jobs_are_those_of_a_list(operations: list[tuple[str, int, str, str | No
             raise RuntimeError("broken")
         return {"n": asked["n"], "version": model.version}
 
-    with tempfile.TemporaryDirectory() as place:
+    with ExitStack() as ending:
+        place = ending.enter_context(tempfile.TemporaryDirectory())
         files, budget, plain = JobFiles(Path(place) / "jobs"), Budget(), Plain()
         jobs = Jobs(files, LIMITS, Metrics(), {"work": JobKind(work, copies=2)}, budget, mark="x")
+        ending.callback(jobs.stop)
         ids: list[str] = []
 
         def settled() -> bool:
