@@ -16,18 +16,18 @@ import pytest
 
 from livesvm.service.datasets.catalogue import Found
 from livesvm.service.errors import ModelUnavailable, NothingToErase, NotSolved, UnknownFeed, UnknownModel
-from livesvm.service.history.erasure import EVERYWHERE, Intent, Part, begun
+from livesvm.service.history.erasure import BEGUN, EVERYWHERE, LEFT, Intent, Part, begun
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, is_feed, stored_feed
 from livesvm.service.history.rescue import DIRECTORY, rescue
-from livesvm.service.lifecycle.erasures import Asked, Erasures
+from livesvm.service.lifecycle.erasures import DELETING, Asked, Erasures
 from livesvm.service.lifecycle.receipts import RECEIPT
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.live.handle import Erased
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import StoreError, StoreUnavailable
+from livesvm.service.store.base import DocumentName, StoreError, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import NotOptimal
 
@@ -219,3 +219,61 @@ def test_what_cannot_be_kept_is_not_begun(store: SqliteStore, tmp_path: Path, mo
         erasures.erase_everywhere(Sought(("a",)), Asked(None, None, ""))
     assert world.ended == []
     assert erasures.is_owed  # it may be there all the same
+
+
+@pytest.mark.parametrize("stored", ["m", FEED])
+def test_a_deletion_leaves_nothing_around_what_it_is_of_and_all_around_others(
+    stored: str, store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, asked, wiped = World(random.Random(1)), list[tuple[str, str]](), list[bool]()
+    erasures = made(world, store, tmp_path, monkeypatch)
+    gone: Future[None] = Future()
+    for kind, name in (("feed", "_feeds"), ("model", "_registry")):
+        home = SimpleNamespace(
+            delete=lambda id, kind=kind: asked.append((f"delete {kind}", id)) or gone,
+            forget=lambda id, kind=kind: asked.append((f"forget {kind}", id)),
+        )
+        monkeypatch.setattr(erasures, name, home)
+    wipe = store.wipe
+    monkeypatch.setattr(store, "wipe", lambda wholly: wiped.append(wholly) or wipe(wholly=wholly))
+    own, everywhere, other = (Intent(target, (Part(stored), Part("n"))) for target in (stored, EVERYWHERE, "n"))
+    for one in (own, everywhere, other):
+        store.put_document(one.at_store, one.encode())
+    for name in (stored, "n"):
+        rescue(tmp_path, name, b"", (1, b"", 1))
+        store.put_document(DocumentName(LEFT, name), b"{}")
+    id, kind = stored.removeprefix(FEEDS), "feed" if stored == FEED else "model"
+    try:
+        assert erasures.begin_deletion(stored) is gone
+        assert store.documents(DELETING) == [DocumentName(DELETING, stored)]
+        assert (asked, world.ended) == ([(f"delete {kind}", id)], [])
+        erasures.end_deletion(stored)
+        assert asked[1:] == [(f"forget {kind}", id)]
+        assert world.ended == [(stored, frozenset())]
+        assert wiped == [False]
+        assert store.documents(DELETING) == []
+        assert [at.name for at in store.documents(LEFT)] == ["n"]
+        assert {one.id for one in begun(store)} == {everywhere.id, other.id}
+        assert [path.name for path in (tmp_path / DIRECTORY).iterdir()] == ["n-1.model"]
+    finally:
+        for kind in (BEGUN, LEFT, DELETING):
+            for at in store.documents(kind):
+                store.delete_document(at)
+
+
+def test_a_request_gets_the_receipt_of_its_own_erasure(
+    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(random.Random(0))
+    world.ways, part = dict.fromkeys(NAMES, "ok"), Part("m", 4, 9, 1)
+    erasures = made(world, store, tmp_path, monkeypatch)
+    for request in ("first", "second"):
+        monkeypatch.setattr(world, "intent", Intent(EVERYWHERE, (part,)))
+        asked = Asked(None, request, "body")
+        told = replace(asked, body=f"{EVERYWHERE} body").asks(world.intent)
+        store.put_document(told.at_store, told.encode())  # which a crash has cut off
+        if request == "second":
+            answer = erasures.erase_everywhere(Sought(("a",)), asked)
+            assert (answer.replayed, answer.receipt["receipt"]) == (True, told.id)
+    erasures.finish()
+    assert begun(store) == []
