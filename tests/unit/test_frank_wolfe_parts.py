@@ -85,6 +85,18 @@ def test_steps_keep_g_and_the_objective_whatever_the_common_factor(scale: float)
     assert counts[steps.N_ACTIVE] == np.count_nonzero(a) < 40
 
 
+@pytest.mark.parametrize("away", [False, True])
+def test_a_step_goes_no_further_than_to_the_example(away: bool) -> None:
+    x, one = np.array([10.0, 1.0]), np.ones(2)
+    values, ridge = np.outer(x, x), 0.1 * one
+    Q = values + 1.0 + np.diag(ridge)
+    a, numbers, counts = np.array([1.0, 0.0]), np.array([1.0, Q[0, 0], np.inf]), np.array([0, 1, 0])
+    g = Q[:, 0].copy()
+    steps.walk(values, np.arange(2), one, ridge, Q.diagonal().copy(), a, g, numbers, counts, away, 1e-12, 1)
+    assert (numbers[steps.SCALE] * a).tolist() == [0.0, 1.0]
+    np.testing.assert_allclose(numbers[steps.SCALE] * g, Q[:, 1])
+
+
 def test_what_a_look_at_all_has_found_is_tried_before_another_look() -> None:
     problem, Q = problem_of(60)
     a = np.zeros(60)
