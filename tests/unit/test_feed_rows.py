@@ -139,7 +139,7 @@ def test_rows_are_those_of_the_list_of_readings(seed: int) -> None:
         assert one.rows is not None
         real = [s for s in range(one.rows.layout.reach - 1, len(plain.y)) if plain.given[s][0] is not None]
         assert sorted(one.rows.by_slot) == real[-one.rows.size :]
-        for slot, ordinal in one.rows.by_slot.items():
+        for slot, ordinal in list(one.rows.by_slot.items())[-70:]:
             place = one.rows.places([ordinal])[0]
             np.testing.assert_allclose(one.rows.shared[place], plain.shared(slot), atol=1e-12)
             for i, step in enumerate(feed.spec.horizons):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from livesvm.solvers.frank_wolfe import by_blocks, core, growth, sampled
 from livesvm.solvers.frank_wolfe import problem as problem_module
+from livesvm.solvers.frank_wolfe.blocks import relative_gap
 from livesvm.solvers.frank_wolfe.exact_search import _next, first
 from livesvm.solvers.frank_wolfe.one_versus_one import coefficients_of, pairs, problems
 from livesvm.solvers.frank_wolfe.problem import CLEAR, Known, Problem, exact_parts, gap_of, rough_of
@@ -66,7 +67,7 @@ class WatchedBlocks(by_blocks.Search):
         self.check_active()
         self.check(self.active.who, self.tolerance)
         if is_there:
-            assert by_blocks.relative_gap(self.active) <= tol
+            assert relative_gap(self.active) <= tol
         return is_there
 
     def look(self, outside: Ints) -> None:
@@ -108,19 +109,19 @@ class WatchedBlocks(by_blocks.Search):
 @pytest.mark.parametrize(
     ("n", "single", "cost", "most", "warm", "rounds"),
     [
-        (180, False, 2.0, 10**4, False, 60),
-        (180, True, 2.0, 10**4, False, 60),
-        (180, True, 300.0, 10**4, False, 60),
+        (120, False, 2.0, 10**4, False, 60),
+        (120, True, 2.0, 10**4, False, 60),
+        (120, True, 300.0, 10**4, False, 60),
         (50, False, 2.0, 10**4, False, 60),
-        (180, True, 2.0, 1, False, 60),
-        (180, True, 2.0, 10**4, True, 60),
-        (180, True, 2.0, 10**4, False, 1),
+        (120, True, 2.0, 1, False, 60),
+        (120, True, 2.0, 10**4, True, 60),
+        (120, True, 2.0, 10**4, False, 1),
     ],
 )
 def test_parts_of_g_are_right_after_every_step_of_the_default(
     n: int, single: bool, cost: float, most: int, warm: bool, rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("FIRST", 60), ("GROWTH", 2)):
+    for name, value in (("FIRST", 50), ("GROWTH", 2)):
         monkeypatch.setattr(growth, name, value)
     monkeypatch.setattr(problem_module, "SMALL", 0 if single else n)
     monkeypatch.setattr(by_blocks, "Search", WatchedBlocks)
@@ -137,12 +138,12 @@ def test_parts_of_g_are_right_after_every_step_of_the_default(
     assert found.is_converged is is_whole
     assert 1 <= found.steps <= most
     goals, looks = WatchedBlocks.goals, WatchedBlocks.looks
-    assert goals[0] == (by_blocks.MARGIN * 1e-3 if n <= 60 else by_blocks.INSIDE)
+    assert goals[0] == (by_blocks.MARGIN * 1e-3 if n <= 50 else by_blocks.INSIDE)
     assert goals[1:] == [
         by_blocks.next_goal(goal, gap, 1e-3, outside) for goal, gap, outside in looks[: len(goals) - 1]
     ]
     assert {gap for _, gap, _ in looks[:-1] if gap > 1e-3} <= {*found.trace[:, 1].tolist()}
-    assert WatchedBlocks.adds >= (n > 60 and is_whole and not warm)
+    assert WatchedBlocks.adds >= (n > 50 and is_whole and not warm)
     check_solution(problem, WatchedBlocks.Q, found, 1e-9 if is_whole else 1e-4)
     assert found.kernel_values > 0
     assert found.age == (3 if warm else 0)
