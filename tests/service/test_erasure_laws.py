@@ -230,12 +230,12 @@ def test_a_deletion_leaves_nothing_around_what_it_is_of_and_all_around_others(
     gone: Future[None] = Future()
     for kind, name in (("feed", "_feeds"), ("model", "_registry")):
         home = SimpleNamespace(
-            delete=lambda id, kind=kind: asked.append((f"delete {kind}", id)) or gone,
+            delete=lambda id, kind=kind: (asked.append((f"delete {kind}", id)), gone)[1],
             forget=lambda id, kind=kind: asked.append((f"forget {kind}", id)),
         )
         monkeypatch.setattr(erasures, name, home)
     wipe = store.wipe
-    monkeypatch.setattr(store, "wipe", lambda wholly: wiped.append(wholly) or wipe(wholly=wholly))
+    monkeypatch.setattr(store, "wipe", lambda wholly: (wiped.append(wholly), wipe(wholly=wholly))[1])
     own, everywhere, other = (Intent(target, (Part(stored), Part("n"))) for target in (stored, EVERYWHERE, "n"))
     for one in (own, everywhere, other):
         store.put_document(one.at_store, one.encode())

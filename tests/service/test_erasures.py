@@ -164,7 +164,7 @@ def test_what_other_front_ends_have_erased_goes_here_too_once_and_theirs_under_w
     monkeypatch.setattr(erasures, "_settings", settings)
     monkeypatch.setattr(model, "all", lambda: [], raising=False)
     rescue(tmp_path, "m", b"", (1, b"", 1))
-    theirs = {"receipt": "e-1", "model": "m", "kind": "model", "erased_at": "2026-01-01T00:00:00+00:00"}
+    theirs: dict[str, Any] = {"receipt": "e-1", "model": "m", "kind": "model", "erased_at": "2026-01-01T00:00:00+00:00"}
     all_of_it = {"receipt": "e-2", "model": EVERYWHERE, "parts": [{"model": "n", "kind": "feed"}]}
     for receipt in (theirs, theirs | all_of_it):
         kept = json.dumps(receipt | {"kept_until": "2999-01-01T00:00:00+00:00"})

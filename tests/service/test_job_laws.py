@@ -146,7 +146,7 @@ def test_jobs_are_those_of_a_list(operations: list[tuple[str, int, str, str | No
                 before = (mine or {"at": time.time()})["at"] if flag else float("inf")
                 then = [one for one in plain.jobs if one["at"] <= before]
                 goes = [one for one in then if one["model"] == model or one["directory"] == (directory or "none")]
-                assert jobs.erase(model, {directory}, before) == len(goes)
+                assert jobs.erase(model, {directory or ""}, before) == len(goes)
                 plain.jobs = [one for one in plain.jobs if one not in goes]
             elif what == "forget":
                 jobs.forget(model)
@@ -177,7 +177,8 @@ def test_jobs_are_those_of_a_list(operations: list[tuple[str, int, str, str | No
 def held(plain: Plain) -> int:
     """Bytes of what jobs were given that wait or run, and of the two copies that the running one works on."""
     under_way = plain.of("queued", "running")
-    return sum(one["given"] for one in under_way) + 2 * MEMORY * len(plain.of("running"))
+    given: int = sum(one["given"] for one in under_way)
+    return given + 2 * MEMORY * len(plain.of("running"))
 
 
 NAMES = st.sampled_from(["key", "keys", "label", "others", "n", "curve"])
@@ -216,7 +217,8 @@ def test_what_is_left_of_a_result_names_no_example_and_only_that_is_missing(resu
     assert _keys_in(left, [0, 1, 2, 3, "a", "b"]) == set()
     assert without_keys(left) == (left, set())
     under = [value for value, inside in leaves(result) if inside]
-    for sought in ([0, "a"], [1, 2, "b"], []):
+    several: list[list[int | str]] = [[0, "a"], [1, 2, "b"], []]
+    for sought in several:
         assert _keys_in(result, sought) == {value for value in under if value in sought}
 
 

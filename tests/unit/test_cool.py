@@ -256,7 +256,7 @@ def test_the_bytes_of_a_feed_are_those_of_its_parts(more: dict[str, Any]) -> Non
     for _ in range(2):  # then cool
         told, feed = 0, state.forecaster
         for part in (feed.timeline, feed.history, feed.rows, feed.scores, feed.models, feed.bands):
-            several = part if isinstance(part, list) else [part]
+            several: list[Any] = part if isinstance(part, list) else [part]
             held = sum(one.held_bytes for one in several)
             size = size_of(several, {id(spec)})
             assert 0.6 * (size - OBJECT * len(several)) <= held <= 1.1 * size

@@ -144,9 +144,9 @@ def test_rows_are_those_of_the_list_of_readings(seed: int) -> None:
             np.testing.assert_allclose(one.rows.shared[place], plain.shared(slot), atol=1e-12)
             for i, step in enumerate(feed.spec.horizons):
                 np.testing.assert_allclose(one.rows.own[place, i], plain.own(slot, step, seconds), atol=1e-6)
-                later = plain.given[slot + step][0] if slot + step < len(plain.y) else None
-                assert one.rows.target[place, i] == pytest.approx(math.nan if later is None else later, nan_ok=True)
+                came = plain.given[slot + step][0] if slot + step < len(plain.y) else None
+                assert one.rows.target[place, i] == pytest.approx(math.nan if came is None else came, nan_ok=True)
         for i, model in enumerate(one.models):
             window = real[-feed.spec.window :]
             expected = [s for s in window if s + feed.spec.horizons[i] in real]
-            assert [int(one.rows.slot[one.rows.places([key])[0]]) for key in model.models[0].keys_] == expected
+            assert [int(one.rows.slot[one.rows.places([int(key)])[0]]) for key in model.models[0].keys_] == expected

@@ -17,6 +17,7 @@ from livesvm.solvers.errors import Cancelled, InvalidInput
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.over_shards import OverShards, Sharded
 from livesvm.solvers.frank_wolfe import by_shards, growth
+from livesvm.solvers.frank_wolfe.by_blocks import INSIDE, MARGIN, next_goal
 from livesvm.solvers.frank_wolfe.problem import CLEAR, since
 from livesvm.solvers.frank_wolfe.shard import Change, Here, Preparation, Shard, ShardLost, cut
 from livesvm.solvers.frank_wolfe.solution import Trace
@@ -327,9 +328,9 @@ def test_parts_of_g_are_right_after_every_step_of_a_search(
     found = by_shards._searched(search, 1e-3, most, Trace(1e-3))
     assert found.is_converged is (most > 1)
     assert len(Watched.looks) >= (1 if n < growth.FIRST or most == 1 else 2)
-    goals = [by_shards.next_goal(goal, gap, 1e-3, outside) for goal, gap, outside in Watched.looks]
+    goals = [next_goal(goal, gap, 1e-3, outside) for goal, gap, outside in Watched.looks]
     assert Watched.goals[1:] == goals[: len(Watched.goals) - 1]
-    assert Watched.goals[0] == (by_shards.MARGIN * 1e-3 if n <= growth.FIRST else by_shards.INSIDE)
+    assert Watched.goals[0] == (MARGIN * 1e-3 if n <= growth.FIRST else INSIDE)
     assert {gap for _, gap, _ in Watched.looks[:-1] if gap > 1e-3} <= {*found.trace[:, 1].tolist()}
     a, who = np.zeros(n), np.array(Watched.started)[found.shard] + found.rows
     a[who] = np.abs(found.coefficients)
@@ -385,7 +386,8 @@ def test_a_shard_adds_up_its_rows_and_brings_its_parts_along(seed: int, is_spars
     shard = Shard(sparse.csr_array(X) if is_sparse else X)
     sums = shard.sums(weights)
     assert (sums.n, sums.stored) == ((weights > 0).sum(), np.count_nonzero(X) if is_sparse else X.size)
-    assert (sums.weight, sums.weighted) == (weights.sum(), pytest.approx((weights[:, None] * X).sum()))
+    assert sums.weight == weights.sum()
+    assert sums.weighted == pytest.approx((weights[:, None] * X).sum())
     np.testing.assert_allclose(sums.columns, X[weights > 0].sum(axis=0))
     assert shard.squares(weights, mean) == pytest.approx((weights[:, None] * (X - mean) ** 2).sum())
     gamma, center = 0.3, random.normal(size=d)
