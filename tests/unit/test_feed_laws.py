@@ -30,8 +30,7 @@ from livesvm.service.feeds.forgotten import Forgotten, are_of
 from livesvm.service.feeds.represent import FAR, LEAST_CORE, MOVED, fitted, has_moved, spread
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.scores import Scored, StepScores
-from livesvm.service.feeds.season import LEAST as LEAST_SEASON
-from livesvm.service.feeds.season import _is_peak, _least_peak
+from livesvm.service.feeds.season import _is_peak
 from livesvm.service.feeds.spec import FeedSpec, spec_of
 from livesvm.service.feeds.step_model import EPSILON, MOST, Recipe, StepModel, new_models
 from livesvm.service.feeds.timeline import Timeline
@@ -274,26 +273,6 @@ CURVE = [1.0, 0.5, 0.1, 0.3, 0.6, 0.3, 0.2, 0.4, 0.7, 0.4, 0.1]
 
 
 @pytest.mark.parametrize(
-    ("change", "significant", "season"),
-    [
-        ({}, 0.3, 4),  # 0.6 is above 0.8 times 0.7
-        ({4: 0.55}, 0.3, 8),
-        ({}, 0.71, 0),
-        ({i: min(v, LEAST_SEASON - 0.01) for i, v in enumerate(CURVE)}, 0.1, 0),
-        ({2: 0.9}, 0.1, 4),  # no season is shorter than three
-        ({3: 0.8}, 0.1, 3),
-        ({9: 0.95}, 0.1, 9),
-        ({i: 1.0 - 0.05 * i for i in range(11)}, 0.1, 0),  # no peak
-    ],
-)
-def test_the_season_is_the_least_peak_near_the_highest(
-    change: dict[int, float], significant: float, season: int
-) -> None:
-    r: NDArray[np.float64] = np.array([change.get(i, v) for i, v in enumerate(CURVE)])
-    assert _least_peak(r, 10, significant) == season
-
-
-@pytest.mark.parametrize(
     ("change", "least", "slack", "is_peak"),
     [
         ({}, 0.6, 0.0, True),
@@ -400,6 +379,10 @@ def test_a_steps_models_are_those_of_its_recipe_in_units_of_what_they_learn(sett
     np.testing.assert_allclose(step.predict(X), expected, atol=1e-6)
     back = StepModel.from_arrays(spec, step.to_arrays(), lambda kept: X[kept])
     assert (back.refits, back.recipe) == (step.refits, recipe) == (1, recipe)
+    before = {name: value for name, value in step.to_arrays().items() if name != "scale.core"}  # of earlier versions
+    old = StepModel.from_arrays(spec, before, lambda kept: X[kept]).scale
+    assert old is not None
+    assert old.core == 1.0
     other = -y[3]
     for one in (step, back):
         one.update(X[50:], y[50:], list(range(50, 60)), [0, 1])

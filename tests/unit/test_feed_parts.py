@@ -21,7 +21,7 @@ from livesvm.service.feeds.features import (
 )
 from livesvm.service.feeds.represent import LEAST_CORE, fitted, has_moved, reference, represented
 from livesvm.service.feeds.scores import Scored, StepScores
-from livesvm.service.feeds.season import _without_level, autocorrelation, find_season
+from livesvm.service.feeds.season import find_season
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.step_model import Recipe, new_models
 from livesvm.service.feeds.timeline import Reading
@@ -60,24 +60,6 @@ def test_a_natural_season_is_found_where_noise_hides_it(seed: int) -> None:
     walk = noise.cumsum()
     for other in (walk, walk.cumsum(), np.convolve(noise, np.ones(20), "valid"), np.sin(t / 2.7) + 0.1 * noise):
         assert find_season(other, 24) != 24
-
-
-@pytest.mark.parametrize("period", [4, 5])
-def test_without_its_level_a_trend_is_nothing_and_a_season_is_whole(period: int) -> None:
-    t = np.arange(40)
-    season = np.random.default_rng(period).normal(size=period)
-    season -= season.mean()
-    rest = _without_level(7.0 + 0.3 * t + season[t % period], period)
-    first = period // 2
-    assert rest == pytest.approx(season[t % period][first : first + rest.size])
-
-
-def test_autocorrelation_is_that_of_its_definition() -> None:
-    x = np.random.default_rng(0).normal(size=50)
-    centred = x - x.mean()
-    for lag in range(10):
-        direct = (centred[lag:] * centred[: 50 - lag]).sum() / (50 - lag) / centred.var()
-        assert autocorrelation(x, 10)[lag] == pytest.approx(direct)
 
 
 def test_rows_hold_lags_rolling_statistics_and_seasonal_values() -> None:
