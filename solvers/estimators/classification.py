@@ -18,7 +18,7 @@ from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.robust.ramp_losses import LABELS, Walling
 from livesvm.solvers.runtime.progress import Progress
-from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
 
 
@@ -235,6 +235,9 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
             return False
         stay, _ = window.everyone_but([*leaving, *changed.keys])
         return self._balance(np.concatenate([stay, new[0], changed.y]))
+
+    def _kinds(self, window: Any) -> Ints:
+        return np.asarray(window.y, np.int64)
 
     def _balance(self, targets: Floats) -> bool:
         """Take note of the weights that balance these targets; say whether they are other ones than before."""

@@ -22,7 +22,7 @@ from livesvm.solvers.kernels.function import FunctionKernel, objects_in, unused_
 from livesvm.solvers.kernels.kernel import Gram, Kernel
 from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.centering import center_of, is_movable
-from livesvm.solvers.models.edits import NO_EDITS, Edited, Edits, edited
+from livesvm.solvers.models.edits import NO_EDITS, NOBODY, Edited, Edits, edited
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
 from livesvm.solvers.models.report import UpdateReport
@@ -32,7 +32,7 @@ from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses
 from livesvm.solvers.robust.local_optimality import LocalOptimality
 from livesvm.solvers.robust.ramp_losses import Sides, Walling, conditional
 from livesvm.solvers.robust.settings import Robustness, Terms
-from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense, like
 from livesvm.solvers.validation import Key
 
@@ -93,6 +93,13 @@ class LiveEstimator(Fitted):
         ``new`` are targets and weights of those who come, ``changed`` what those who stay have from now on.
         """
         return False
+
+    def _kinds(self, window: Window) -> Ints:
+        """Return a number for each example (n,), oldest first: those of one number leave the same losses to all others.
+
+        Asked for where losses depend on which examples are there.
+        """
+        raise AssertionError("a live estimator whose examples share their costs says which of them are alike")
 
     def _meet_first(self, window: Window, rows: Features, targets: Floats, weights: Floats) -> None:
         """Take from the first examples, features (m, d) as the window has them, what losses are made of."""
@@ -256,6 +263,26 @@ class LiveEstimator(Fitted):
             self._keep_as_they_came(came, change)
         self.n_features_in_ = window.width
         return change, trace
+
+    def _weigh_without(self, key: Key) -> int:
+        """Bring all examples to the losses they have once one has left, which stays; return the events of the path.
+
+        The model is then of no use but for analyses.
+
+        Raises
+        ------
+        InvalidInput : nothing can be learnt from those who stay
+        NotOptimal, NotPositiveSemidefinite, MemoryLimit : the path could not be followed
+        """
+        window, nothing = self._window, np.empty(0)
+        self._weigh(window, [key], (nothing, nothing), NOBODY)
+        keys = list(window.keys)
+        y, weights, sides = window.targets_of(keys)
+        width = window.state.n_features
+        rows: Features = SparseRows.empty(0, width) if window.is_sparse else np.empty((0, width))
+        losses = self._losses(y, weights)
+        change = Change(rows, nothing, nothing, NO_LOSSES, [], [], keys, y, weights, losses, sides)
+        return window.update(change, self._total_per_weight()).events
 
     def check_scale(
         self,

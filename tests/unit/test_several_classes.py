@@ -13,14 +13,19 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.svm import SVC
 
 from livesvm.solvers import FrankWolfeSVC, IncrementalSVC, k_fold, leave_one_out, time_limit
+from livesvm.solvers.analyses.leave_one_out import assessment
+from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updates
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, TimeLimit
 from livesvm.solvers.homotopy import batch_update
 from livesvm.solvers.homotopy.small_update import Outcome, small_update
 from livesvm.solvers.models import pair_desk
+from livesvm.solvers.models.class_window import ClassWindow
 from livesvm.solvers.models.pair_desk import PairDesk
 from livesvm.solvers.models.pairs_predictor import PairsCertificate
+from livesvm.solvers.models.view import View
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.interrupt import interruptible
+from livesvm.solvers.runtime.progress import Teller
 from tests.interrupts import Looks, Stop
 from tests.several import gaps
 
@@ -386,6 +391,29 @@ def test_assessments_are_those_of_models_trained_without(class_weight: Any, kind
         wrong += int((without.predict(X[out]) != y[out]).sum())
     assert found.error == pytest.approx(wrong / 60)
     assert model.certificate().relative_gap < 1e-9
+
+
+@pytest.mark.parametrize("least", [4, 100])
+def test_one_path_takes_all_of_a_class_to_the_weights_without_one_of_them(
+    least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40, 2))
+    y = np.digitize(X[:, 0] + rng.normal(size=40), [-0.5, 1.0])
+    y[:3] = 9  # so few that each of them has an update of its own
+    model, real, paths = IncrementalSVC(C=3.0, gamma=0.3, class_weight="balanced").fit(X, y), ClassWindow.update, 0
+
+    def counted(*args: Any) -> Any:
+        nonlocal paths
+        paths += 1
+        return real(*args)
+
+    monkeypatch.setattr(ClassWindow, "update", counted)
+    monkeypatch.setattr(assessment, "LEAST_OF_A_KIND", least)
+    found = leave_one_out(model)
+    assert paths == (6 if least == 4 else 40)
+    expected, _ = decisions_by_updates(View(model).copy().model, np.arange(40)[:, None], Teller(None, 40))
+    np.testing.assert_allclose(found.decisions, expected, rtol=0, atol=1e-9)
 
 
 def test_what_is_of_two_classes_is_refused_by_name() -> None:
