@@ -14,7 +14,6 @@ from livesvm.solvers.analyses.regularization.path import RegularizationPath, reg
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.models.edits import Edited
-from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.robust.ramp_losses import LABELS, Walling
 from livesvm.solvers.runtime.progress import Progress
@@ -201,19 +200,19 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
         before = getattr(self, "classes_", None)
         return before is not None and before.size == 1 and known.size == 2 and known[0] == before[0]
 
-    def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
-        before, balance = getattr(self, "classes_", None), vars(self).get("balance_")
-        try:
-            return super()._learn(*args, **kwargs)
-        except BaseException:
-            if before is not None and balance is not None:
-                self.balance_ = balance
-            after = vars(self).get("classes_")
-            if before is not None and after is not None and after is not before:
-                self.classes_ = before
-                if self._mirrors(after):
-                    self._window.flip_signs()
-            raise
+    def _known(self) -> Any:
+        known = vars(self)
+        return known.get("_window"), known.get("classes_"), known.get("balance_")
+
+    def _take_back(self, before: Any) -> None:
+        _, classes, balance = before
+        if classes is not None and balance is not None:
+            self.balance_ = balance
+        after = vars(self).get("classes_")
+        if classes is not None and after is not None and after is not classes:
+            self.classes_ = classes
+            if self._mirrors(after):
+                self._window.flip_signs()
 
     def _error(self, decisions: Floats, targets: Floats) -> float:
         return float(np.mean(np.where(decisions > 0, 1.0, -1.0) != targets))

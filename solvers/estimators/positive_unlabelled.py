@@ -343,6 +343,7 @@ class LivePUClassifier(ChangingEstimator):
                 if came:
                     self._came = came
                 raise
+            self._note(solved)
         return solved._replace(added=report.added, removed=report.removed, changed=report.changed)
 
     def _lacking(self, y: Floats, weights: Floats) -> str:

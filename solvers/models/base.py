@@ -188,15 +188,31 @@ class LiveEstimator(Fitted):
         edits: Edits = NO_EDITS,
     ) -> UpdateReport:
         """Change the window; a first update that fails leaves the estimator as if it had not been."""
-        started = time.perf_counter()
+        started, before = time.perf_counter(), self._known()
         is_first = not hasattr(self, "_window")
         try:
             change, trace = self._change(add, sample_weight, keys, remove, edits)
         except BaseException:
             if is_first:
                 self._forget()
+            self._take_back(before)
             raise
-        return self._report(trace, change, time.perf_counter() - started)
+        report = self._report(trace, change, time.perf_counter() - started)
+        self._note(report)
+        return report
+
+    def _known(self) -> Any:
+        """Return what an update that fails has to bring back besides the window."""
+        return None
+
+    def _take_back(self, before: Any) -> None:
+        """Bring that back."""
+
+    def _note(self, report: UpdateReport) -> None:
+        """Take note of an update that was made."""
+
+    def _make_ready(self, add: tuple[Any, ArrayLike | None] | None, edits: Edits) -> None:
+        """Make room for what comes with an update, before anything else; what it brings may still be wrong."""
 
     def _change(
         self,
@@ -207,6 +223,7 @@ class LiveEstimator(Fitted):
         edits: Edits,
     ) -> tuple[Change, Trace]:
         """Check everything, follow the path, and take over what holds from now on."""
+        self._make_ready(add, edits)
         window = getattr(self, "_window", None)
         rows, targets = self._examples(add, window)
         weights = validation.sample_weights(sample_weight, rows.shape[0])
