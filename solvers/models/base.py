@@ -20,6 +20,7 @@ from livesvm.solvers.errors import InvalidInput, InvalidType, NotOptimal
 from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.kernels.function import FunctionKernel, objects_in, unused_numbers
 from livesvm.solvers.kernels.kernel import Gram, Kernel
+from livesvm.solvers.kernels.table import ALSO
 from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.centering import center_of, is_movable
 from livesvm.solvers.models.edits import NO_EDITS, NOBODY, Edited, Edits, edited
@@ -474,7 +475,7 @@ class LiveEstimator(Fitted):
     def _kernel(self, gamma: float) -> Kernel:
         if callable(self.kernel):
             return FunctionKernel(function=self.kernel, objects=self._objects)
-        name = "poly" if self.kernel == "polynomial" else self.kernel
+        name = ALSO.get(self.kernel, self.kernel)
         gram = Gram() if name == "precomputed" else None
         checked = Kernel(name, gamma, self.degree, self.coef0, gram)  # type: ignore[arg-type]
         return replace(checked, degree=int(self.degree), coef0=float(self.coef0))
@@ -483,7 +484,7 @@ class LiveEstimator(Fitted):
         if isinstance(self.gamma, str):
             if self.gamma not in ("scale", "auto"):
                 raise InvalidInput(f"must be a number, 'scale' or 'auto', not {self.gamma!r}", field="gamma")
-            gamma = 1.0 / X.shape[1] if self.gamma == "auto" else scaling.gamma(X, weights)
+            gamma = 1.0 / X.shape[1] if self.gamma == "auto" else scaling.gamma(X, weights, self.kernel)
         else:
             gamma = validation.positive(self.gamma, "gamma")
         return self._window_with(gamma, self._center_of(X))
