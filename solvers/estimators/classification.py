@@ -31,7 +31,8 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
     ----------
     C : weight of the losses, in (0, 1e100]; infinite for a hard margin, which is 1e10
     kernel : "linear", "rbf", "laplacian", "poly", "sigmoid" or "precomputed": then X is a kernel matrix, see
-        ``update``; or a function that returns (m, n) values of rows (m, d) and (n, d), or of lists of examples of any other type
+        ``update``; or a function that returns (m, n) values of rows (m, d) and (n, d), or of lists of examples of any
+        other type
     gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance of the first data seen, rows
         weighted), and stays, see ``gamma_``; "auto" is 1 / n_features
     degree, coef0 : of the kernels that have them
