@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic_core import from_json, to_json
 
 from livesvm.service.errors import not_among
 from livesvm.service.feeds.every import DURATION, duration
@@ -84,6 +85,11 @@ class FeedSpec(BaseModel):
     missing: Literal["hold", "skip", "refuse"] = Field(
         default="hold", description="Of a reading that is not there: hold the last, close the gap, or refuse."
     )
+    unannounced: Literal["hold", "refuse"] = Field(
+        default="hold",
+        description="Of a forecast whose known columns nobody announced: hold their last values, and learn so where "
+        "that is usual, or make none.",
+    )
     late: Literal["refuse", "correct"] = Field(default="refuse", description="Of readings older than the newest.")
     C: Annotated[float, Field(gt=0, le=1e8)] | Auto = "auto"
     gamma: Annotated[float, Field(gt=0, le=1e8)] | Auto = Field(
@@ -93,6 +99,9 @@ class FeedSpec(BaseModel):
         default="auto",
         description="Half width of the tube without loss, in standard deviations of the target; 0.05, or less where "
         "two thirds of what is learnt is the same.",
+    )
+    generation: Literal[1, 2] = Field(
+        default=2, description="Which features models see; a feed keeps those that it was created with."
     )
     source: RedisStreamSpec | None = Field(
         default=None, description="Where readings come from, besides those that are sent; null: from nowhere."
@@ -165,10 +174,20 @@ class FeedSpec(BaseModel):
             return None
         return self.band if self.quantiles is None else self.quantiles[1] - self.quantiles[0]
 
+    @property
+    def has_contests(self) -> bool:
+        """Whether a naive forecast is served where it has the better record."""
+        return self.generation > 1 and self.task == "value" and self.quantiles is None
+
     def rolling_widths(self) -> list[tuple[Statistic, int]]:
         """Every rolling statistic with its width, no wider than a quarter of the window."""
         pairs = {(name, min(width, self.window // 4)) for name, widths in self.rolling.items() for width in widths}
         return sorted(pairs)
+
+
+def stored_spec(text: str) -> FeedSpec:
+    """A specification as it was stored; those of before had no generation."""
+    return FeedSpec.model_validate_json(to_json({"generation": 1} | from_json(text)))
 
 
 def spec_of(settings: dict[str, Any]) -> FeedSpec:
