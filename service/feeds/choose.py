@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from livesvm.service.feeds.represent import reference, represented
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.spec import FeedSpec, Represent
-from livesvm.service.feeds.step_model import Recipe, StepModel
+from livesvm.service.feeds.step_model import Recipe, StepModel, weights
 
 Floats = NDArray[np.float64]
 
@@ -133,7 +133,7 @@ def tried_steps(horizons: tuple[int, ...]) -> list[int]:
 
 
 def _search(spec: FeedSpec, rows: Rows, step: int, trials: list[Trial]) -> Recipe:
-    d = rows.layout.shared + rows.layout.own
+    d = float((weights(spec, rows.layout.shared + rows.layout.own) ** 2).sum())
     represents: list[Represent] = ["change", "level"]
     if rows.layout.seasons and spec.task == "value":
         represents.append("seasonal-change")

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds.every import DAY, Every, moment
+from livesvm.service.feeds.holidays import is_holiday
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.timeline import Reading
 
@@ -26,7 +27,8 @@ SPREADS = 3
 AROUND = (-2, -1, 1, 2)  #: readings around the seasonal value that are features, of a season of so many at least:
 LEAST_AROUND = 8
 AROUND_WEEK = (-1, 1)
-WAVES = (2, 3)  #: of a day, besides the whole one
+WAVES = (2, 3)  #: of a day, besides the whole one; where there is no day, of a year:
+YEAR_WAVES = (2,)
 TOLERANCE = 0.01  #: by how much of a day, or of a week, so many readings may differ from it
 
 
@@ -43,6 +45,8 @@ class Layout(NamedTuple):
     near: tuple[tuple[int, int], ...] = ()  #: seasons with offsets: readings around the seasonal values
     spread: int = 0  #: over so many readings: standard deviation, and what the least and the largest are off the mean
     weekend: bool = False  #: whether the newest reading and the one to come lie in one
+    changes: bool = False  #: whether a step sees by how much known columns change until then, too
+    holidays: str | None = None  #: of which place the same is said of holidays
 
     @property
     def levels(self) -> int:
@@ -63,12 +67,12 @@ class Layout(NamedTuple):
     @property
     def calendar(self) -> int:
         """How many of a step's own features are of its time."""
-        return 2 * len(self.cycles) + 2 * self.weekend
+        return 2 * (len(self.cycles) + self.weekend + (self.holidays is not None))
 
     @property
     def own(self) -> int:
         """How many features each step has besides: seasonal values, the calendar, columns known ahead."""
-        return self.own_levels + self.calendar + self.known
+        return self.own_levels + self.calendar + self.known * (1 + self.changes)
 
     @property
     def reach(self) -> int:
@@ -84,7 +88,9 @@ def layout_of(spec: FeedSpec, season: int, every: Every) -> Layout:
     cycles = calendar_cycles(every) if has_calendar else ()
     seasons = (season, *_weeks(season, spec.window, every)) if season else ()
     layout = Layout(spec.lag_list, tuple(rolling), len(spec.features), len(spec.known), seasons, cycles)
-    return layout if spec.generation == 1 else _with_more(layout, spec.window)
+    if spec.generation == 1:
+        return layout
+    return _with_more(layout._replace(changes=bool(spec.known), holidays=spec.holidays), spec.window)
 
 
 def _with_more(layout: Layout, window: int) -> Layout:
@@ -92,6 +98,8 @@ def _with_more(layout: Layout, window: int) -> Layout:
     cycles = layout.cycles
     if DAY in cycles:
         cycles = (*cycles, *(DAY / wave for wave in WAVES))
+    elif YEAR in cycles:
+        cycles = (*cycles, *(YEAR / wave for wave in YEAR_WAVES))
     layout = layout._replace(cycles=cycles, weekend=7 * DAY in cycles)
     if not layout.seasons:
         return layout
@@ -317,19 +325,30 @@ def own_rows(
         when = np.array([reading.time, *(every.after(reading.time, step) for step in steps)])
         out[:, at : at + layout.calendar] = calendar_rows(layout, when, zone)
     if layout.known:
-        out[:, layout.own - layout.known :] = ahead.of(reading.slot, steps)
+        out[:, at + layout.calendar :] = known_columns(layout, ahead.of(reading.slot, steps), np.array(ahead.newest))
     return out
+
+
+def known_columns(layout: Layout, known: Floats, now: Floats) -> Floats:
+    """Return known columns (n, k) as features, with by how much they change from ``now`` (k,) or (n, k)."""
+    return np.concatenate([known, known - now], axis=1) if layout.changes else known
 
 
 def calendar_rows(layout: Layout, when: Floats, zone: tzinfo | None) -> Floats:
     """Return what the calendar says of times, of which the first is that of the newest reading: (times - 1, calendar).
 
-    Sines and cosines come cycle by cycle; then whether the newest reading lies in a weekend, and the one to come.
+    Sines and cosines come cycle by cycle; then whether the newest reading lies in a weekend, and the one to come, and
+    the same of holidays.
     """
     clock = local_times(when, zone)
     out = np.empty((len(when) - 1, layout.calendar))
     out[:, : 2 * len(layout.cycles)] = waves(clock[1:], layout.cycles)
+    at = 2 * len(layout.cycles)
     if layout.weekend:
         is_weekend = (clock // DAY + EPOCH_WEEKDAY) % 7 >= SATURDAY
-        out[:, -2], out[:, -1] = is_weekend[0], is_weekend[1:]
+        out[:, at], out[:, at + 1] = is_weekend[0], is_weekend[1:]
+    if layout.holidays is not None:
+        days = [moment(time) for time in clock.tolist()]
+        is_free = [is_holiday(layout.holidays, day.year, day.toordinal()) for day in days]
+        out[:, -2], out[:, -1] = is_free[0], is_free[1:]
     return out

@@ -163,7 +163,7 @@ class Forecaster:
             self._correct(correction)
         if plan.readings and plan.readings[-1].held:
             self.publish_held(plan.readings[-1])
-        elif plan.ahead and not plan.readings:
+        elif plan.ahead and plan.at_once and not plan.readings:
             self._forecast_again()
         counts = plan.accepted, plan.ignored, len(plan.corrections)
         return Outcome(*counts, self._scored, list(self.latest), self._events, len(plan.ahead))
@@ -309,10 +309,10 @@ class Forecaster:
         """Scale anew, and solve from nothing, the models whose examples spread otherwise than when they were scaled."""
         assert self.rows is not None
         self.looked_at = self.readings
-        if self.knowledge.longest < self.knowledge.lead:
-            self._know(self.knowledge.longest)
-        assert self.newest_taken is not None
-        self.knowledge.longest = self.ahead.lead(self.newest_taken.slot, self.steps)
+        if self.rows.layout.known and self.knowledge.is_over():
+            assert self.newest_taken is not None
+            self._know(min(self.knowledge.longest, self.knowledge.lead))
+            self.knowledge.longest = self.ahead.lead(self.newest_taken.slot, self.steps)
         off = [i for i, model in enumerate(self.models) if model.is_off_scale(*self.examples(i, self.rows.known(i)))]
         for i in off:
             self.learn_anew(i)
@@ -426,11 +426,11 @@ class Forecaster:
         ------
         InvalidInput : names row and column, or says that there are no models yet
         """
+        if self.rows is None:
+            raise InvalidInput("the feed has no models yet", field="id")
         plan = self.check(rows)
         if plan.readings or plan.corrections or not plan.ahead:
             raise InvalidInput("holds known columns of times to come only", field="rows")
-        if self.rows is None:
-            raise InvalidInput("the feed has no models yet", field="id")
         if_so = Ahead(len(self.spec.known))
         if_so.newest, if_so.values = self.ahead.newest, {**self.ahead.values, **dict(plan.ahead)}
         return [pending.forecast for pending in self._said(*self._from_now(self._newest_reading(), if_so))]

@@ -10,6 +10,9 @@ import numpy as np
 Assumed = Literal["perfect", "announced", "held", "mixed"]
 
 
+LOOKS = 5  #: how often a feed looks at its scales before what nobody has announced since counts as not known any more
+
+
 class Knowledge:
     """How far ahead known columns are known, and of how many scored forecasts they were.
 
@@ -21,8 +24,14 @@ class Knowledge:
     def __init__(self, steps: int) -> None:
         self.lead = 0  #: models have learnt what is known up to this step
         self.longest = 0  #: up to which step columns were known lately
+        self.looks = 0  #: since when that is
         self.counts = np.zeros((steps, 3), np.int64)  #: of scored forecasts: as it came, announced otherwise, held
         self._is_exact: dict[int, bool] = {}
+
+    def is_over(self) -> bool:
+        """Count a look; say whether the time is over in which :attr:`longest` was found."""
+        self.looks = (self.looks + 1) % LOOKS
+        return self.looks == 0
 
     def compare(self, slot: int, announced: tuple[float, ...] | None, came: tuple[float, ...]) -> None:
         """Take what was announced of a slot, and what came."""
@@ -48,9 +57,9 @@ class Knowledge:
 
     def to_arrays(self) -> dict[str, Any]:
         """Return what it knows."""
-        return {"lead": self.lead, "longest": self.longest, "counts": self.counts.copy()}
+        return {"lead": self.lead, "longest": self.longest, "looks": self.looks, "counts": self.counts.copy()}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Take over what ``to_arrays`` returned; feeds had nothing of it before."""
-        self.lead, self.longest = int(arrays.get("lead", 0)), int(arrays.get("longest", 0))
+        self.lead, self.longest, self.looks = (int(arrays.get(name, 0)) for name in ("lead", "longest", "looks"))
         self.counts[:] = arrays.get("counts", 0)

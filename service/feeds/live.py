@@ -16,7 +16,7 @@ from livesvm.service import crash
 from livesvm.service.errors import NoSource, ServiceError, UnknownFeed
 from livesvm.service.feeds.calls import Call, Delivery, Observations, Pause, Progress, Tuning
 from livesvm.service.feeds.handle import FeedCopy, sample_of
-from livesvm.service.feeds.lookback import Lookback, look_back
+from livesvm.service.feeds.lookback import Lookback, look_back, what_if
 from livesvm.service.feeds.pump import Flow, Pump
 from livesvm.service.feeds.recovery import Recovery
 from livesvm.service.feeds.size import feed_bytes
@@ -188,6 +188,10 @@ class LiveFeed:
     def history(self, asked: Lookback) -> Future[dict[str, Any]]:
         """Readings with the forecasts that were made for them; the future may raise InvalidInput."""
         return self._keeper.read(lambda: look_back(self._keeper.state.forecaster, asked))
+
+    def what_if(self, rows: Sequence[Mapping[str, Any]]) -> Future[dict[str, Any]]:
+        """Forecast as if known columns were as ``rows`` announce them; the future may raise InvalidInput."""
+        return self._keeper.read(lambda: what_if(self._keeper.state.forecaster, rows))
 
     def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
         """Recompute the certificate of every step's models from the data of the window."""

@@ -28,7 +28,7 @@ from livesvm.service.errors import (
 from livesvm.service.feeds.live import LiveFeed, encoded
 from livesvm.service.feeds.size import features_at_most, feed_bytes
 from livesvm.service.feeds.sources.opening import url_of
-from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.spec import FeedSpec, stored_spec
 from livesvm.service.history.names import FEEDS, is_feed, stored_feed
 from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.logs.audit import changed
@@ -245,7 +245,7 @@ class Feeds:
         spec, lease = None, None
         try:
             if not stored.damage:
-                spec = FeedSpec.model_validate_json(codec.decode(stored.spec)["feed"])
+                spec = stored_spec(codec.decode(stored.spec)["feed"])
             with self._around.source.health.store_call("load"):
                 lease = self._around.source.store.acquire(stored.id)
             stored.check()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.features import Layout
+from livesvm.service.feeds.features import Layout, known_columns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -88,10 +88,11 @@ class Rows:
         known, last = {}, self.now[held[np.argmin(self.slot[held])]]
         for slot in range(int(self.slot[held].min()), int(self.slot[held].max()) + lead + 1):
             last = known[slot] = came.get(slot, ahead.get(slot, last))
-        first = self.layout.own - self.layout.known
+        first = self.layout.own_levels + self.layout.calendar
         for i, step in enumerate(steps):
             if step > changed:
-                self.own[held, i, first:] = [known[int(slot) + min(step, lead)] for slot in self.slot[held]]
+                then = np.array([known[int(slot) + min(step, lead)] for slot in self.slot[held]])
+                self.own[held, i, first:] = known_columns(self.layout, then, self.now[held])
         self.lead[held] = lead
 
     def come_true(self, slot: int, steps: tuple[int, ...], value: float) -> list[tuple[int, int]]:

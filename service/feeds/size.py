@@ -6,7 +6,7 @@ from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.step_model import CACHE_MB
 from livesvm.service.live.memory import FIXED_BYTES, FLOAT, model_bytes
 
-CALENDAR = 12
+CALENDAR = 14
 """Features of a time, at most."""
 SEASONAL = 14
 """Of earlier seasons and weeks, at most."""

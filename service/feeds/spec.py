@@ -9,6 +9,7 @@ from pydantic_core import from_json, to_json
 
 from livesvm.service.errors import not_among
 from livesvm.service.feeds.every import DURATION, duration
+from livesvm.service.feeds.holidays import check as check_place
 from livesvm.service.feeds.sources.spec import RedisStreamSpec
 from livesvm.service.feeds.times import zone_of
 from livesvm.solvers.errors import InvalidInput
@@ -63,6 +64,12 @@ class FeedSpec(BaseModel):
         default_factory=_rolling, description="Statistics over so many of the newest readings."
     )
     calendar: bool = Field(default=True, description="Time of day, weekday and day of year, where readings allow.")
+    holidays: str | None = Field(
+        default=None,
+        max_length=16,
+        description="Country, or one of its parts, whose holidays are known ahead, such as AU or AU-VIC; null: none. "
+        "Needs livesvm[holidays].",
+    )
     season: int | None = Field(
         default=None,
         ge=0,
@@ -117,6 +124,13 @@ class FeedSpec(BaseModel):
             zone_of(name)
         return name
 
+    @field_validator("holidays")
+    @classmethod
+    def _place(cls, place: str | None) -> str | None:
+        if place is not None:
+            check_place(place)
+        return place
+
     @field_validator("steps", "window", "season", "lags", "batch", mode="before")
     @classmethod
     def _counted(cls, value: Any) -> Any:
@@ -135,6 +149,8 @@ class FeedSpec(BaseModel):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
+        if self.holidays is not None and (self.time is None or self.generation == 1):
+            raise InvalidInput("are of feeds whose readings have times", field="holidays")
         names = [self.target, *self.features, *self.known, *([] if self.time is None else [self.time])]
         for name in names:
             if names.count(name) > 1:

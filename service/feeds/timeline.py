@@ -73,6 +73,7 @@ class Plan(NamedTuple):
     ignored: int
     timeline: Timeline  #: how it stands afterwards
     along: list[tuple[int, tuple[float, ...]]]  #: known columns by the slots of the readings that they came with
+    at_once: bool  #: whether an announcement changes forecasts before the next reading
 
 
 class Tail(NamedTuple):
@@ -140,7 +141,7 @@ class Timeline:
         """
         after = self._copy()
         after.may_leap = logged
-        plan = Plan([], [], [], 0, 0, after, [])
+        plan = Plan([], [], [], 0, 0, after, [], not moves)
         came: list[int | None] = [None] * len(self.waiting)  # of those that wait, the rows of this call
         for row, cells in enumerate(rows):
             one = Tail(row, after._time_of(cells, row), cells)
@@ -196,10 +197,13 @@ class Timeline:
                 self._check_names(cells, row)
                 given = tuple(_number(cells[name], name, row) for name in self.spec.columns)
                 known = given[len(given) - len(self.spec.known) :]
-                if not known or None in known or self.every is None or self.time is None:
+                if not known or None in known or self.every is None or self.time is None or time is None:
                     ignored += 1
-                    continue
-                cells = dict(zip(self.spec.known, known, strict=True))
+                elif (slot := self.slot + 1 + self._gap(time, row)) <= self.slot + self.spec.window:
+                    plan.ahead.append((slot, tuple(one or 0.0 for one in known)))
+                else:
+                    ignored += 1
+                continue
             self._announce(plan, cells, time, row)
         return plan._replace(ignored=plan.ignored + ignored)
 

@@ -84,7 +84,7 @@ SCRAPED = (
 """What of its metrics an actor tells; the rest is the front ends'."""
 TIMED = frozenset({"update", "restore", "swap", "erase", "certificate", "calibrated"})
 """Verbs that are solved for, and so take how long that may be."""
-READS = frozenset({"certificate", "calibrated", "examples", "copy", "history", "seen", "events"})
+READS = frozenset({"certificate", "calibrated", "examples", "copy", "history", "what_if", "seen", "events"})
 """Verbs that change nothing: they end when nobody waits for them."""
 
 log = logging.getLogger(__name__)

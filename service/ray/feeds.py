@@ -178,6 +178,10 @@ class RayFeed(InActor):
         """Readings with the forecasts that were made for them."""
         return self.ask("history", asked)
 
+    def what_if(self, rows: Sequence[Mapping[str, Any]]) -> Future[dict[str, Any]]:
+        """Forecast as if known columns were as ``rows`` announce them."""
+        return self.ask("what_if", list(rows))
+
     def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
         """Recompute the certificate of every step's models."""
         return self.ask("certificate", solve=solve)

@@ -314,7 +314,7 @@ def test_rows_ahead_of_the_clock_whose_target_is_empty_announce_known_columns() 
     after = read(plan.timeline, at(12, None, warm=None, wind=1.0), at(10, 3.0, warm=9.0, wind=0.0))
     assert (after.ahead, after.ignored, after.accepted) == ([], 1, 1)  # nothing is known of 12
     assert after.along == [(10, (9.0,))]
-    assert refusal(plan.timeline, at(500, None, warm=1.0, wind=None)).row == 0  # further ahead than a window
+    assert read(plan.timeline, at(500, None, warm=1.0, wind=None)).ignored == 1  # further ahead than a window
     assert read(line, *day[:3], *tail).ahead == []  # nobody knows yet where they lie
 
 

@@ -9,8 +9,14 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from livesvm.service.api.answers.feeds import FeedCertificate, FeedHistory, ForecastAnswer, ObservationAnswer
-from livesvm.service.api.bodies.observations import BYTES_A_CELL, MEDIA, parse_rows, read_rows
+from livesvm.service.api.answers.feeds import (
+    FeedCertificate,
+    FeedHistory,
+    ForecastAnswer,
+    ObservationAnswer,
+    WhatIfAnswer,
+)
+from livesvm.service.api.bodies.observations import BYTES_A_CELL, MEDIA, parse_announcements, parse_rows, read_rows
 from livesvm.service.api.bodies.reading import JSON
 from livesvm.service.api.routes.access import (
     MaxSeconds,
@@ -102,6 +108,40 @@ async def observe(id: ModelId, request: Request, service: Parts, idempotency_key
     with service.budget.holding("updates", BYTES_A_CELL * sum(len(row) + 1 for row in rows)):
         reply = await awaited(request, live.observe(rows, idempotency_key), Solve())
     return replied(reply)
+
+
+@router.post(
+    "/feeds/{id}/announce",
+    summary="Announce known columns",
+    dependencies=[scope("learn")],
+    responses=answers(200, ObservationAnswer, "The forecasts, as they are with it."),
+    openapi_extra=ROWS,
+)
+async def announce(id: ModelId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+    """Take values of known columns for times to come; forecasts change at once, and the clock does not move."""
+    live = service.feeds().get(id)
+    body = await read_rows(request)
+    with service.workers.place():
+        rows = await service.workers.run(parse_announcements, body, live.spec)
+    with service.budget.holding("updates", BYTES_A_CELL * sum(len(row) + 1 for row in rows)):
+        reply = await awaited(request, live.observe(rows, idempotency_key), Solve())
+    return replied(reply)
+
+
+@router.post(
+    "/feeds/{id}/forecast",
+    summary="Forecast what if",
+    dependencies=[scope("read")],
+    responses=answers(200, WhatIfAnswer, "What would be forecast; nothing is stored."),
+    openapi_extra=ROWS,
+)
+async def forecast_if(id: ModelId, request: Request, service: Parts) -> Response:
+    """Forecast as if known columns of times to come were as the rows say, whatever was announced."""
+    live = service.feeds().get(id)
+    body = await read_rows(request)
+    with service.workers.place():
+        rows = await service.workers.run(parse_announcements, body, live.spec)
+    return _json(await awaited(request, live.what_if(rows), Solve(), changes=False))
 
 
 @router.get(
