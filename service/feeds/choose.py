@@ -2,8 +2,8 @@
 
 Models learn the first part of the window and move through the rest in blocks, each forecast before it is learnt
 [Tashman 2000]. One thing is varied after the other, from the settings that do on most series: the representation, then
-gamma, then C. Where the naive forecasts are not clearly beaten, and are not served themselves where they have the better
-record, models are tried that stay close to them. Every error found is kept, to be shown.
+gamma, then C. Where the naive forecasts are not clearly beaten, and are not served where they have the better record,
+models are tried that stay close to them. Every error found is kept, to be shown.
 """
 
 from __future__ import annotations

@@ -206,7 +206,8 @@ class Forecaster:
             supposed(reading.slot, reading.values[1 + layout.others :])
         for reading in first:
             self._enter(reading)
-        self._know(self.ahead.lead(first[-1].slot, self.steps))
+        lead = self.ahead.lead(first[-1].slot, self.steps)
+        self._know(lead, lead)
         self._choose("live")
         self._look()
         at = self.rows.count - 1
@@ -311,7 +312,8 @@ class Forecaster:
         self.looked_at = self.readings
         if self.rows.layout.known and self.knowledge.is_over():
             assert self.newest_taken is not None
-            self._know(min(self.knowledge.longest, self.knowledge.lead))
+            if self.knowledge.longest < self.knowledge.lead:
+                self._know(self.knowledge.longest, self.knowledge.longest)
             self.knowledge.longest = self.ahead.lead(self.newest_taken.slot, self.steps)
         off = [i for i, model in enumerate(self.models) if model.is_off_scale(*self.examples(i, self.rows.known(i)))]
         for i in off:
@@ -447,7 +449,7 @@ class Forecaster:
         lead = self.ahead.lead(reading.slot, self.steps)
         self.knowledge.longest = max(self.knowledge.longest, lead)
         if lead > self.knowledge.lead:
-            self._know(lead)
+            self._know(lead, self.knowledge.lead)
         ordinal = self.rows.count - 1
         at = ordinal % self.rows.size
         if reading.held or self.rows.slot[at] != reading.slot:
@@ -459,18 +461,18 @@ class Forecaster:
         self.pending = {slot: waiting for slot, waiting in self.pending.items() if waiting}
         self.publish(reading, ordinal, self.predict([ordinal])[0])
 
-    def _know(self, lead: int) -> None:
-        """Have models learn what is known ``lead`` steps ahead, from nothing where that is another."""
+    def _know(self, lead: int, changed: int) -> None:
+        """Have models learn what is known ``lead`` steps ahead; of steps beyond ``changed`` that is news."""
         assert self.rows is not None
-        before, self.knowledge.lead = self.knowledge.lead, lead
-        if not self.rows.layout.known or self.spec.generation == 1 or lead == before:
+        self.knowledge.lead = lead
+        affected = [i for i, step in enumerate(self.steps) if step > changed]
+        if not (self.rows.layout.changes and affected):
             return
-        changed = min(before, lead)
         self.rows.know(self.steps, changed, lead, self.ahead.values)
-        affected = [i for i, step in enumerate(self.steps) if step > changed] if self.models else []
-        for i in affected:
-            self.learn_anew(i)
-        if affected:
+        if self.models:
+            for i in affected:
+                self.learn_anew(i)
+                self.contests[i] = Contest(self.spec.window)  # its record was of a model that knew otherwise
             self._announce("known", {"lead": lead})
 
     def _said(self, reading: Reading, shared: Floats, own: Floats, found: Floats, lead: int) -> list[Pending]:

@@ -209,7 +209,9 @@ class Timeline:
 
     def _copy(self) -> Timeline:
         copy = Timeline.__new__(Timeline)
-        vars(copy).update(vars(self) | {"_past": self.past.copy(), "_packed": None, "waiting": list(self.waiting), "_tail": []})
+        vars(copy).update(
+            vars(self) | {"_past": self.past.copy(), "_packed": None, "waiting": list(self.waiting), "_tail": []}
+        )
         return copy
 
     def _row(self, plan: Plan, cells: Row, time: float | None, row: int) -> bool:

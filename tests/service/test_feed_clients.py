@@ -199,11 +199,12 @@ def test_what_is_known_ahead_is_announced_by_who_runs_a_file(
 
     rest = json.dumps({name: value for name, value in FEED.items() if name not in ("target", "window", "steps")})
     made = told(
-        "feed", "create", "sun", "y", "--steps", "1,3", "--window", 60, "--known", "w", "--features", "u", "--settings", rest
+        "feed", "create", "sun", "y", "--steps", "1,3", "--window", 60, "--known", "w", "--features", "u",
+        "--settings", rest,
     )  # fmt: skip
     assert (made["settings"]["known"], made["settings"]["features"]) == (["w"], ["u"])
     ran = told("feed", "run", "sun", written("all.csv", rows[:120]), "--size", 7)
-    assert [(one["n"], one["assumes"]) for one in ran["scores"]] == [(60, "perfect"), (58, "mixed")]  # the last call's
+    assert [(one["n"], one["assumes"]) for one in ran["scores"]] == [(60, "perfect"), (58, "perfect")]
     job = told("feed", "backtest", "sun", tmp_path / "all.csv")
     assert [one["assumes"] for one in job["result"]["scores"]] == ["perfect", "perfect"]
     to_come = written("to come.csv", [{**row, "y": ""} for row in rows[120:123]])

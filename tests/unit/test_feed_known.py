@@ -43,7 +43,9 @@ def rows(begin: int, end: int, *, target: bool | None = True) -> list[Row]:
 
 
 def feed(**settings: Any) -> Forecaster:
-    return Forecaster(spec_of(FEED | {"known": ["w"], "season": 0, "C": 10.0, "gamma": 0.02, "represent": "change"} | settings))
+    return Forecaster(
+        spec_of(FEED | {"known": ["w"], "season": 0, "C": 10.0, "gamma": 0.02, "represent": "change"} | settings)
+    )
 
 
 def run(one: Forecaster, end: int = N, size: int = 8, target: bool | None = False, lead: int = 3) -> Forecaster:
@@ -77,8 +79,12 @@ def test_what_is_known_ahead_serves_however_it_comes() -> None:
 
 def test_what_nobody_announces_is_held_when_it_is_served_and_when_it_is_learnt() -> None:
     held = feed()
-    for row in rows(0, N):
+    for n, row in enumerate(rows(0, N), 1):
         held.observe([row])
+        if n == 60:  # the first window, too
+            weather, slots = learnt(held, 1)
+            assert len(slots) > 40
+            np.testing.assert_array_equal(weather, WEATHER[slots])
     assert [held.knowledge.assumed(i) for i in range(2)] == ["held", "held"]
     assert not any(one.known for one in held.latest)
     for i in range(2):

@@ -131,14 +131,18 @@ def test_rows_of_the_second_generation_hold_earlier_seasons_their_surroundings_a
     assert shared.tolist() == pytest.approx(expected)
     own = own_rows(layout, spec, HOURLY, None, (history, reading, Ahead(0)))
     ends = [400 + 1 - 24, 400 + 30 - 48], [400 + 1 - 168, 400 + 30 - 168]
-    around = [(season, offset) for season, offset in ((0, 0), (1, 0), (0, -2), (0, -1), (0, 1), (0, 2), (1, -1), (1, 1))]
+    around = [
+        (season, offset) for season, offset in ((0, 0), (1, 0), (0, -2), (0, -1), (0, 1), (0, 2), (1, -1), (1, 1))
+    ]
     for i, (season, offset) in enumerate(around):
         assert own[:, i] == pytest.approx([x[ends[season][k] - offset] for k in (0, 1)])
     assert layout.own_levels == len(around)
     clock = reading.time + 3600.0 * np.array([1, 30])
     assert own[:, len(around) : -2] == pytest.approx(waves(clock, (*calendar_cycles(HOURLY), 43200.0, 28800.0)))
     assert own[:, -2:].tolist() == [[1.0, 1.0], [1.0, 0.0]]
-    tuesday = own_rows(layout, spec, HOURLY, None, (history, reading._replace(time=reading.time + 48 * 3600.0), Ahead(0)))
+    tuesday = own_rows(
+        layout, spec, HOURLY, None, (history, reading._replace(time=reading.time + 48 * 3600.0), Ahead(0))
+    )
     assert tuesday[:, -2:].tolist() == [[0.0, 0.0], [0.0, 0.0]]
     assert layout.reach == 169
     changes = represented(layout, "change", shared[None], own[:1])[0]

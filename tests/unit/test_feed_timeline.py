@@ -325,7 +325,9 @@ def test_calls_may_be_cut_and_sent_again_at_will(steps: list[tuple[int, float | 
     whole = timeline().read(rows)
     line, start = timeline(), 0
     readings: list[Reading] = []
-    assert whole.timeline.time == max((HOUR * h for h, (_, y) in zip(hours, steps, strict=True) if y is not None), default=None)
+    assert whole.timeline.time == max(
+        (HOUR * h for h, (_, y) in zip(hours, steps, strict=True) if y is not None), default=None
+    )
     while start < len(rows):
         end = data.draw(st.integers(start + 1, len(rows)))
         again = data.draw(st.integers(max(0, start - 3), start))
