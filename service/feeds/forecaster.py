@@ -53,7 +53,7 @@ class Forecast(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something to be announced: "live", "rescaled", "drift", "chosen"; "paused" and "resumed" of its source."""
+    """Something to be announced: "live", "rescaled", "drift", "chosen", "known"; "paused" and "resumed" of its source."""
 
     kind: str
     slot: int
@@ -206,6 +206,7 @@ class Forecaster:
             supposed(reading.slot, reading.values[1 + layout.others :])
         for reading in first:
             self._enter(reading)
+            self.knowledge.scored(reading.slot)
         lead = self.ahead.lead(first[-1].slot, self.steps)
         self._know(lead, lead)
         self._choose("live")

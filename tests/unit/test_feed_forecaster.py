@@ -21,7 +21,7 @@ from livesvm.service.feeds.keep import from_arrays, to_arrays
 from livesvm.service.feeds.represent import represented
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.spec import FeedSpec, spec_of
-from livesvm.service.feeds.step_model import Recipe, StepModel
+from livesvm.service.feeds.step_model import Recipe, StepModel, weights
 from livesvm.service.feeds.timeline import Reading, Row
 from livesvm.solvers.errors import InvalidInput
 
@@ -314,7 +314,7 @@ def test_missing_readings_are_neither_learnt_nor_scored() -> None:
 
 
 def test_what_is_to_come_is_forecast_from_held_values_and_not_scored() -> None:
-    held, y = feed(window=80, calendar=False), series(120)
+    held, y = feed(window=80, calendar=False, generation=1), series(120)
     observe(held, rows_of(y))
     assert held.rows is not None
     layout = held.rows.layout
@@ -368,14 +368,16 @@ def test_known_columns_and_features_are_used() -> None:
 
 
 def test_where_nothing_is_ahead_of_naive_forecasts_models_that_stay_close_to_them_are_tried() -> None:
-    one = feed(C="auto", gamma="auto", represent="auto", steps=[1])
-    observe(one, rows_of(np.random.default_rng(5).normal(size=120).cumsum()))
-    assert one.choice is not None
-    assert one.rows is not None
-    d = one.rows.layout.shared + one.rows.layout.own
-    cautious = [trial.recipe for trial in one.choice.trials if trial.recipe.C in choose.CAUTIOUS]
-    assert len(cautious) == len(choose.CAUTIOUS)
-    assert {recipe.gamma for recipe in cautious} == {choose.GAMMAS[0] / d}
+    """Unless naive forecasts are served themselves."""
+    for generation, count in ((1, len(choose.CAUTIOUS)), (2, 0)):
+        one = feed(C="auto", gamma="auto", represent="auto", steps=[1], generation=generation)
+        observe(one, rows_of(np.random.default_rng(5).normal(size=120).cumsum()))
+        assert one.choice is not None
+        assert one.rows is not None
+        d = (weights(one.spec, one.rows.layout.shared + one.rows.layout.own) ** 2).sum()
+        cautious = [trial.recipe for trial in one.choice.trials if trial.recipe.C in choose.CAUTIOUS]
+        assert len(cautious) == count
+        assert {recipe.gamma for recipe in cautious} <= {choose.GAMMAS[0] / d}
 
 
 def test_steps_that_are_not_tried_take_what_was_chosen_for_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ class ObservationAnswer(BaseModel):
     state: Literal["filling", "live"] = Field(description="`filling` until the window is first full.")
     forecasts: list[ForecastTold]
     scored: int = Field(description="Forecasts that these readings were compared with.")
-    events: list[dict[str, Any]] = Field(description="What the feed announced: live, rescaled, drift, chosen.")
+    events: list[dict[str, Any]] = Field(description="What the feed announced: live, rescaled, drift, chosen, known.")
     durability: Literal["fsynced", "logged", "memory"]
 
 

@@ -141,7 +141,9 @@ async def forecast_if(id: ModelId, request: Request, service: Parts) -> Response
     body = await read_rows(request)
     with service.workers.place():
         rows = await service.workers.run(parse_announcements, body, live.spec)
-    return _json(await awaited(request, live.what_if(rows), Solve(), changes=False))
+    with service.budget.holding("updates", BYTES_A_CELL * sum(len(row) + 1 for row in rows)):
+        found = await awaited(request, live.what_if(rows), Solve(), changes=False)
+    return _json(found)
 
 
 @router.get(
@@ -207,7 +209,8 @@ async def certificate(id: ModelId, request: Request, service: Parts, max_seconds
     responses=stream_answers("Events, until the feed is deleted or the service stops."),
 )
 async def watch(id: ModelId, request: Request, service: Parts, last_event_id: LastEventId = None) -> Response:
-    """Server-sent events: `readings` with forecasts after each call, and `live`, `rescaled`, `drift`, `chosen`.
+    """Server-sent events: `readings` with forecasts after each call, and `live`, `rescaled`, `drift`, `chosen`,
+    `known`.
 
     Each has a number, which a restart does not change. Who sends the last one in `Last-Event-ID` gets all that came
     after it; `missed` says that some of them are kept no more. Without it the stream begins with the newest.

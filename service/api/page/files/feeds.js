@@ -74,7 +74,7 @@ export function feed(main, id) {
       if (steps.join() !== [...step.options].map((option) => option.value).join()) step.replaceChildren(...steps.map((one) => h("option", { value: one }, String(one))));
       const some = `limit=${length.value}&points=${POINTS}${step.value && `&step=${step.value}`}`;
       const [forecast, history] = await Promise.all([get(`/feeds/${id}/forecast`), get(`/feeds/${id}/history?${some}`)]);
-      places.next.replaceChildren(forecast.forecasts.length ? stepTable("Forecasts", ["Step", "Time", "Value", "Low", "High", "Of", ...(now.settings.known.length ? ["Known columns"] : [])], forecast.forecasts.map((one) => [String(one.step), stamp(one.time), short(one.value), short(one.low), short(one.high), one.served ?? "model", ...(now.settings.known.length ? [one.known] : [])]))
+      places.next.replaceChildren(forecast.forecasts.length ? stepTable("Forecasts", ["Step", "Time", "Value", "Low", "High", "Of", ...(now.settings?.known.length ? ["Known columns"] : [])], forecast.forecasts.map((one) => [String(one.step), stamp(one.time), short(one.value), short(one.low), short(one.high), one.served ?? "model", ...(now.settings?.known.length ? [one.known] : [])]))
         : h("p", { class: "quiet" }, "No forecast before the feed knows enough readings."));
       rows = history.rows;
       settings = now.settings;
