@@ -53,7 +53,7 @@ class Forecast(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something to be announced: "live", "rescaled", "drift", "chosen", "known"; "paused" and "resumed" of its source."""
+    """Something to be announced: "live", "rescaled", "drift", "chosen", "known"; of its source "paused", "resumed"."""
 
     kind: str
     slot: int

@@ -128,7 +128,5 @@ def _pending(row: list[float]) -> Pending:
 
 def _forecast(row: list[float]) -> Forecast:
     low, high = (None if np.isnan(end) else end for end in row[5:_BEFORE])
-    served = [SERVED[int(number)] for number in row[_BEFORE : _BEFORE + 1]]
-    return Forecast(
-        int(row[0]), int(row[1]), row[2], row[3], row[4], low, high, *served, *map(bool, row[_BEFORE + 1 :])
-    )
+    forecast = Forecast(int(row[0]), int(row[1]), row[2], row[3], row[4], low, high)
+    return forecast if len(row) == _BEFORE else forecast._replace(served=SERVED[int(row[7])], known=bool(row[8]))

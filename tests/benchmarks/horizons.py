@@ -86,7 +86,8 @@ def features(readings: list[Reading], season: int, step: int) -> Floats:
         phase = -step % season
         columns += [back(y, phase + k * season) for k in (0, 1, 6)]
         days = np.lib.stride_tricks.sliding_window_view(y, season)
-        columns += [np.concatenate([np.full(season - 1, np.nan), of(days, axis=1)]) for of in (np.mean, np.std)]
+        before = np.full(season - 1, np.nan)
+        columns += [np.concatenate([before, found]) for found in (days.mean(axis=1), days.std(axis=1))]
     columns += [then % DAY / DAY, then // DAY % 7, then / DAY % 365.2425]
     return np.stack(columns, axis=1)
 
@@ -128,7 +129,7 @@ def measured(series: Series, given: argparse.Namespace) -> tuple[list[Cell], lis
         past = slots - series.period * -(-step // series.period)
         if (past >= 0).all():
             naive.append(np.abs(np.array([readings[slot].values[0] for slot in past]) - actual).mean())
-        errors = {"feed": np.abs(one["value"] - actual).mean()}
+        errors: dict[str, Any] = {"feed": np.abs(one["value"] - actual).mean()}
         errors["before"] = np.abs(other["value"] - other["actual"]).mean()
         if given.lightgbm:
             for name, said in boosted(readings, feed.season or 0, step, set(slots.tolist()), given).items():

@@ -35,9 +35,9 @@ STEPS = (1, 3)
 
 def rows(begin: int, end: int, *, target: bool | None = True) -> list[Row]:
     """Readings with their weather; of announcements without the target, or with an empty one (None)."""
-    found = []
+    found: list[Row] = []
     for i in range(begin, min(end, N)):
-        own = {} if target is False else {"y": Y[i] if target else None}
+        own: dict[str, Any] = {} if target is False else {"y": Y[i] if target else None}
         found.append({"time": 3600.0 * i, "w": WEATHER[i], **own})
     return found
 
@@ -195,7 +195,8 @@ def test_holidays_are_known_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
             raise NotImplementedError
         return [date(years, 1, 26)] if subdiv == "VIC" else []
 
-    monkeypatch.setitem(sys.modules, "holidays", SimpleNamespace(country_holidays=country_holidays))
+    modules: dict[str, Any] = sys.modules
+    monkeypatch.setitem(modules, "holidays", SimpleNamespace(country_holidays=country_holidays))
     _days.cache_clear()
     layout = layout_of(spec_of({"target": "y", "holidays": "AU-VIC"}), 0, Every(3600.0))
     noon = 1706184000.0  # of 25 January 2024
@@ -206,7 +207,7 @@ def test_holidays_are_known_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
         spec_of({"target": "y", "holidays": "XX"})
     with pytest.raises(ValueError, match="readings have times"):
         spec_of({"target": "y", "holidays": "AU", "time": None})
-    monkeypatch.setitem(sys.modules, "holidays", None)
+    monkeypatch.setitem(modules, "holidays", None)
     with pytest.raises(ValueError, match=r"livesvm\[holidays\]"):
         spec_of({"target": "y", "holidays": "AU"})
     _days.cache_clear()
