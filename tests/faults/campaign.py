@@ -194,7 +194,6 @@ def kill_service(directory: Path, cycles: int, seed: int, everything: Everything
         chosen |= {"rest_seconds": RESTLESS if rests else 600.0}
         service = ServiceProcess(directory, None, crash_at=point, **chosen)
         service.module = "tests.faults.slow_updates"
-        print(cycle, point, chosen, flush=True)
         start = time.monotonic()
         with service, service.http() as http:
             if cycle == 0:

@@ -139,7 +139,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
 def made(world: World, store: SqliteStore, place: Path, monkeypatch: pytest.MonkeyPatch) -> Erasures:
     metrics, around = Metrics(), cast(Any, world)
     source = Source(store, Health(metrics), metrics)
-    erasures = Erasures(Settings(data_dir=place), source, (world.home("model"), world.home("feed")), (around, around))
+    hosting = cast(Any, SimpleNamespace(models=world.home("model"), feeds=world.home("feed")))
+    erasures = Erasures(Settings(data_dir=place), source, hosting, (around, around))
     monkeypatch.setattr(erasures, "_finder", SimpleNamespace(find=lambda target, sought: world.intent))
     return erasures
 
@@ -228,7 +229,7 @@ def test_a_deletion_leaves_nothing_around_what_it_is_of_and_all_around_others(
     world, asked, wiped = World(random.Random(1)), list[tuple[str, str]](), list[bool]()
     erasures = made(world, store, tmp_path, monkeypatch)
     gone: Future[None] = Future()
-    for kind, name in (("feed", "_feeds"), ("model", "_registry")):
+    for kind, name in (("feed", "_feeds"), ("model", "_models")):
         home = SimpleNamespace(
             delete=lambda id, kind=kind: (asked.append((f"delete {kind}", id)), gone)[1],
             forget=lambda id, kind=kind: asked.append((f"forget {kind}", id)),
