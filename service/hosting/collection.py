@@ -134,7 +134,8 @@ class Collection(Generic[R]):
     def samples(self, limit: int) -> list[Any]:
         """What the metrics show of the first ones that are served."""
         with self._lock:
-            ids = list(self._ids)
+            held = set[str]().union(*self._held_by.values())
+            ids = [id_ for id_ in self._ids if id_ not in held]
         found = (replica.sample() for id_ in ids if (replica := self.known(id_)) is not None and replica.is_served)
         return list(islice((sample for sample in found if sample is not None), limit))
 
