@@ -381,8 +381,11 @@ class Replica(ABC, Generic[S]):
             if self._is_broken:
                 with suppress(Exception):  # what had no effect is taken back at least
                     self.journal.settle()
-            elif self.checkpoints.has_changes or not self._is_described():
-                self.checkpoints.save_quietly(state, self._summarize())
+            else:
+                try:
+                    self._write_down()
+                except Exception as error:  # a failure loses nothing, as the log has it all
+                    log.warning("%s: no snapshot was written: %s", self, error)
             with suppress(StoreError):  # another service then waits until the lease has run out
                 self.journal.release()
         if self.state == "behind" and not self._is_broken:
@@ -427,13 +430,8 @@ class Replica(ABC, Generic[S]):
         if state is None or not (self.may_rest and self.context.source.health.store_up):
             return False
         crash.point("before-rest")
-        told = self._summarize()
         try:
-            self.journal.settle()
-            if self.checkpoints.has_changes:
-                self.checkpoints.save(state, told)
-            elif not self._is_described():
-                self.journal.describe(state.sequence, told)
+            told = self._write_down()
         except Exception as error:
             log.warning("%s stays awake: %s", self, error)
             return False
@@ -451,10 +449,15 @@ class Replica(ABC, Generic[S]):
         self._forget()
         self._owner.rested(self, now)
 
-    def _is_described(self) -> bool:
-        """Whether the store has a summary that is true of the newest record."""
-        assert self._state is not None
-        return bool(self._found.summary) and self._found.described == self._state.sequence
+    def _write_down(self) -> bytes:
+        """Have the store hold the state as it is, and return what it tells of that; raises StoreError."""
+        state, told = self.current, self._summarize()
+        self.journal.settle()
+        if self.checkpoints.has_changes:
+            self.checkpoints.save(state, told)
+        elif told != self._found.summary or state.sequence != self._found.described:
+            self.journal.describe(state.sequence, told)
+        return told
 
     def take_again(self) -> Future[None]:
         """Take one that another service has taken, if that has let go of it; raises ModelUnavailable."""
