@@ -84,3 +84,7 @@ class TimeLimit(SolverError):
 
 class Cancelled(SolverError):
     """The caller asked the solver to stop; the model is as it was before."""
+
+
+class UnsupportedNumba(SolverError, ImportError):
+    """The version of Numba is none that the solvers were tried with."""

@@ -261,6 +261,8 @@ def positive(value: Any, field: str, largest: float = math.inf) -> float:
 
 def cost(value: Any) -> float:
     """Return C, a positive number; an infinite one stands for ``HARD``."""
+    if type(value) is float and 0.0 < value <= LARGEST:
+        return value
     return HARD if isinstance(value, Real) and value == math.inf else positive(value, "C", LARGEST)
 
 
@@ -318,7 +320,7 @@ def known_keys(keys: Iterable[Key], window: Container[Key], *, field: str = "rem
 
 
 def _plain_keys(keys: Iterable[Key], field: str) -> list[Key]:
-    if type(keys) is not list and (isinstance(keys, str | bytes) or not isinstance(keys, Iterable)):
+    if type(keys) not in (list, tuple) and (isinstance(keys, str | bytes) or not isinstance(keys, Iterable)):
         raise InvalidType(f"must be a list of keys, not {type(keys).__name__}", field=field)
     try:
         out = list(keys)

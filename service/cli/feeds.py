@@ -36,6 +36,8 @@ def create(
     target: Annotated[str, typer.Argument(help="The column that is forecast.")],
     steps: Annotated[str, typer.Option(help="How far ahead: a number, or some with commas.")] = "1",
     window: Annotated[int | None, typer.Option(help="Readings that are remembered.")] = None,
+    known: Annotated[str, typer.Option(help="Columns known ahead, with commas.")] = "",
+    features: Annotated[str, typer.Option(help="Columns known up to the newest reading, with commas.")] = "",
     settings: Annotated[str, typer.Option(help="All else as JSON, as POST /feeds takes it.")] = "{}",
     url: Url = LOCAL,
     key: ApiKey = "",
@@ -47,6 +49,9 @@ def create(
         given: dict[str, Any] = {"target": target, "steps": wanted if "," in steps else wanted[0]}
         if window is not None:
             given["window"] = window
+        for name, columns in (("known", known), ("features", features)):
+            if columns:
+                given[name] = [column.strip() for column in columns.split(",")]
         show(client.create_feed(feed, **given | parsed(settings, "--settings")), as_json)
 
 
@@ -69,7 +74,7 @@ def show_one(feed: FeedId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson =
         if found["source"] is not None:
             show(found["source"], as_json)
         show(client.forecast(feed)["forecasts"], as_json, FORECASTS)
-        show(found["scores"], as_json, SCORES)
+        show(found["scores"], as_json, _columns(found["scores"]))
 
 
 @app.command("push")
@@ -90,6 +95,22 @@ def push(
             show(answer["forecasts"], as_json, FORECASTS)
 
 
+@app.command("announce")
+def announce(
+    feed: FeedId,
+    file: Annotated[Path, typer.Argument(help="Times to come with the known columns, as readings are.")],
+    idempotency_key: Annotated[str | None, typer.Option(help="Sent again under this name, it has one effect.")] = None,
+    url: Url = LOCAL,
+    key: ApiKey = "",
+    as_json: AsJson = False,
+) -> None:
+    """Announce known columns of times to come, and show the forecasts with it."""
+    with connected(url, key) as client:
+        names, lines = table(file)
+        answer = client.announce(feed, csv_of([names, *lines]), idempotency_key=idempotency_key)
+        show(answer if as_json else answer["forecasts"], as_json, FORECASTS)
+
+
 @app.command("run")
 def run(
     feed: FeedId,
@@ -99,16 +120,21 @@ def run(
     key: ApiKey = "",
     as_json: AsJson = False,
 ) -> None:
-    """Send the readings of a file, a few to a call, from where the feed stands; may be interrupted and run again."""
+    """Send the readings of a file, a few to a call, from where the feed stands; may be interrupted and run again.
+
+    What is known ahead is announced with each call, as the rows behind it have it.
+    """
     with connected(url, key) as client:
         names, lines = table(file)
-        known = _known(_served(client, feed), names, lines)
+        found = _served(client, feed)
+        known = _known(found, names, lines)
         new = lines[known:]
         sent = 0
         with Board(len(new), not as_json) as board:
             for piece in _pieces(new, size):
+                ahead = _announced(found["settings"], names, new[sent + len(piece) :])
                 with _told_of(file, known + sent):
-                    answer = client.observe(feed, csv_of([names, *piece]))
+                    answer = client.observe(feed, csv_of([names, *piece, *ahead]))
                 sent += len(piece)
                 board.show(sent, answer, client.feed(feed) if board.is_shown else {})
         found = client.feed(feed)
@@ -116,7 +142,7 @@ def run(
             show({"sent": sent, "skipped": len(lines) - len(new), **found}, as_json)
         else:
             print(f"{sent} readings sent, {len(lines) - len(new)} were known")
-            show(found["scores"], as_json, SCORES)
+            show(found["scores"], as_json, _columns(found["scores"]))
 
 
 @app.command("pause")
@@ -161,7 +187,8 @@ def backtest(
     with connected(url, key) as client:
         rows = None if file is None else rows_in(file, _served(client, feed)["settings"]["time"])
         job = finished(client, client.backtest(feed, rows, **parsed(settings, "--settings")))
-        show(job if as_json else job["result"]["scores"], as_json, SCORES)
+        scores = job["result"]["scores"]
+        show(job if as_json else scores, as_json, _columns(scores))
 
 
 @app.command("tune")
@@ -243,6 +270,20 @@ def _told_of(file: Path, before: int) -> Iterator[None]:
         place = f"{file}, row {before + row} of those under its names, counted from 0"
         field = problem.document.get("field", "")
         raise ValueError(f"{place}: {field} {problem.document.get('reason', '')}; {before} are known") from None
+
+
+def _columns(scores: list[dict[str, Any]]) -> tuple[str, ...]:
+    """The columns of scores: with what they assume of known columns, where there are any."""
+    return (*SCORES, "assumes") if any("assumes" in one for one in scores) else SCORES
+
+
+def _announced(settings: dict[str, Any], names: Line, lines: list[Line]) -> list[Line]:
+    """The next lines without their target, as many as the feed forecasts, where it has columns known ahead."""
+    if not settings["known"] or settings["time"] is None or settings["target"] not in names:
+        return []
+    steps, target = settings["steps"], names.index(settings["target"])
+    horizon = max(steps) if isinstance(steps, list) else steps
+    return [[*line[:target], "", *line[target + 1 :]] for line in lines[:horizon]]
 
 
 def _pieces(lines: list[Line], size: int) -> Iterator[list[Line]]:

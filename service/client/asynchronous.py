@@ -83,6 +83,8 @@ class AsyncClient:
     feed = method(feed_requests.feed)
     delete_feed = method(feed_requests.delete_feed)
     observe = method(feed_requests.observe)
+    announce = method(feed_requests.announce)
+    forecast_if = method(feed_requests.forecast_if)
     forecast = method(feed_requests.forecast)
     history = method(feed_requests.history)
     erase_readings = method(feed_requests.erase_readings)

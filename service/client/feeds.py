@@ -47,6 +47,23 @@ def observe(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Reque
     return Request("POST", f"/feeds/{id}/observations", _document, True, content, headers)
 
 
+def announce(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Request[Document]:
+    """Announce known columns of times to come: ``forecasts`` are those with it.
+
+    Parameters
+    ----------
+    rows : as of :func:`observe`, with the times and the known columns
+    """
+    content, headers = _content(rows)
+    headers["idempotency-key"] = idempotency_key or uuid.uuid4().hex
+    return Request("POST", f"/feeds/{id}/announce", _document, True, content, headers)
+
+
+def forecast_if(id: str, rows: Rows) -> Request[Document]:
+    """The forecasts as they would be with known columns as in ``rows``; nothing is stored."""
+    return Request("POST", f"/feeds/{id}/forecast", _document, True, *_content(rows))
+
+
 def forecast(id: str) -> Request[Document]:
     """The newest forecasts of a feed: ``time``, ``forecasts``, ``stale``."""
     return Request("GET", f"/feeds/{id}/forecast", _document, True)

@@ -58,11 +58,15 @@ class Call(Protocol):
 
 @dataclass(frozen=True)
 class Observations:
-    """Rows of one call, by column where all have the same; numbers as arrays (n,), NaN where there is none."""
+    """Rows of one call, by column where all have the same; numbers as arrays (n,), NaN where there is none.
+
+    In logs from before ``moves`` was known, rows without the target moved the clock.
+    """
 
     table: Document
     request: str | None
     at: float
+    moves: bool = False
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], request: str | None, at: float) -> Observations:
@@ -87,7 +91,7 @@ class Observations:
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> Outcome:
         """Take the rows."""
-        return feed.take(plan or feed.check(self.rows(), logged=True))
+        return feed.take(plan or feed.check(self.rows(), logged=True, moves=self.moves))
 
     def after(self, progress: Progress) -> Progress:
         """No further."""
@@ -99,7 +103,7 @@ class Observations:
 
     def encode(self) -> bytes:
         """Bytes for the log."""
-        return codec.encode({"observed": self.table, "request": self.request, "at": self.at})
+        return codec.encode({"observed": self.table, "moves": self.moves, "request": self.request, "at": self.at})
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,7 @@ class Delivery:
     taken: Position
     dead: list[DeadLetter]
     at: float
+    moves: bool = False
     request = None
 
     @classmethod
@@ -174,7 +179,7 @@ class Delivery:
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> Outcome:
         """Take the readings."""
-        return feed.take(plan or feed.check(self._rows(), logged=True))
+        return feed.take(plan or feed.check(self._rows(), logged=True, moves=self.moves))
 
     def after(self, progress: Progress) -> Progress:
         """Behind these entries."""
@@ -189,14 +194,16 @@ class Delivery:
         """Bytes for the log."""
         table = None if self.reading is None else self.reading.table
         dead = [[list(letter.position), letter.field, letter.reason] for letter in self.dead]
-        return codec.encode({"delivered": table, "taken": list(self.taken), "dead": dead, "at": self.at})
+        document = {"delivered": table, "taken": list(self.taken), "dead": dead, "at": self.at}
+        return codec.encode({**document, "moves": self.moves})
 
     @classmethod
     def decode(cls, document: Document) -> Delivery:
         """The call that was encoded."""
         at, table = document["at"], document["delivered"]
         dead = [DeadLetter(tuple(position), field, reason) for position, field, reason in document["dead"]]
-        return cls(None if table is None else Observations(table, None, at), tuple(document["taken"]), dead, at)
+        reading = None if table is None else Observations(table, None, at)
+        return cls(reading, tuple(document["taken"]), dead, at, document.get("moves", True))
 
 
 def _first_refused(
@@ -263,7 +270,7 @@ def decode_call(data: bytes) -> Call:
     document = codec.decode(data)
     request, at = document.get("request"), document.get("at", 0.0)
     if "observed" in document:
-        return Observations(document["observed"], request, at)
+        return Observations(document["observed"], request, at, document.get("moves", True))
     if "tuned" in document:
         return Tuning(document["tuned"], [Recipe(*found) for found in document["recipes"]], request, at)
     if "delivered" in document:

@@ -2,8 +2,8 @@
 
 Models learn the first part of the window and move through the rest in blocks, each forecast before it is learnt
 [Tashman 2000]. One thing is varied after the other, from the settings that do on most series: the representation, then
-gamma, then C; where the naive forecasts are not clearly beaten, models are tried that stay close to them. Every error
-found is kept, to be shown.
+gamma, then C. Where the naive forecasts are not clearly beaten, and are not served where they have the better record,
+models are tried that stay close to them. Every error found is kept, to be shown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from livesvm.service.feeds.represent import reference, represented
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.spec import FeedSpec, Represent
-from livesvm.service.feeds.step_model import Recipe, StepModel
+from livesvm.service.feeds.step_model import Recipe, StepModel, weights
 
 Floats = NDArray[np.float64]
 
@@ -51,6 +51,7 @@ class Choice:
     recipes: list[Recipe]
     trials: list[Trial] = field(default_factory=list)
     residuals: list[Floats] = field(default_factory=list)  #: of each step, reading minus forecast (minus quantiles)
+    errors: list[Floats] = field(default_factory=list)  #: of each step, of its model and of the naive forecasts, (n, 3)
 
     def table(self) -> list[dict[str, Any]]:
         """Return the trials as rows."""
@@ -109,7 +110,18 @@ def choose(spec: FeedSpec, rows: Rows) -> Choice:
         for step, recipe in enumerate(choice.recipes):
             forecasts, y = rolling_forecasts(spec, rows, step, recipe)
             choice.residuals.append(y[:, None] - forecasts)
+            if spec.task == "value":
+                choice.errors.append(_beside_naive(rows, step, forecasts[:, 0] - y))
     return choice
+
+
+def _beside_naive(rows: Rows, step: int, errors: Floats) -> Floats:
+    """Return errors of a model over the newest rows whose targets are known, (n,), beside naive ones: (n, 3)."""
+    ordinals = rows.known(step)
+    at = rows.places(ordinals[len(ordinals) - len(errors) :])
+    actual, last = rows.target[at, step], rows.shared[at, 0]
+    seasonal = rows.own[at, step, 0] if rows.layout.seasons else last
+    return np.stack([errors, last - actual, seasonal - actual], axis=1)
 
 
 def tried_steps(horizons: tuple[int, ...]) -> list[int]:
@@ -121,7 +133,7 @@ def tried_steps(horizons: tuple[int, ...]) -> list[int]:
 
 
 def _search(spec: FeedSpec, rows: Rows, step: int, trials: list[Trial]) -> Recipe:
-    d = rows.layout.shared + rows.layout.own
+    d = float((weights(spec, rows.layout.shared + rows.layout.own) ** 2).sum())
     represents: list[Represent] = ["change", "level"]
     if rows.layout.seasons and spec.task == "value":
         represents.append("seasonal-change")
@@ -151,7 +163,7 @@ def _search(spec: FeedSpec, rows: Rows, step: int, trials: list[Trial]) -> Recip
         best = _least(best, [best._replace(represent=r) for r in represents], error)
     best = _least(best, [best._replace(gamma=g) for g in gammas], error)
     best = _least(best, [best._replace(C=c) for c in costs], error)
-    if spec.C != "auto" or error(best) < BETTER * naive:
+    if spec.C != "auto" or spec.has_contests or error(best) < BETTER * naive:
         return best
     represent = best.represent if spec.represent != "auto" else "change"
     cautious = [best._replace(represent=represent, gamma=gammas[0], C=c) for c in CAUTIOUS]

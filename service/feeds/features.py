@@ -8,18 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import tzinfo
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds.every import DAY, Every, moment
+from livesvm.service.feeds.holidays import is_holiday
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.timeline import Reading
 
 Floats = NDArray[np.float64]
 
+EPOCH_WEEKDAY, SATURDAY = 3, 5  #: weekdays of the first day of 1970, and of the first of a weekend
 YEAR = 365.2425 * DAY
+SPREADS = 3
+AROUND = (-2, -1, 1, 2)  #: readings around the seasonal value that are features, of a season of so many at least:
+LEAST_AROUND = 8
+AROUND_WEEK = (-1, 1)
+WAVES = (2, 3)  #: of a day, besides the whole one; where there is no day, of a year:
+YEAR_WAVES = (2,)
 TOLERANCE = 0.01  #: by how much of a day, or of a week, so many readings may differ from it
 
 
@@ -32,26 +41,44 @@ class Layout(NamedTuple):
     known: int  #: columns known ahead
     seasons: tuple[int, ...]  #: periods in readings: the season, and the week of a series with days
     cycles: tuple[float, ...]  #: of the calendar, in seconds
+    phases: tuple[int, ...] = ()  #: how many readings back the newest one's phase came before
+    near: tuple[tuple[int, int], ...] = ()  #: seasons with offsets: readings around the seasonal values
+    spread: int = 0  #: over so many readings: standard deviation, and what the least and the largest are off the mean
+    weekend: bool = False  #: whether the newest reading and the one to come lie in one
+    changes: bool = False  #: whether a step sees by how much known columns change until then, too
+    holidays: str | None = None  #: of which place the same is said of holidays
 
     @property
     def levels(self) -> int:
         """How many of the shared features are levels of the target."""
-        return len(self.lags) + 1 + sum(name != "std" for name, _ in self.rolling)
+        return len(self.lags) + 1 + len(self.phases) + sum(name != "std" for name, _ in self.rolling)
 
     @property
     def shared(self) -> int:
         """How many features all steps share."""
-        return len(self.lags) + 1 + len(self.rolling) + self.others
+        spreads = SPREADS if self.spread else 0
+        return len(self.lags) + 1 + len(self.phases) + len(self.rolling) + spreads + self.others
+
+    @property
+    def own_levels(self) -> int:
+        """How many of a step's own features are levels of the target: seasonal values, and those around them."""
+        return len(self.seasons) + len(self.near)
+
+    @property
+    def calendar(self) -> int:
+        """How many of a step's own features are of its time."""
+        return 2 * (len(self.cycles) + self.weekend + (self.holidays is not None))
 
     @property
     def own(self) -> int:
         """How many features each step has besides: seasonal values, the calendar, columns known ahead."""
-        return len(self.seasons) + 2 * len(self.cycles) + self.known
+        return self.own_levels + self.calendar + self.known * (1 + self.changes)
 
     @property
     def reach(self) -> int:
         """How many readings a row is made of."""
-        return max(self.lags[-1], *self.seasons, *(width for _, width in self.rolling), 1)
+        backs = (self.lags[-1], *self.seasons, *(back + 1 for back in self.phases), self.spread)
+        return max(*backs, *(season + offset for season, offset in self.near), *(width for _, width in self.rolling), 1)
 
 
 def layout_of(spec: FeedSpec, season: int, every: Every) -> Layout:
@@ -60,7 +87,28 @@ def layout_of(spec: FeedSpec, season: int, every: Every) -> Layout:
     has_calendar = spec.calendar and spec.time is not None
     cycles = calendar_cycles(every) if has_calendar else ()
     seasons = (season, *_weeks(season, spec.window, every)) if season else ()
-    return Layout(spec.lag_list, tuple(rolling), len(spec.features), len(spec.known), seasons, cycles)
+    layout = Layout(spec.lag_list, tuple(rolling), len(spec.features), len(spec.known), seasons, cycles)
+    if spec.generation == 1:
+        return layout
+    return _with_more(layout._replace(changes=bool(spec.known), holidays=spec.holidays), spec.window)
+
+
+def _with_more(layout: Layout, window: int) -> Layout:
+    """Return a layout with what feeds of the second generation see: earlier seasons, their surroundings, weekends."""
+    cycles = layout.cycles
+    if DAY in cycles:
+        cycles = (*cycles, *(DAY / wave for wave in WAVES))
+    elif YEAR in cycles:
+        cycles = (*cycles, *(YEAR / wave for wave in YEAR_WAVES))
+    layout = layout._replace(cycles=cycles, weekend=7 * DAY in cycles)
+    if not layout.seasons:
+        return layout
+    season, *weeks = layout.seasons
+    backs = {back for back in (season, 2 * season, *weeks) if back <= window // 2}
+    near = [(season, offset) for offset in AROUND] if season >= LEAST_AROUND else []
+    near += [(week, offset) for week in weeks for offset in AROUND_WEEK]
+    phases = tuple(sorted(back for back in backs if back + 1 not in layout.lags))
+    return layout._replace(phases=phases, near=tuple(near), spread=season)
 
 
 def _weeks(season: int, window: int, every: Every) -> tuple[int, ...]:
@@ -92,16 +140,18 @@ def calendar_cycles(every: Every) -> tuple[float, ...]:
     return tuple(cycle for cycle in (DAY, 7 * DAY, YEAR) if seconds <= cycle / 3)
 
 
-def calendar_of(time: float, cycles: tuple[float, ...], zone: tzinfo | None) -> list[float]:
-    """Return sine and cosine of a time in every cycle, by the clock of ``zone``."""
-    if zone is not None:
-        offset = moment(time, zone).utcoffset()
-        time += 0.0 if offset is None else offset.total_seconds()
-    out = []
-    for cycle in cycles:
-        angle = 2 * np.pi * ((time / cycle) % 1.0)
-        out += [float(np.sin(angle)), float(np.cos(angle))]
-    return out
+def waves(clock: Floats, cycles: tuple[float, ...]) -> Floats:
+    """Return sine and cosine of times (n,) in every cycle, (n, 2 cycles)."""
+    angles = 2 * np.pi * (clock[:, None] / np.array(cycles) % 1.0)
+    return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(len(clock), -1)
+
+
+def local_times(when: Floats, zone: tzinfo | None) -> Floats:
+    """Return times by the clock of ``zone``."""
+    if zone is None:
+        return when
+    offsets = [moment(time, zone).utcoffset() for time in when.tolist()]
+    return when + [0.0 if offset is None else offset.total_seconds() for offset in offsets]
 
 
 class History:
@@ -172,9 +222,17 @@ def shared_row(layout: Layout, history: History | Past, reading: Reading) -> Flo
     out[: len(layout.lags)] = newest[[-lag for lag in layout.lags]]
     at = len(layout.lags) + 1
     out[at - 1] = out[: at - 1].mean()
+    if layout.phases:
+        out[at : at + len(layout.phases)] = newest[[-1 - back for back in layout.phases]]
+        at += len(layout.phases)
     for name, width in layout.rolling:
         out[at] = getattr(newest[-width:], name)()
         at += 1
+    if layout.spread:
+        last = newest[-layout.spread :]
+        mean = last.mean()
+        out[at : at + SPREADS] = last.std(), last.min() - mean, last.max() - mean
+        at += SPREADS
     out[at:] = reading.values[1 : 1 + layout.others]
     return out
 
@@ -190,15 +248,30 @@ class Ahead:
     def __init__(self, columns: int) -> None:
         self.values: dict[int, tuple[float, ...]] = {}
         self.newest: tuple[float, ...] = (0.0,) * columns
+        self._reached = -1  # the slot of the newest
 
     def announce(self, slot: int, values: tuple[float, ...]) -> None:
         """Take what is known of a slot to come."""
         self.values[slot] = values
 
+    def suppose(self, slot: int, values: tuple[float, ...]) -> None:
+        """Take what came with the reading of a slot to come as known ahead, where nothing was announced of it."""
+        self.values.setdefault(slot, values)
+
     def reach(self, slot: int, values: tuple[float, ...]) -> None:
         """Take what was true of a slot; what was announced up to it is of no use any more."""
-        self.values = {known: told for known, told in self.values.items() if known > slot}  # a table as large as that
-        self.newest = values
+        for known in range(self._reached + 1, slot + 1) if self.values else ():
+            self.values.pop(known, None)
+        self._reached, self.newest = slot, values
+
+    def lead(self, slot: int, steps: tuple[int, ...]) -> int:
+        """Return up to which of ``steps``, ascending, all is announced at ``slot``; 0 where that is none."""
+        found = 0
+        for step in steps:
+            if slot + step not in self.values:
+                break
+            found = step
+        return found
 
     def to_arrays(self) -> dict[str, Any]:
         """Return what it knows."""
@@ -209,6 +282,7 @@ class Ahead:
         """Take over what ``to_arrays`` returned."""
         pairs = zip(arrays["slots"].tolist(), arrays["values"].tolist(), strict=True)
         self.values = {slot: tuple(values) for slot, values in pairs}
+        self._reached = min(self.values, default=0) - 1
         self.newest = tuple(arrays["newest"])
 
     def of(self, slot: int, steps: tuple[int, ...]) -> Floats:
@@ -223,9 +297,19 @@ class Ahead:
 
 
 def seasonal_values(layout: Layout, history: History | Past, steps: tuple[int, ...]) -> Floats:
-    """Return the last known values of the phase of each step, (steps, seasons)."""
-    found = [[history.back(seasonal_back(season, step)) for season in layout.seasons] for step in steps]
-    return np.array(found, np.float64).reshape(len(steps), len(layout.seasons))
+    """Return the last known values of the phase of each step, and those around them, (steps, own levels)."""
+    backs = seasonal_backs(layout, steps)
+    if not backs.size:
+        return np.empty(backs.shape)
+    return history.newest(int(backs.max()) + 1)[::-1][backs]
+
+
+@lru_cache(maxsize=64)
+def seasonal_backs(layout: Layout, steps: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return how many readings before the newest these lie, (steps, own levels); none after the newest."""
+    around = [(season, 0) for season in layout.seasons] + list(layout.near)
+    found = [[max(0, seasonal_back(season, step) + offset) for season, offset in around] for step in steps]
+    return np.array(found, np.int64).reshape(len(steps), layout.own_levels)
 
 
 def own_rows(
@@ -235,11 +319,36 @@ def own_rows(
     history, reading, ahead = parts
     steps = spec.horizons
     out = np.empty((len(steps), layout.own))
-    at = len(layout.seasons)
+    at = layout.own_levels
     out[:, :at] = seasonal_values(layout, history, steps)
-    if layout.cycles:
-        when = [every.after(reading.time, step) for step in steps]
-        out[:, at : at + 2 * len(layout.cycles)] = [calendar_of(time, layout.cycles, zone) for time in when]
+    if layout.calendar:
+        when = np.array([reading.time, *(every.after(reading.time, step) for step in steps)])
+        out[:, at : at + layout.calendar] = calendar_rows(layout, when, zone)
     if layout.known:
-        out[:, layout.own - layout.known :] = ahead.of(reading.slot, steps)
+        out[:, at + layout.calendar :] = known_columns(layout, ahead.of(reading.slot, steps), np.array(ahead.newest))
+    return out
+
+
+def known_columns(layout: Layout, known: Floats, now: Floats) -> Floats:
+    """Return known columns (n, k) as features, with by how much they change from ``now`` (k,) or (n, k)."""
+    return np.concatenate([known, known - now], axis=1) if layout.changes else known
+
+
+def calendar_rows(layout: Layout, when: Floats, zone: tzinfo | None) -> Floats:
+    """Return what the calendar says of times, of which the first is that of the newest reading: (times - 1, calendar).
+
+    Sines and cosines come cycle by cycle; then whether the newest reading lies in a weekend, and the one to come, and
+    the same of holidays.
+    """
+    clock = local_times(when, zone)
+    out = np.empty((len(when) - 1, layout.calendar))
+    out[:, : 2 * len(layout.cycles)] = waves(clock[1:], layout.cycles)
+    at = 2 * len(layout.cycles)
+    if layout.weekend:
+        is_weekend = (clock // DAY + EPOCH_WEEKDAY) % 7 >= SATURDAY
+        out[:, at], out[:, at + 1] = is_weekend[0], is_weekend[1:]
+    if layout.holidays is not None:
+        days = [moment(time) for time in clock.tolist()]
+        is_free = [is_holiday(layout.holidays, day.year, day.toordinal()) for day in days]
+        out[:, -2], out[:, -1] = is_free[0], is_free[1:]
     return out

@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 
 from livesvm.service.feeds import choose
 from livesvm.service.feeds.bands import Band, ConformalBand
+from livesvm.service.feeds.contest import SERVED, Contest, Served
 from livesvm.service.feeds.drift import PageHinkley
 from livesvm.service.feeds.features import Ahead, History, layout_of, natural_period, own_rows, shared_row
+from livesvm.service.feeds.knowledge import Knowledge
 from livesvm.service.feeds.represent import reference, represented
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.scores import Scored, StepScores
@@ -29,6 +31,7 @@ from livesvm.service.feeds.season import find_season
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.step_model import Recipe, StepModel
 from livesvm.service.feeds.timeline import Correction, Plan, Reading, Row, Timeline
+from livesvm.solvers.errors import InvalidInput
 
 Floats = NDArray[np.float64]
 
@@ -45,10 +48,12 @@ class Forecast(NamedTuple):
     value: float
     low: float | None
     high: float | None
+    served: Served = "model"
+    known: bool = True  #: whether the known columns of its time were known; of none they are
 
 
 class Event(NamedTuple):
-    """Something to be announced: "live", "rescaled", "drift", "chosen"; "paused" and "resumed" of its source."""
+    """Something to be announced: "live", "rescaled", "drift", "chosen", "known"; of its source "paused", "resumed"."""
 
     kind: str
     slot: int
@@ -78,6 +83,7 @@ class Pending(NamedTuple):
     last: float
     seasonal: float
     last_change: float
+    model: float  #: the model's own forecast
 
 
 class Forecaster:
@@ -106,6 +112,8 @@ class Forecaster:
         self.scores = [StepScores(coverage, spec.window) for _ in self.steps]
         self.bands = [None if coverage is None else ConformalBand(coverage, spec.window) for _ in self.steps]
         self.drifts = [PageHinkley() for _ in self.steps]
+        self.contests = [Contest(spec.window) for _ in self.steps]
+        self.knowledge = Knowledge(len(self.steps))
         self.pending: dict[int, list[Pending]] = {}
         self.latest: list[Forecast] = []
         self.due: list[list[int]] = [[] for _ in self.steps]  # ordinals whose targets are known, and not learnt
@@ -133,12 +141,13 @@ class Forecaster:
         """
         return self.take(self.check(rows))
 
-    def check(self, rows: Sequence[Row], *, logged: bool = False) -> Plan:
+    def check(self, rows: Sequence[Row], *, logged: bool = False, moves: bool = False) -> Plan:
         """Return what one call's rows bring; nothing is changed. Raises InvalidInput, naming row and column.
 
-        Of rows that are ``logged`` no leap is refused: who logged them may not have known that rule.
+        Of rows that are ``logged`` no leap is refused: who logged them may not have known that rule; nor, with
+        ``moves``, that the clock moves with readings alone.
         """
-        return self.timeline.read(rows, logged=logged)
+        return self.timeline.read(rows, logged=logged, moves=moves)
 
     def take(self, plan: Plan) -> Outcome:
         """Take what the next call brings, and forecast from the newest; raises SolverError, see above."""
@@ -146,12 +155,16 @@ class Forecaster:
         self._events, self._scored = [], []
         for slot, values in plan.ahead:
             self.ahead.announce(slot, values)
+        for slot, values in plan.along:
+            self.ahead.suppose(slot, values)
         for batch in self._batches(plan.readings):
             self._take(batch)
         for correction in plan.corrections:
             self._correct(correction)
         if plan.readings and plan.readings[-1].held:
             self.publish_held(plan.readings[-1])
+        elif plan.ahead and plan.at_once and not plan.readings:
+            self._forecast_again()
         counts = plan.accepted, plan.ignored, len(plan.corrections)
         return Outcome(*counts, self._scored, list(self.latest), self._events, len(plan.ahead))
 
@@ -189,9 +202,13 @@ class Forecaster:
         self.rows = Rows(layout, len(self.steps), self.spec.window, self.spec.batch)
         first, self.first = self.first, []
         for reading in first if layout.known else []:  # what came with them was known ahead
-            self.ahead.announce(reading.slot, reading.values[1 + layout.others :])
+            supposed = self.ahead.announce if self.spec.generation == 1 else self.ahead.suppose
+            supposed(reading.slot, reading.values[1 + layout.others :])
         for reading in first:
             self._enter(reading)
+            self.knowledge.scored(reading.slot)
+        lead = self.ahead.lead(first[-1].slot, self.steps)
+        self._know(lead, lead)
         self._choose("live")
         self._look()
         at = self.rows.count - 1
@@ -207,20 +224,24 @@ class Forecaster:
         layout = self.rows.layout
         self.history.append(reading.values[0])
         if layout.known:
-            self.ahead.reach(reading.slot, reading.values[1 + layout.others :])
+            now = reading.values[1 + layout.others :]
+            self.knowledge.compare(reading.slot, self.ahead.values.get(reading.slot), now)
+            self.ahead.reach(reading.slot, now)
         if reading.held:
             return None
         for step, ordinal in self.rows.come_true(reading.slot, self.steps, reading.values[0]):
             self.due[step].append(ordinal)
         if self.history.count < layout.reach:
             return None
-        return self.rows.append(reading.slot, *self._row(reading))
+        lead = self.ahead.lead(reading.slot, self.steps)
+        self.knowledge.longest = max(self.knowledge.longest, lead)
+        return self.rows.append(reading.slot, *self._row(reading), reading.values[1 + layout.others :], lead)
 
-    def _row(self, reading: Reading) -> tuple[Floats, Floats]:
+    def _row(self, reading: Reading, ahead: Ahead | None = None) -> tuple[Floats, Floats]:
         """Return the raw row of the newest reading: what steps share, (s,), and what they have besides, (steps, o)."""
         assert self.rows is not None
         assert self.timeline.every is not None
-        layout, parts = self.rows.layout, (self.history, reading, self.ahead)
+        layout, parts = self.rows.layout, (self.history, reading, ahead or self.ahead)
         own = own_rows(layout, self.spec, self.timeline.every, self.timeline.zone, parts)
         return shared_row(layout, self.history, reading), own
 
@@ -290,6 +311,11 @@ class Forecaster:
         """Scale anew, and solve from nothing, the models whose examples spread otherwise than when they were scaled."""
         assert self.rows is not None
         self.looked_at = self.readings
+        if self.rows.layout.known and self.knowledge.is_over():
+            assert self.newest_taken is not None
+            if self.knowledge.longest < self.knowledge.lead:
+                self._know(self.knowledge.longest, self.knowledge.longest)
+            self.knowledge.longest = self.ahead.lead(self.newest_taken.slot, self.steps)
         off = [i for i, model in enumerate(self.models) if model.is_off_scale(*self.examples(i, self.rows.known(i)))]
         for i in off:
             self.learn_anew(i)
@@ -317,6 +343,9 @@ class Forecaster:
         for i, model in enumerate(self.models):
             model.refits = refits[i]
             self.learn_anew(i)
+        for contest, errors in zip(self.contests, self.choice.errors, strict=False):
+            if not contest.n:
+                contest.begin(errors)
         for band, residuals in zip(self.bands, self.choice.residuals, strict=False):
             if band is not None and not band.sides[0].scores:
                 low, high = (residuals[:, 0],) * 2 if self.spec.quantiles is None else residuals[:, 1:].T
@@ -375,7 +404,7 @@ class Forecaster:
         """Keep the forecasts from a reading, ``found`` (steps, models), until theirs come."""
         assert self.rows is not None
         at = ordinal % self.rows.size
-        said = self._said(reading, self.rows.shared[at], self.rows.own[at], found)
+        said = self._said(reading, self.rows.shared[at], self.rows.own[at], found, int(self.rows.lead[at]))
         for pending in said:
             self.pending.setdefault(pending.forecast.slot, []).append(pending)
         self.latest = [pending.forecast for pending in said]
@@ -384,11 +413,70 @@ class Forecaster:
         """Forecast from a reading that is missing, the newest; nothing of it is kept until readings come."""
         if self.rows is None:
             return
-        shared, own = self._row(reading)
-        said = self._said(reading, shared, own, self._predicted(shared[None], own[None])[0])
+        said = self._said(*self._from_now(reading))
         self.latest = [pending.forecast for pending in said]
 
-    def _said(self, reading: Reading, shared: Floats, own: Floats, found: Floats) -> list[Pending]:
+    def _from_now(self, reading: Reading, ahead: Ahead | None = None) -> tuple[Reading, Floats, Floats, Floats, int]:
+        """Return the newest reading with its raw row, forecasts from that, and up to which step known columns are."""
+        ahead = ahead or self.ahead
+        shared, own = self._row(reading, ahead)
+        return reading, shared, own, self._predicted(shared[None], own[None])[0], ahead.lead(reading.slot, self.steps)
+
+    def forecasts_if(self, rows: Sequence[Row]) -> list[Forecast]:
+        """Return what would be forecast if known columns were as ``rows`` announce them; nothing is changed.
+
+        Raises
+        ------
+        InvalidInput : names row and column, or says that there are no models yet
+        """
+        if self.rows is None:
+            raise InvalidInput("the feed has no models yet", field="id")
+        plan = self.check(rows)
+        if plan.readings or plan.corrections or not plan.ahead:
+            raise InvalidInput("holds known columns of times to come only", field="rows")
+        if_so = Ahead(len(self.spec.known))
+        if_so.newest, if_so.values = self.ahead.newest, {**self.ahead.values, **dict(plan.ahead)}
+        return [pending.forecast for pending in self._said(*self._from_now(self._newest_reading(), if_so))]
+
+    def _newest_reading(self) -> Reading:
+        time, past = next(reversed(self.timeline.past.items()))
+        return Reading(past.slot, time, past.values, past.held)
+
+    def _forecast_again(self) -> None:
+        """Forecast anew from the newest reading, of which more is known ahead than there was."""
+        if self.rows is None:
+            return
+        reading = self._newest_reading()
+        lead = self.ahead.lead(reading.slot, self.steps)
+        self.knowledge.longest = max(self.knowledge.longest, lead)
+        if lead > self.knowledge.lead:
+            self._know(lead, self.knowledge.lead)
+        ordinal = self.rows.count - 1
+        at = ordinal % self.rows.size
+        if reading.held or self.rows.slot[at] != reading.slot:
+            self.publish_held(reading)
+            return
+        self.rows.own[at], self.rows.lead[at] = self._row(reading)[1], lead
+        for slot, waiting in list(self.pending.items()):
+            self.pending[slot] = [one for one in waiting if slot - one.forecast.step != reading.slot]
+        self.pending = {slot: waiting for slot, waiting in self.pending.items() if waiting}
+        self.publish(reading, ordinal, self.predict([ordinal])[0])
+
+    def _know(self, lead: int, changed: int) -> None:
+        """Have models learn what is known ``lead`` steps ahead; of steps beyond ``changed`` that is news."""
+        assert self.rows is not None
+        self.knowledge.lead = lead
+        affected = [i for i, step in enumerate(self.steps) if step > changed]
+        if not (self.rows.layout.changes and affected):
+            return
+        self.rows.know(self.steps, changed, lead, self.ahead.values)
+        if self.models:
+            for i in affected:
+                self.learn_anew(i)
+                self.contests[i] = Contest(self.spec.window)  # its record was of a model that knew otherwise
+            self._announce("known", {"lead": lead})
+
+    def _said(self, reading: Reading, shared: Floats, own: Floats, found: Floats, lead: int) -> list[Pending]:
         """Return the forecasts from a reading and its raw row, ``shared`` (s,) and ``own`` (steps, o)."""
         assert self.rows is not None
         assert self.timeline.every is not None
@@ -396,29 +484,36 @@ class Forecaster:
         change = last - float(shared[1]) if len(layout.lags) > 1 else 0.0
         said = []
         for i, step in enumerate(self.steps):
-            value = float(found[i, 0])
+            known = step <= lead or not layout.known
+            if not known and self.spec.unannounced == "refuse":
+                continue
+            model, seasonal = float(found[i, 0]), float(own[i, 0]) if layout.seasons else last
+            served = self.contests[i].best() if self.spec.has_contests else 0
+            value = (model, last, seasonal)[served]
             low, high = (value, value) if self.spec.quantiles is None else (float(found[i, 1]), float(found[i, 2]))
             held = self.bands[i]
             band = Band(None, None) if held is None else held.around(low, high)
             when = self.timeline.every.after(reading.time, step)
-            forecast = Forecast(step, reading.slot + step, when, reading.time, value, *band)
-            seasonal = float(own[i, 0]) if layout.seasons else last
-            said.append(Pending(i, forecast, low, high, last, seasonal, change))
+            forecast = Forecast(step, reading.slot + step, when, reading.time, value, *band, SERVED[served], known)
+            said.append(Pending(i, forecast, low, high, last, seasonal, change, model))
         return said
 
     def _score(self, reading: Reading) -> None:
         """Compare a reading with the forecasts that were made for it; those of a missing one are dropped."""
         waiting = self.pending.pop(reading.slot, [])
         if reading.held:
+            self.knowledge.scored(reading.slot)
             return
         actual = reading.values[0]
-        for i, forecast, low, high, last, seasonal, change in waiting:
+        for i, forecast, low, high, last, seasonal, change, model in waiting:
             value = forecast.value
+            self.knowledge.score(i, reading.slot, was_known=forecast.known)
+            if self.spec.has_contests:
+                self.contests[i].learn(actual, (model, last, seasonal))
             band = Band(forecast.low, forecast.high)
             ends = _or_nan(band.low), _or_nan(band.high)
-            scored = Scored(
-                reading.slot, reading.time, forecast.made_at, value, ends[0], ends[1], actual, last, seasonal, change
-            )
+            made = reading.slot, reading.time, forecast.made_at, value, *ends
+            scored = Scored(*made, actual, last, seasonal, change, model)
             self._due_scores[i].append(scored)
             self._scored.append((forecast.step, scored))
             held = self.bands[i]
@@ -429,6 +524,7 @@ class Forecaster:
                 self._announce("drift", {"step": forecast.step}, reading)
                 if self.spec.on_drift == "choose":
                     self._choose("chosen")
+        self.knowledge.scored(reading.slot)
 
     def _announce(self, kind: str, detail: dict[str, Any], reading: Reading | None = None) -> None:
         reading = reading or self.newest_taken

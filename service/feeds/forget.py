@@ -83,6 +83,7 @@ def _forget_record(feed: Forecaster, layout: Layout, i: int, forgotten: Forgotte
     goes = are_of(layout, step, made, forgotten)
     if goes.any():
         feed.scores[i].forget(goes)
+        feed.contests[i].begin(feed.scores[i].naive_errors())
     return goes
 
 

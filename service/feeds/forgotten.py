@@ -100,7 +100,7 @@ def _make_anew(rows: Rows, steps: tuple[int, ...], ordinal: int, past: Past, for
     slot = int(rows.slot[at])
     others = forgotten.values.get(slot, (0.0, *rows.shared[at, layout.shared - layout.others :]))
     rows.shared[at] = shared_row(layout, past, Reading(slot, 0.0, tuple(others)))
-    rows.own[at, :, : len(layout.seasons)] = seasonal_values(layout, past, steps)
+    rows.own[at, :, : layout.own_levels] = seasonal_values(layout, past, steps)
 
 
 def are_of(layout: Layout, step: int, made: Ints, forgotten: Forgotten) -> NDArray[np.bool_]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds.choose import Choice, Trial, examples
+from livesvm.service.feeds.contest import SERVED
 from livesvm.service.feeds.features import layout_of
 from livesvm.service.feeds.forecaster import Forecast, Forecaster, Pending
 from livesvm.service.feeds.rows import Rows
@@ -19,6 +20,8 @@ from livesvm.service.feeds.timeline import Reading, Timeline
 Floats = NDArray[np.float64]
 
 _FORECAST = len(Forecast._fields)
+_PENDING = _FORECAST + len(Pending._fields) - 1
+_BEFORE = 7  #: numbers of a forecast of a feed that served nothing but its models
 
 
 def to_arrays(feed: Forecaster) -> dict[str, Any]:
@@ -26,11 +29,13 @@ def to_arrays(feed: Forecaster) -> dict[str, Any]:
     out: dict[str, Any] = {"season": feed.season, "readings": feed.readings, "looked_at": feed.looked_at}
     out |= _under("timeline", feed.timeline.to_arrays())
     out |= _under("history", feed.history.to_arrays()) | _under("ahead", feed.ahead.to_arrays())
+    out |= _under("knowledge", feed.knowledge.to_arrays())
     out["first"] = _readings(feed.first, len(feed.spec.columns))
-    out["pending"] = np.array([_flat(p) for waiting in feed.pending.values() for p in waiting]).reshape(-1, 13)
+    out["pending"] = np.array([_flat(p) for waiting in feed.pending.values() for p in waiting]).reshape(-1, _PENDING)
     out["latest"] = np.array([_numbers(f) for f in feed.latest]).reshape(-1, _FORECAST)
     for i, scores in enumerate(feed.scores):
         out |= _under(f"scores.{i}", scores.to_arrays()) | _under(f"drift.{i}", feed.drifts[i].to_arrays())
+        out |= _under(f"contest.{i}", feed.contests[i].to_arrays())
         band = feed.bands[i]
         out |= {} if band is None else _under(f"band.{i}", band.to_arrays())
     if feed.rows is not None:
@@ -49,13 +54,15 @@ def from_arrays(spec: FeedSpec, arrays: Mapping[str, Any]) -> Forecaster:
     feed.history.restore(_of("history", arrays))
     feed.ahead.restore(_of("ahead", arrays))
     feed.first = [Reading(int(r[0]), r[1], tuple(r[3:]), bool(r[2])) for r in arrays["first"].tolist()]
+    feed.knowledge.restore(_of("knowledge", arrays))
     for row in arrays["pending"].tolist():
-        pending = Pending(int(row[0]), _forecast(row[1 : 1 + _FORECAST]), *row[1 + _FORECAST :])
+        pending = _pending(row)
         feed.pending.setdefault(pending.forecast.slot, []).append(pending)
     feed.latest = [_forecast(row) for row in arrays["latest"].tolist()]
     for i, scores in enumerate(feed.scores):
         scores.restore(_of(f"scores.{i}", arrays))
         feed.drifts[i].restore(_of(f"drift.{i}", arrays))
+        feed.contests[i].restore(_of(f"contest.{i}", arrays))
         band = feed.bands[i]
         if band is not None:
             band.restore(_of(f"band.{i}", arrays))
@@ -105,13 +112,21 @@ def _trials(feed: Forecaster) -> list[Any]:
 
 
 def _numbers(forecast: Forecast) -> list[float]:
-    return [np.nan if value is None else float(value) for value in forecast]
+    numbers = [np.nan if value is None else float(value) for value in forecast[:_BEFORE]]
+    return [*numbers, SERVED.index(forecast.served), forecast.known]
 
 
 def _flat(pending: Pending) -> list[float]:
     return [pending.step, *_numbers(pending.forecast), *pending[2:]]
 
 
+def _pending(row: list[float]) -> Pending:
+    size = _FORECAST if len(row) == _PENDING else _BEFORE
+    forecast, rest = _forecast(row[1 : 1 + size]), row[1 + size :]
+    return Pending(int(row[0]), forecast, *rest, *([] if size == _FORECAST else [forecast.value]))
+
+
 def _forecast(row: list[float]) -> Forecast:
-    low, high = (None if np.isnan(end) else end for end in row[5:])
-    return Forecast(int(row[0]), int(row[1]), row[2], row[3], row[4], low, high)
+    low, high = (None if np.isnan(end) else end for end in row[5:_BEFORE])
+    forecast = Forecast(int(row[0]), int(row[1]), row[2], row[3], row[4], low, high)
+    return forecast if len(row) == _BEFORE else forecast._replace(served=SERVED[int(row[7])], known=bool(row[8]))

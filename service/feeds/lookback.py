@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from livesvm.service.feeds import told
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.scores import Scored
+from livesvm.service.feeds.timeline import Row
 from livesvm.solvers.errors import InvalidInput
 
 Document = dict[str, Any]
@@ -76,6 +78,12 @@ def look_back(feed: Forecaster, asked: Lookback) -> Document:
         for time, one in past
     ]
     return {"every": every, "rows": rows}
+
+
+def what_if(feed: Forecaster, rows: Sequence[Row]) -> Document:
+    """The forecasts as they would be with known columns as ``rows`` announce them; raises InvalidInput."""
+    found = told.forecasts(feed.timeline, feed.forecasts_if(rows))
+    return {"time": told.time_of(feed.timeline, feed.timeline.time), "forecasts": found}
 
 
 def _some(steps: tuple[int, ...]) -> str:

@@ -40,7 +40,7 @@ def represented(layout: Layout, represent: Represent, shared: Floats, own: Float
     base = len(layout.lags) if represent == "level" else 0
     level = shared[:, base : base + 1]
     out[:, : layout.levels] -= level
-    out[:, layout.shared : layout.shared + len(layout.seasons)] -= level
+    out[:, layout.shared : layout.shared + layout.own_levels] -= level
     out[:, base] = level[:, 0]
     return out
 

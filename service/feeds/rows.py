@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.features import Layout
+from livesvm.service.feeds.features import Layout, known_columns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -36,6 +36,8 @@ class Rows:
         self.target = np.full((size, steps), np.nan)
         self.slot = np.full(size, EMPTY, np.int64)
         self.learnt = np.zeros((size, steps), np.bool_)
+        self.now = np.zeros((size, layout.known))  #: known columns at the rows' own times
+        self.lead = np.zeros(size, np.int64)  #: up to which step known columns were known when rows were made
         self.count = 0  #: rows that there have been; the newest has the ordinal count - 1
 
     @property
@@ -49,15 +51,20 @@ class Rows:
         newest = self.count - 1
         return newest - (newest - places) % self.size
 
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        names = ("shared", "own", "target", "slot", "learnt", "now", "lead")
+        return {name: getattr(self, name) for name in names}
+
     @property
     def held_bytes(self) -> int:
         """Bytes of all arrays."""
-        return sum(array.nbytes for array in (self.shared, self.own, self.target, self.slot, self.learnt))
+        return sum(array.nbytes for array in self._arrays().values())
 
-    def append(self, slot: int, shared: Floats, own: Floats) -> int:
-        """Take the row of a reading; return its ordinal."""
+    def append(self, slot: int, shared: Floats, own: Floats, now: tuple[float, ...] = (), lead: int = 0) -> int:
+        """Take the row of a reading, with its known columns and how far ahead these are known; return its ordinal."""
         ordinal = self.count
         at = ordinal % self.size
+        self.now[at], self.lead[at] = now, lead
         self.shared[at], self.own[at], self.target[at], self.learnt[at] = shared, own, np.nan, False
         self.slot[at] = slot
         self.count += 1
@@ -67,7 +74,26 @@ class Rows:
         """Have nothing remain of a row; its place stays empty."""
         at = ordinal % self.size
         self.shared[at], self.own[at], self.target[at], self.learnt[at] = 0.0, 0.0, np.nan, False
-        self.slot[at] = EMPTY
+        self.now[at], self.lead[at], self.slot[at] = 0.0, 0, EMPTY
+
+    def know(self, steps: tuple[int, ...], changed: int, lead: int, ahead: Mapping[int, tuple[float, ...]]) -> None:
+        """Have steps beyond ``changed`` see known columns of the time that is ``lead`` ahead, or of theirs if sooner.
+
+        What is known of a slot is what came with its reading, else what ``ahead`` says, else what came before.
+        """
+        held = np.flatnonzero(self.slot != EMPTY)
+        if not held.size:
+            return
+        came = {int(slot): now for slot, now in zip(self.slot[held], self.now[held], strict=True)}
+        known, last = {}, self.now[held[np.argmin(self.slot[held])]]
+        for slot in range(int(self.slot[held].min()), int(self.slot[held].max()) + lead + 1):
+            last = known[slot] = came.get(slot, ahead.get(slot, last))
+        first = self.layout.own_levels + self.layout.calendar
+        for i, step in enumerate(steps):
+            if step > changed:
+                then = np.array([known[int(slot) + min(step, lead)] for slot in self.slot[held]])
+                self.own[held, i, first:] = known_columns(self.layout, then, self.now[held])
+        self.lead[held] = lead
 
     def come_true(self, slot: int, steps: tuple[int, ...], value: float) -> list[tuple[int, int]]:
         """Take the reading of a slot as the target of rows so many ``steps`` before; return (step, ordinal) of them."""
@@ -105,8 +131,7 @@ class Rows:
         """Return all rows, oldest first."""
         first = max(0, self.count - self.size)
         places = self.places(np.arange(first, self.count))
-        names = ("shared", "own", "target", "slot", "learnt")
-        return {name: getattr(self, name)[places] for name in names} | {"count": self.count}
+        return {name: array[places] for name, array in self._arrays().items()} | {"count": self.count}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Take over what ``to_arrays`` returned."""
@@ -114,5 +139,6 @@ class Rows:
         slots = np.asarray(arrays["slot"])
         ordinals = np.arange(self.count - len(slots), self.count)
         places = self.places(ordinals)
-        for name in ("shared", "own", "target", "slot", "learnt"):
-            getattr(self, name)[places] = arrays[name]
+        for name, array in self._arrays().items():
+            if name in arrays:  # rows had no known columns of their own before
+                array[places] = arrays[name]

@@ -28,10 +28,11 @@ class Scored(NamedTuple):
     last: float
     seasonal: float
     last_change: float  #: of the target, from the reading before the one it was made at
+    model: float  #: what the step's model said; ``value`` may be a naive forecast
 
 
 FIELDS = Scored._fields
-_SLOT, _TIME, _MADE, _VALUE, _LOW, _HIGH, _ACTUAL, _LAST, _SEASONAL, _CHANGE = range(len(FIELDS))
+_SLOT, _TIME, _MADE, _VALUE, _LOW, _HIGH, _ACTUAL, _LAST, _SEASONAL, _CHANGE, _MODEL = range(len(FIELDS))
 SUMS = (
     "n",
     "absolute",
@@ -85,6 +86,11 @@ class StepScores:
         if self.sums[0] == 0.0:
             self.sums[:] = 0.0
 
+    def naive_errors(self) -> Floats:
+        """Return the errors of the newest: of models, last values and seasonal values, oldest first, (n, 3)."""
+        rows = self.recent
+        return np.asarray(rows[:, [_MODEL, _LAST, _SEASONAL]] - rows[:, [_ACTUAL]])
+
     @property
     def recent(self) -> Floats:
         """The newest, oldest first, (n, fields) in the order of ``Scored``."""
@@ -109,6 +115,8 @@ class StepScores:
         self.sums[:] = arrays["sums"]
         self._n = int(arrays["n"])
         rows = np.asarray(arrays["recent"])
+        if rows.shape[1] < len(FIELDS):  # feeds served nothing but their models before
+            rows = np.concatenate([rows, rows[:, [_VALUE]]], axis=1)
         self._ring[(np.arange(len(rows)) + self._n - len(rows)) % len(self._ring)] = rows
 
 

@@ -6,8 +6,10 @@ from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.step_model import CACHE_MB
 from livesvm.service.models.size import FIXED_BYTES, FLOAT, model_bytes
 
-CALENDAR = 8
+CALENDAR = 14
 """Features of a time, at most."""
+SEASONAL = 14
+"""Of earlier seasons and weeks, at most."""
 FACES = 16
 """Numbers that are kept of each forecast and its score."""
 PYTHON = 400
@@ -27,4 +29,4 @@ def feed_bytes(spec: FeedSpec) -> int:
 def features_at_most(spec: FeedSpec) -> int:
     """How many features a step's models have at most."""
     lags, rolling = len(spec.lag_list), len(spec.rolling_widths())
-    return lags + rolling + len(spec.features) + 2 * len(spec.known) + CALENDAR + 2
+    return lags + rolling + len(spec.features) + 2 * len(spec.known) + CALENDAR + SEASONAL

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic_core import from_json, to_json
 
 from livesvm.service.errors import not_among
 from livesvm.service.feeds.every import DURATION, duration
+from livesvm.service.feeds.holidays import check as check_place
 from livesvm.service.feeds.sources.spec import RedisStreamSpec
 from livesvm.service.feeds.times import zone_of
 from livesvm.solvers.errors import InvalidInput
@@ -62,6 +64,12 @@ class FeedSpec(BaseModel):
         default_factory=_rolling, description="Statistics over so many of the newest readings."
     )
     calendar: bool = Field(default=True, description="Time of day, weekday and day of year, where readings allow.")
+    holidays: str | None = Field(
+        default=None,
+        max_length=16,
+        description="Country, or one of its parts, whose holidays are known ahead, such as AU or AU-VIC; null: none. "
+        "Needs livesvm[holidays].",
+    )
     season: int | None = Field(
         default=None,
         ge=0,
@@ -84,6 +92,11 @@ class FeedSpec(BaseModel):
     missing: Literal["hold", "skip", "refuse"] = Field(
         default="hold", description="Of a reading that is not there: hold the last, close the gap, or refuse."
     )
+    unannounced: Literal["hold", "refuse"] = Field(
+        default="hold",
+        description="Of a forecast whose known columns nobody announced: hold their last values, and learn so where "
+        "that is usual, or make none.",
+    )
     late: Literal["refuse", "correct"] = Field(default="refuse", description="Of readings older than the newest.")
     C: Annotated[float, Field(gt=0, le=1e8)] | Auto = "auto"
     gamma: Annotated[float, Field(gt=0, le=1e8)] | Auto = Field(
@@ -93,6 +106,9 @@ class FeedSpec(BaseModel):
         default="auto",
         description="Half width of the tube without loss, in standard deviations of the target; 0.05, or less where "
         "two thirds of what is learnt is the same.",
+    )
+    generation: Literal[1, 2] = Field(
+        default=2, description="Which features models see; a feed keeps those that it was created with."
     )
     source: RedisStreamSpec | None = Field(
         default=None, description="Where readings come from, besides those that are sent; null: from nowhere."
@@ -107,6 +123,13 @@ class FeedSpec(BaseModel):
         if name is not None:
             zone_of(name)
         return name
+
+    @field_validator("holidays")
+    @classmethod
+    def _place(cls, place: str | None) -> str | None:
+        if place is not None:
+            check_place(place)
+        return place
 
     @field_validator("steps", "window", "season", "lags", "batch", mode="before")
     @classmethod
@@ -126,6 +149,8 @@ class FeedSpec(BaseModel):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
+        if self.holidays is not None and (self.time is None or self.generation == 1):
+            raise InvalidInput("are of feeds whose readings have times", field="holidays")
         names = [self.target, *self.features, *self.known, *([] if self.time is None else [self.time])]
         for name in names:
             if names.count(name) > 1:
@@ -165,10 +190,20 @@ class FeedSpec(BaseModel):
             return None
         return self.band if self.quantiles is None else self.quantiles[1] - self.quantiles[0]
 
+    @property
+    def has_contests(self) -> bool:
+        """Whether a naive forecast is served where it has the better record."""
+        return self.generation > 1 and self.task == "value" and self.quantiles is None
+
     def rolling_widths(self) -> list[tuple[Statistic, int]]:
         """Every rolling statistic with its width, no wider than a quarter of the window."""
         pairs = {(name, min(width, self.window // 4)) for name, widths in self.rolling.items() for width in widths}
         return sorted(pairs)
+
+
+def stored_spec(text: str) -> FeedSpec:
+    """A specification as it was stored; those of before had no generation."""
+    return FeedSpec.model_validate_json(to_json({"generation": 1} | from_json(text)))
 
 
 def spec_of(settings: dict[str, Any]) -> FeedSpec:

@@ -54,6 +54,14 @@ def new_models(spec: FeedSpec, recipe: Recipe, core: float = 1.0) -> Models:
     return [LiveSVR(epsilon=epsilon, **common), *(LiveSVR(loss="pinball", quantile=q, **common) for q in levels)]
 
 
+def weights(spec: FeedSpec, d: int) -> Floats:
+    """Return what each of ``d`` scaled features is multiplied by: lags count less the further they lie back."""
+    found = np.ones(d)
+    if spec.generation > 1:
+        found[: len(spec.lag_list)] = np.arange(1, len(spec.lag_list) + 1) ** -0.5
+    return found
+
+
 class StepModel:
     """One step's models and their scale, over the examples that they are told of.
 
@@ -92,7 +100,8 @@ class StepModel:
 
     def fit(self, X: Floats, y: Floats, keys: list[int]) -> None:
         """Learn from nothing, with a scale of these examples."""
-        self.scale = fitted(X, y, self.level)
+        scale = fitted(X, y, self.level)
+        self.scale = scale._replace(width=scale.width / weights(self.spec, X.shape[1]))
         self._models, self._cool = new_models(self.spec, self.recipe, self.scale.core), None
         self.refits += 1
         self.update(X, y, keys, [])

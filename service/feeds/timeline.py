@@ -5,6 +5,8 @@ before anything of it counts, and what is refused is named by row and column.
 
 - A time that came before with the same values is ignored; with other values, and any older time that the window holds,
   it is refused, or a correction where ``late`` says so. Older ones are refused.
+- The clock moves with readings alone: rows behind the newest reading of a call whose target is empty are no readings.
+  Where they have every known column they announce it for a time to come; others are ignored.
 - Readings that are not there, whether as rows without a value or as a gap in time: ``hold`` gives their slots the last
   value, of which nothing is learnt or scored, for no longer than features look back, so that a gap of a month costs no
   more than one of a window; ``skip`` leaves them out and closes the gap; ``refuse`` refuses the row, or the one after
@@ -70,6 +72,16 @@ class Plan(NamedTuple):
     accepted: int
     ignored: int
     timeline: Timeline  #: how it stands afterwards
+    along: list[tuple[int, tuple[float, ...]]]  #: known columns by the slots of the readings that they came with
+    at_once: bool  #: whether an announcement changes forecasts before the next reading
+
+
+class Tail(NamedTuple):
+    """A row without the target that no reading has come behind yet."""
+
+    row: int
+    time: float | None
+    cells: Row
 
 
 class Past(NamedTuple):
@@ -108,6 +120,7 @@ class Timeline:
         self._packed: Mapping[str, Any] | None = None  # the same as arrays, of a cool timeline
         self.waiting: list[tuple[float, Given]] = []  # until the distance is found
         self.may_leap = False
+        self._tail: list[Tail] = []  # of a call that is being read
 
     @property
     def past(self) -> dict[float, Past]:
@@ -116,10 +129,11 @@ class Timeline:
             self._past, self._packed = _unpacked(self._packed), None
         return self._past
 
-    def read(self, rows: Sequence[Row], *, logged: bool = False) -> Plan:
+    def read(self, rows: Sequence[Row], *, logged: bool = False, moves: bool = False) -> Plan:
         """Check a call's rows and say what they bring; this timeline stays as it is.
 
-        Rows that are ``logged`` may leap, as they were taken once.
+        Rows that are ``logged`` may leap, as they were taken once. With ``moves`` those without the target move the
+        clock, and rows of one call know nothing of each other's known columns, as it was when they were logged.
 
         Raises
         ------
@@ -127,23 +141,77 @@ class Timeline:
         """
         after = self._copy()
         after.may_leap = logged
-        plan = Plan([], [], [], 0, 0, after)
+        plan = Plan([], [], [], 0, 0, after, [], not moves)
         came: list[int | None] = [None] * len(self.waiting)  # of those that wait, the rows of this call
         for row, cells in enumerate(rows):
-            time = after._time_of(cells, row)
-            if self.spec.known and self.spec.target not in cells:
-                after._announce(plan, cells, time, row)
+            one = Tail(row, after._time_of(cells, row), cells)
+            is_announced = bool(self.spec.known) and self.spec.target not in cells
+            if is_announced and (moves or after.every is not None):
+                after._announce(plan, cells, one.time, row)
                 continue
-            took = after._row(plan, cells, time, row)
-            plan = plan._replace(accepted=plan.accepted + took, ignored=plan.ignored + (not took))
-            came += [row] * (len(after.waiting) - len(came))
+            if not moves and (is_announced or after._is_ahead(one)):
+                after._tail.append(one)
+                continue
+            for known in [*([] if moves else after._overtaken(one.time)), one]:
+                took = after._row(plan, known.cells, known.time, known.row)
+                plan = plan._replace(accepted=plan.accepted + took, ignored=plan.ignored + (not took))
+                came += [known.row] * (len(after.waiting) - len(came))
         if after.every is None:
             after._begin(plan, came)
-        return plan
+        if moves:
+            plan.along.clear()
+        return after._end(plan)
+
+    def _is_ahead(self, one: Tail) -> bool:
+        """Say whether a row has an empty target, and a time that no reading has confirmed."""
+        if one.time is None or (self.spec.missing == "refuse" and not self.spec.known):
+            return False
+        return _is_missing(one.cells.get(self.spec.target, "")) and one.time > (self._newest() or -math.inf)
+
+    def _newest(self) -> float | None:
+        return self.waiting[-1][0] if self.waiting else self.time
+
+    def _overtaken(self, time: float | None) -> list[Tail]:
+        """Return the rows without the target that are missing ones, as they lie before a reading, and forget these.
+
+        A row of the reading's own time is forgotten, too, as the reading says what counts.
+        """
+        if not self._tail or time is None:
+            return []
+        tail, self._tail = self._tail, []
+        missing = []
+        for one in tail:
+            assert one.time is not None
+            if one.time > time or self.spec.target not in one.cells:
+                self._tail.append(one)
+            elif one.time < time:
+                missing.append(one)
+        return missing
+
+    def _end(self, plan: Plan) -> Plan:
+        """Take what no reading has come behind: announcements, where they have every known column."""
+        tail, self._tail = self._tail, []
+        ignored = 0
+        for row, time, cells in tail:
+            if self.spec.target in cells:
+                self._check_names(cells, row)
+                given = tuple(_number(cells[name], name, row) for name in self.spec.columns)
+                known = given[len(given) - len(self.spec.known) :]
+                if not known or None in known or self.every is None or self.time is None or time is None:
+                    ignored += 1
+                elif (slot := self.slot + 1 + self._gap(time, row)) <= self.slot + self.spec.window:
+                    plan.ahead.append((slot, tuple(one or 0.0 for one in known)))
+                else:
+                    ignored += 1
+                continue
+            self._announce(plan, cells, time, row)
+        return plan._replace(ignored=plan.ignored + ignored)
 
     def _copy(self) -> Timeline:
         copy = Timeline.__new__(Timeline)
-        vars(copy).update(vars(self) | {"_past": self.past.copy(), "_packed": None, "waiting": list(self.waiting)})
+        vars(copy).update(
+            vars(self) | {"_past": self.past.copy(), "_packed": None, "waiting": list(self.waiting), "_tail": []}
+        )
         return copy
 
     def _row(self, plan: Plan, cells: Row, time: float | None, row: int) -> bool:
@@ -264,7 +332,7 @@ class Timeline:
             raise InvalidInput("every row needs its time", field=name, row=row)
         stamp = times.parse(cells[name], name, row)
         if self.zone is not None:
-            newest = self.waiting[-1][0] if self.waiting else self.time
+            newest = self._tail[-1].time if self._tail else self._newest()
             return stamp.seconds if stamp.zoned else times.at_place(stamp.seconds, self.zone, newest, name, row)
         if self.zoned not in (None, stamp.zoned):
             reason = "times with and without a zone are mixed; the setting timezone says where those without are"
@@ -297,21 +365,22 @@ class Timeline:
     def _begin(self, plan: Plan, came: list[int | None]) -> None:
         """Find the distance of the first readings, if there are enough, and take them; ``came`` says in which rows."""
         while len(self.waiting) >= ENOUGH:
-            begun, readings = self._copy(), list[Reading]()
+            begun, found = self._copy(), plan._replace(readings=[], along=[])
             begun.waiting = []
             begun.every = found_in([time for time, _ in self.waiting], self.zone)
             number = 0
             try:
                 for number, (time, given) in enumerate(self.waiting):
                     if self.spec.missing != "skip" or None not in given:
-                        begun._next(plan._replace(readings=readings), time, given, came[number] or 0)
+                        begun._next(found, time, given, came[number] or 0)
             except InvalidInput:
                 if number == 0 or came[number - 1] is not None:
                     raise
                 self.waiting, came = self.waiting[number:], came[number:]
                 continue
-            vars(self).update(vars(begun))
-            plan.readings.extend(readings)
+            vars(self).update(vars(begun) | {"_tail": self._tail})
+            plan.readings.extend(found.readings)
+            plan.along.extend(found.along)
             return
 
     def _again(self, plan: Plan, time: float, given: Given, row: int) -> bool:
@@ -378,6 +447,9 @@ class Timeline:
         if len(self.past) > self.spec.window:
             del self.past[next(iter(self.past))]
         plan.readings.append(Reading(self.slot, time, values, held))
+        known = given[len(given) - len(self.spec.known) :]
+        if known and None not in known:
+            plan.along.append((self.slot, values[len(values) - len(known) :]))
 
     def _announce(self, plan: Plan, cells: Row, time: float | None, row: int) -> None:
         """Take known columns of a time to come."""
@@ -411,6 +483,10 @@ def _number(value: Any, name: str, row: int) -> float | None:
     if not abs(number) <= 1e100:
         raise InvalidInput(f"must be a number up to 1e100, not {number}", field=name, row=row)
     return number
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _unpacked(arrays: Mapping[str, Any]) -> dict[float, Past]:

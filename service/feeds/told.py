@@ -57,9 +57,11 @@ def forecasts(timeline: Timeline, found: Iterable[Forecast]) -> list[Document]:
 
 def _forecast(timeline: Timeline, one: Forecast) -> Document:
     told: Document = {"step": one.step, "time": time_of(timeline, one.time), "value": one.value}
+    if timeline.spec.known:
+        told["known"] = "announced" if one.known else "held"
     if timeline.spec.task == "direction":
         return told | {"direction": "up" if one.value > 0 else "down"}
-    return told | {"low": one.low, "high": one.high}
+    return told | {"low": one.low, "high": one.high, "served": one.served}
 
 
 def forecast_made(timeline: Timeline, step: int, scored: Scored) -> Document:
@@ -81,6 +83,9 @@ def scores(feed: Forecaster) -> tuple[list[Document], list[Document]]:
     task = feed.spec.task
     steps: list[tuple[int, StepScores]] = list(zip(feed.steps, feed.scores, strict=True))
     overall = [{"step": step, **one.overall(task)} for step, one in steps]
+    if feed.spec.known:  # what is known ahead is part of what errors are of
+        for i, one in enumerate(overall):
+            one["assumes"] = feed.knowledge.assumed(i)
     return overall, [{"step": step, **one.lately(task)} for step, one in steps]
 
 
@@ -88,6 +93,8 @@ def settings(feed: Forecaster) -> Document:
     """All settings, and under ``chosen`` what was found or chosen where they leave that open."""
     trials = [] if feed.choice is None else feed.choice.table()
     chosen = {"every": _every(feed), "season": feed.season, "lags": list(feed.spec.lag_list), "steps": feed.chosen()}
+    if feed.spec.known:
+        chosen["known_ahead"] = feed.knowledge.lead
     return {**feed.spec.model_dump(), "chosen": chosen, "tried": trials}
 
 

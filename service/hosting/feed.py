@@ -14,14 +14,14 @@ from typing import Any
 
 from livesvm.service.errors import NoSource, ServiceError, UnknownFeed
 from livesvm.service.feeds.calls import Call, Delivery, Observations, Pause, Progress, Tuning
-from livesvm.service.feeds.lookback import Lookback, look_back
+from livesvm.service.feeds.lookback import Lookback, look_back, what_if
 from livesvm.service.feeds.pump import Flow, Pump
 from livesvm.service.feeds.recovery import Recovery
 from livesvm.service.feeds.size import feed_bytes
 from livesvm.service.feeds.sources.base import Entry
 from livesvm.service.feeds.sources.opening import open_source
 from livesvm.service.feeds.sources.spec import RedisStreamSpec
-from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.spec import FeedSpec, stored_spec
 from livesvm.service.feeds.state import FeedState, View, answer
 from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.feeds.wanted import Wanted
@@ -55,7 +55,7 @@ class HostedFeed(Replica[FeedState]):
     @staticmethod
     def parse_spec(text: str) -> FeedSpec:
         """The specification in JSON."""
-        return FeedSpec.model_validate_json(text)
+        return stored_spec(text)
 
     @classmethod
     def wakes(cls, spec: FeedSpec) -> bool:
@@ -160,6 +160,10 @@ class HostedFeed(Replica[FeedState]):
     def history(self, asked: Lookback) -> Future[dict[str, Any]]:
         """Readings with the forecasts that were made for them; the future may raise InvalidInput."""
         return self.read(lambda: look_back(self.current.forecaster, asked))
+
+    def what_if(self, rows: Sequence[Mapping[str, Any]]) -> Future[dict[str, Any]]:
+        """Forecast as if known columns were as ``rows`` announce them; the future may raise InvalidInput."""
+        return self.read(lambda: what_if(self.current.forecaster, rows))
 
     def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
         """Recompute the certificate of every step's models from the data of the window."""

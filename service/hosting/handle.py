@@ -300,6 +300,9 @@ class FeedHandle(Protocol):
     def history(self, asked: Lookback) -> Future[dict[str, Any]]:
         """Readings with the forecasts that were made for them; the future may raise InvalidInput."""
 
+    def what_if(self, rows: Sequence[Mapping[str, Any]]) -> Future[dict[str, Any]]:
+        """Forecast as if known columns were as ``rows`` announce them; the future may raise InvalidInput."""
+
     def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
         """Recompute the certificate of every step's models from the data of the window."""
 

@@ -263,6 +263,8 @@ class Registry:
     def _is_whole(self, stored: str) -> bool:
         store = self._context.source.store
         try:
+            if (found := store.model(stored)) is not None:
+                found.check()
             snapshots = store.snapshots(stored)
             for snapshot in snapshots[:1]:
                 store.load_snapshot(stored, snapshot.sequence)

@@ -327,7 +327,7 @@ class Replica(ABC, Generic[S]):
 
     def wake(self) -> Future[None]:
         """Have its state in memory."""
-        return self._submit(lambda: None, always=True)
+        return self._submit(lambda: None, rests=False, always=True)
 
     def change(
         self,
@@ -522,11 +522,9 @@ class Replica(ABC, Generic[S]):
         """Take the lease and read what is stored."""
         source, settings = self.context.source, self.context.settings
         with source.health.store_call("load"):
-            if self._spec is None:
-                stored = source.store.model(self.stored)
-                if stored is None:
-                    raise ModelGone("it is not stored any more")
-                self._spec = self.decode_spec(stored)
+            if (stored := source.store.model(self.stored)) is None:
+                raise ModelGone("it is not stored any more")
+            self._spec = self.decode_spec(stored)
             lease = source.store.acquire(self.stored)
         self._check_room(0 if self._summary is None else self._summary.memory)
         self._patience = Patience.at_last(settings.solve_seconds)

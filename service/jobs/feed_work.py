@@ -85,9 +85,14 @@ def backtest(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
 
 
 def _observe(feed: Forecaster, rows: Sequence[Document], begin: int) -> None:
-    """Take a piece of the rows; raises InvalidInput with the row among all."""
+    """Take a piece of the rows, with the known columns of those behind it; raises InvalidInput with the row among all.
+
+    Errors thus assume that what is known ahead is known as it came, which the scores say.
+    """
+    end = begin + CALL
+    ahead = rows[end : end + feed.steps[-1]] if feed.spec.known else []
     try:
-        feed.observe(rows[begin : begin + CALL])
+        feed.observe([*rows[begin:end], *({**row, feed.spec.target: None} for row in ahead)])
     except InvalidInput as error:
         if error.row is None:
             raise
@@ -189,7 +194,8 @@ FEED_KINDS: dict[str, JobKind] = {
         needed=_needed,
         summary="Backtest a feed",
         description="Observe rows, or the readings that the feed holds, with its settings or others: a table of scores "
-        "a step beside the naive forecasts, and a plot. Nothing live is touched. Of the feed's own readings the first "
+        "a step beside the naive forecasts, and a plot. Columns known ahead are taken to be known as they came, which "
+        "`assumes` says. Nothing live is touched. Of the feed's own readings the first "
         "half is the window.",
     ),
     "tune": JobKind(

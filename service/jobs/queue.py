@@ -178,7 +178,7 @@ class Jobs:
 
         ``given`` is data that it works with beside what was asked; it is kept in memory, and as long as it is needed.
         """
-        given = given or {}
+        given = dict(given or {})
         self._budget.check("jobs", self._needed(kind, live, asked, given))
         size = sum(examples.memory() for examples in given.values())
         self._budget.take("jobs", size)
@@ -189,11 +189,12 @@ class Jobs:
             raise
         ended = self._threads.submit(copy_context().run, self._run, record.id, live, given)
         self._under_way[record.id] = ended
-        ended.add_done_callback(lambda _: self._ended(record.id, size))
+        ended.add_done_callback(lambda _: self._ended(record.id, given, size))
         return record
 
-    def _ended(self, id: str, size: int) -> None:
+    def _ended(self, id: str, given: dict[str, Any], size: int) -> None:
         self._under_way.pop(id, None)
+        given.clear()  # one that never runs stays in line until its turn
         self._budget.give("jobs", size)
 
     def _kept(self, record: JobRecord) -> JobRecord:
@@ -236,6 +237,8 @@ class Jobs:
                 self._wanted[id].end()
             if record.state == "queued":
                 self._finish(id, "cancelled")
+                if (turn := self._under_way.get(id)) is not None:
+                    turn.cancel()
             return self.get(id)
 
     def update_of(self, id: str, choice: Document) -> tuple[str, Any]:
@@ -291,7 +294,8 @@ class Jobs:
         with self._lock:
             then = [record for record in self.all() if record.created_at <= until]
             mine = [record for record in then if record.model == model or _uses(record, directories)]
-            at_work = [self._under_way[record.id] for record in mine if record.id in self._under_way]
+            running = [record.id for record in mine if record.state == "running"]
+            at_work = [self._under_way[id] for id in running if id in self._under_way]
             ended = [self.cancel(record.id) for record in mine]
             for record in mine:
                 self._forget(record.id)

@@ -49,9 +49,12 @@ Lam = Annotated[float, Field(ge=1e-8, le=1e8, allow_inf_nan=False)] | Literal["a
 
 
 class KernelSpec(Request):
-    """The kernel: k(x, z) = x'z, exp(-gamma |x-z|^2), (gamma x'z + coef0)^degree, or tanh(gamma x'z + coef0)."""
+    """The kernel: k(x, z) = x'z, exp(-gamma |x-z|^2), (gamma x'z + coef0)^degree, or tanh(gamma x'z + coef0).
 
-    name: Literal["linear", "rbf", "poly", "polynomial", "sigmoid"] = "rbf"
+    The laplacian is exp(-gamma sum_k |x_k-z_k|).
+    """
+
+    name: Literal["linear", "rbf", "laplacian", "poly", "polynomial", "sigmoid"] = "rbf"
     gamma: Gamma = "scale"
     degree: int = Field(default=3, ge=1, le=10)
     coef0: float = Field(default=0.0, ge=-1e8, le=1e8, allow_inf_nan=False)

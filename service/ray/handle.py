@@ -453,5 +453,6 @@ class RemoteFeed(RemoteReplica):
     certificate = Command(HostedFeed.certificate, timed=True, by_line=True)
     seen = Command(HostedFeed.seen)
     history = Command(HostedFeed.history)
+    what_if = Command(HostedFeed.what_if)
     events = Command(HostedFeed.events)
     copy = Command(HostedFeed.copy)

@@ -51,7 +51,7 @@ def find_rates(w: Walk) -> None:
             y_rhs += fac.y[ONES, k] * fac.y[RHS, k]
         total = w.at[0].sum_rate - w.at[0].sum_v
         shift = (y_rhs - total) / y_one
-        db = shift + w.kappa * total
+        db = shift + w.at[0].kappa * total
     for k in range(n):
         fac.work[k] = fac.y[RHS, k] - shift * fac.y[ONES, k]
     solve_backward(fac.R, n, fac.work)
@@ -174,7 +174,7 @@ def correct_direction(w: Walk) -> None:
     for k in range(n):
         residual[k] -= shift * fac.y[ONES, k]
     solve_backward(fac.R, n, residual)
-    db = shift + w.kappa * total
+    db = shift + w.at[0].kappa * total
     for k in range(n):
         if fac.slot[k] >= 0:
             motion.dbeta[fac.slot[k]] += residual[k]

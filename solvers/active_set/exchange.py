@@ -86,7 +86,7 @@ def leave(w: Walk, slot: int, side: int) -> None:
 def solve_for_bound_rate(w: Walk, v: float) -> None:
     """Somebody who is not in the block, but whose forward-solved column is ready, no longer drives it with ``v``."""
     fac = w.factor
-    kappa = w.kappa if w.intercept else 0.0
+    kappa = w.at[0].kappa if w.intercept else 0.0
     for k in range(fac.size[0]):
         fac.y[RHS, k] += v * (fac.column[k] - kappa * fac.y[ONES, k])
 
@@ -96,7 +96,7 @@ def enter(w: Walk, slot: int, side: int) -> Exit:
     """A bound example has reached a kink: it becomes free, in exchange for another if it depends on those who are."""
     e, fac = w.examples, w.factor
     row = w.rows[w.row_of[slot]]
-    kappa = w.kappa if w.intercept else 0.0
+    kappa = w.at[0].kappa if w.intercept else 0.0
     diagonal = e.diagonal[slot] + kappa
     column = fac.column
     for _ in range(1000):
@@ -177,7 +177,7 @@ def exchange(w: Walk, slot: int, side: int) -> bool:
 def refine_dependence(w: Walk, slot: int, z: Floats) -> None:
     """Improve the combination ``z`` of the free examples that an example is, by one step of iterative refinement."""
     fac = w.factor
-    kappa = w.kappa if w.intercept else 0.0
+    kappa = w.at[0].kappa if w.intercept else 0.0
     residual = fac.column
     row = w.rows[w.row_of[slot]]
     total = 0.0

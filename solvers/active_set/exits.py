@@ -20,12 +20,14 @@ class Exit(IntEnum):
     # of a loop that writes down what it does
     STOPPED = 10  #: ``who`` has come to a wall
     LOG_FULL = 11  #: call again with an empty log
-    # of the D-steps of outlier paths
     NEED_ROWS = 12  #: rows of those whose coefficients move are not cached
+    # of the D-steps of outlier paths
     SWITCHES_FULL = 13  #: no room to write down who has switched
-    INEXACT = 14  #: the state is to be brought to the optimum of its losses
+    INEXACT = 14  #: the state is not at the optimum of its losses, and is to be brought there
     ROSE = 15  #: the objective rose
     ENDLESS = 16  #: too many switches in a row
+    # of a solve
+    UNJUDGED = 24  #: it has ended, and the f that decide about it have yet to be computed
     # of outlier paths
     NOTES_FULL = 17  #: call again with empty notes
     AT_ONCE = 18  #: a leg has no length

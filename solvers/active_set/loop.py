@@ -2,7 +2,7 @@
 
 Each pass finds the direction in which the free examples must move so that they stay at their kinks, the largest step
 that keeps everyone on their segment of the staircase, takes it, and lets the example that ended it change sides. Rule
-numbers, here and in the modules it calls, are those of the path engine's design.
+numbers, here and in the modules it calls, are those of ``homotopy.solve``.
 """
 
 from __future__ import annotations

@@ -35,7 +35,6 @@ def stride(w: Walk, members: Ints, n_seen: int) -> Exit:
         m,
         n_seen,
         w.intercept,
-        w.kappa,
         refer(examples),
         refer(motion),
         refer(Factor(fac.R, fac.y, fac.column, fac.work, fac.slot, position, fac.size)),

@@ -30,6 +30,7 @@ class Status(Scalars):
     budget: int  #: events after which a walk is given up
     asking: int  #: 1: rows that will be needed soon are asked for
     allowance: float  #: products after which a walk is given up, as solving from nothing takes fewer
+    kappa: float  #: weight of 1 1' in the factor
     # zero at the start
     db: float  #: rate of b
     pace: float  #: tau used up per event
@@ -76,7 +77,6 @@ class Walk(NamedTuple):
     n: int  #: slots in use
     n_seen: int  #: those of them whose df is computed; the others are free when a stride starts
     intercept: bool
-    kappa: float
     examples: Examples
     motion: Motion
     factor: Factor
@@ -93,6 +93,24 @@ class Walk(NamedTuple):
     tol: One[Tolerances]
 
 
+NO_FLAGS, NO_MEMBERS = np.empty(0, np.bool_), np.empty(0, np.int64)
+
+
+def whole_walk(
+    n: int,
+    intercept: bool,
+    arrays: tuple[Examples, Motion, Factor],
+    rows: tuple[Floats, Ints],
+    scratch: Floats,
+    numbers: tuple[One[Status], Ints, One[Tolerances]],
+) -> Walk:
+    """Return a walk of all ``n`` slots in use; ``rows`` are the kernel rows and which of them is whose."""
+    values, row_of = rows
+    return Walk(
+        n, n, intercept, *arrays, values, row_of, values, NO_FLAGS, NO_MEMBERS, values, row_of, scratch, *numbers
+    )
+
+
 @compiled
 def count_anew(w: Walk) -> None:
     """Start to count."""
@@ -100,7 +118,7 @@ def count_anew(w: Walk) -> None:
     at.events = at.exchanges = at.jumps = at.zero_steps = at.refined = at.side = at.rows = at.stride_end = 0
     at.through = at.n_strides = at.members = at.laps = at.started = at.whole = at.known = at.fresh = 0
     at.asking = at.turns = at.idle = 0
-    at.work = 0.0
+    at.db = at.pace = at.care = at.last = at.drift = at.work = 0.0
     at.allowance = np.inf
     at.who = -1
 

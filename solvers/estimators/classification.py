@@ -14,11 +14,10 @@ from livesvm.solvers.analyses.regularization.path import RegularizationPath, reg
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.models.edits import Edited
-from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.robust.ramp_losses import LABELS, Walling
 from livesvm.solvers.runtime.progress import Progress
-from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
 
 
@@ -31,8 +30,9 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
     Parameters
     ----------
     C : weight of the losses, in (0, 1e100]; infinite for a hard margin, which is 1e10
-    kernel : "linear", "rbf", "poly", "sigmoid" or "precomputed": then X is a kernel matrix, see ``update``; or
-        a function that returns (m, n) values of rows (m, d) and (n, d), or of lists of examples of any other type
+    kernel : "linear", "rbf", "laplacian", "poly", "sigmoid" or "precomputed": then X is a kernel matrix, see
+        ``update``; or a function that returns (m, n) values of rows (m, d) and (n, d), or of lists of examples of any
+        other type
     gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance of the first data seen, rows
         weighted), and stays, see ``gamma_``; "auto" is 1 / n_features
     degree, coef0 : of the kernels that have them
@@ -201,19 +201,19 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
         before = getattr(self, "classes_", None)
         return before is not None and before.size == 1 and known.size == 2 and known[0] == before[0]
 
-    def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
-        before, balance = getattr(self, "classes_", None), vars(self).get("balance_")
-        try:
-            return super()._learn(*args, **kwargs)
-        except BaseException:
-            if before is not None and balance is not None:
-                self.balance_ = balance
-            after = vars(self).get("classes_")
-            if before is not None and after is not None and after is not before:
-                self.classes_ = before
-                if self._mirrors(after):
-                    self._window.flip_signs()
-            raise
+    def _known(self) -> Any:
+        known = vars(self)
+        return known.get("_window"), known.get("classes_"), known.get("balance_")
+
+    def _take_back(self, before: Any) -> None:
+        _, classes, balance = before
+        if classes is not None and balance is not None:
+            self.balance_ = balance
+        after = vars(self).get("classes_")
+        if classes is not None and after is not None and after is not classes:
+            self.classes_ = classes
+            if self._mirrors(after):
+                self._window.flip_signs()
 
     def _error(self, decisions: Floats, targets: Floats) -> float:
         return float(np.mean(np.where(decisions > 0, 1.0, -1.0) != targets))
@@ -235,6 +235,9 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
             return False
         stay, _ = window.everyone_but([*leaving, *changed.keys])
         return self._balance(np.concatenate([stay, new[0], changed.y]))
+
+    def _kinds(self, window: Any) -> Ints:
+        return np.asarray(window.y, np.int64)
 
     def _balance(self, targets: Floats) -> bool:
         """Take note of the weights that balance these targets; say whether they are other ones than before."""

@@ -32,14 +32,12 @@ class DropIn:
     n_iter_: Any  #: breakpoints of the path of the last update, 1 at least
     fit_status_ = 0  #: there is no model but at its optimum
 
-    def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
-        report: UpdateReport = super()._learn(*args, **kwargs)  # type: ignore[misc]
+    def _note(self, report: UpdateReport) -> None:
         model: Any = self
         model._window.updates += 1
         self.n_iter_ = self._iterations(max(1, report.events))
         if report.relative_gap > LARGE_GAP:
-            warnings.warn(gap_message(report.relative_gap), RuntimeWarning, stacklevel=3)
-        return report
+            warnings.warn(gap_message(report.relative_gap), RuntimeWarning, stacklevel=4)
 
     def _iterations(self, events: int) -> Any:
         return events

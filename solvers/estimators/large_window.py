@@ -22,6 +22,7 @@ from livesvm.solvers.frank_wolfe.problem import Known, check_finite
 from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Look
 from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.table import ALSO
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.large_predictor import Trained, of_signs
 from livesvm.solvers.models.large_proofs import proofs
@@ -413,7 +414,7 @@ class LiveL2SVC(LiveEstimator):
         return self._trained
 
     def _kernel_name(self) -> Any:
-        return "poly" if self.kernel == "polynomial" else self.kernel
+        return ALSO.get(self.kernel, self.kernel)
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 

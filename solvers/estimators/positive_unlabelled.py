@@ -312,6 +312,10 @@ class LivePUClassifier(ChangingEstimator):
             check_both_kinds(*self.class_mass_)
         return before is not None and bool((before != self.class_mass_).any())
 
+    def _kinds(self, window: Window) -> Ints:
+        of_all = np.stack([window.y, window.weights], axis=1)
+        return np.asarray(np.unique(of_all, axis=0, return_inverse=True)[1].reshape(-1), np.int64)
+
     def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
         before = self._open_ones()
         try:
@@ -339,6 +343,7 @@ class LivePUClassifier(ChangingEstimator):
                 if came:
                     self._came = came
                 raise
+            self._note(solved)
         return solved._replace(added=report.added, removed=report.removed, changed=report.changed)
 
     def _lacking(self, y: Floats, weights: Floats) -> str:

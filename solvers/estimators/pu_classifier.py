@@ -46,7 +46,7 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     prior : share of positives among the unlabelled, in (0, 1); None or "estimate": estimated, by
         ``livesvm.solvers.pu.prior``
     lam : weight of ``|w|^2``; None or "auto": chosen by the risk on folds
-    kernel : "linear", "rbf", "poly", "sigmoid" or "precomputed": then X is (n, n), and (m, n) to predict
+    kernel : "linear", "rbf", "laplacian", "poly", "sigmoid" or "precomputed": then X is (n, n), and (m, n) to predict
     gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance)
     degree, coef0 : of the kernels that have them
     tol : tau: by how much the worst pair may violate optimality, in units of f, and the largest relative gap
@@ -185,7 +185,7 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         if isinstance(gamma, str):
             if gamma != "scale":
                 raise InvalidInput(f"must be a number or 'scale', not {gamma!r}", field="gamma")
-            gamma = 1.0 if self.kernel == "precomputed" else scaling.gamma(X, weights)
+            gamma = 1.0 if self.kernel == "precomputed" else scaling.gamma(X, weights, self.kernel)
         self.gamma_ = validation.positive(gamma, "gamma")
         checked = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)  # type: ignore[arg-type]
         kernel = replace(checked, degree=int(self.degree), coef0=float(self.coef0))

@@ -300,28 +300,21 @@ class LiveMultiClassSVC(LiveSVC):
             return labels
         return super().window_y
 
-    def _take_back(self, before: Window | ClassWindow, classes: NDArray[Any]) -> None:
-        """Let window and classes be those of before an update that failed, where it met a third class or more."""
-        if not self._has_several():
-            return
-        if isinstance(before, ClassWindow) and before.n_classes != classes.size:
-            before.forget_classes(np.searchsorted(self.classes_, classes))
-        self._window, self.classes_ = cast(Window, before), classes
+    def _take_back(self, before: Any) -> None:
+        window, classes, _ = before
+        if window is not None and self._has_several():
+            if isinstance(window, ClassWindow) and window.n_classes != classes.size:
+                window.forget_classes(np.searchsorted(self.classes_, classes))
+            self._window, self.classes_ = window, classes
+        super()._take_back(before)
 
-    def _change(self, add: Any, sample_weight: Any, keys: Any, remove: Any, edits: Edits) -> Any:
-        before = vars(self).get("_window")
-        if before is None:  # of a first update the classes are known before there is a window
-            return super()._change(add, sample_weight, keys, remove, edits)
-        classes = self.classes_
-        given = [add[1]] if isinstance(add, tuple | list) and len(add) == 2 else []
+    def _make_ready(self, add: tuple[Any, ArrayLike | None] | None, edits: Edits) -> None:
+        if "_window" not in vars(self):  # of a first update the classes are known before there is a window
+            return
+        given: list[Any] = [add[1]] if isinstance(add, tuple | list) and len(add) == 2 else []
         if edits.relabel:
             given.append(list(edits.relabel.values()))
-        try:
-            self._meet(given)
-            return super()._change(add, sample_weight, keys, remove, edits)
-        except BaseException:
-            self._take_back(before, classes)
-            raise
+        self._meet(given)
 
     def _meet(self, given: list[Any]) -> None:
         """Make room for classes that come with an update, if it brings a third one; what is no label is left alone."""
@@ -357,9 +350,12 @@ class LiveMultiClassSVC(LiveSVC):
         return targets
 
     def _known_classes(self, labels: NDArray[Any], field: str) -> NDArray[Any]:
-        if self.classes is not None:
-            return _labels_of(self.classes)
         known: NDArray[Any] = vars(self).get("classes_", labels[:0])
+        if self.classes is not None:
+            is_read = type(self.classes) is tuple and self.classes is vars(self).get("_read_classes")
+            if not (known.size and is_read):
+                known, self._read_classes = _labels_of(self.classes), self.classes
+            return known
         if known.size:
             there = set(known.tolist())
             try:

@@ -129,7 +129,7 @@ def check_kernel(examples: Examples) -> None:
 def check_convex(problem: Problem) -> None:
     """Raise NotPositiveSemidefinite where some examples show that a problem has no optimum that could be proved."""
     kernel = problem.examples.kernel
-    if kernel.name in ("linear", "rbf") or (kernel.name == "poly" and kernel.coef0 >= 0.0):
+    if kernel.always_positive:
         return
     who = np.arange(0, problem.n, max(1, -(-problem.n // LOOKED_AT)))
     examples = problem.examples.take(who)

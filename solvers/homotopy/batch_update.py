@@ -1,7 +1,6 @@
 """Learn and unlearn, correct and reweight: many examples at once, along one path [Karasuyama & Takeuchi].
 
-New examples start at ``beta = 0`` on the piece of their loss where their f stands, leaving ones lose their loss. Both
-are then off their levels, and ``follow`` takes them there together. What cannot be finished is undone as a whole.
+What cannot be finished is undone as a whole.
 """
 
 from __future__ import annotations
@@ -14,18 +13,19 @@ import numpy as np
 from livesvm.solvers.active_set.reactivation import LARGE
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy.decomposition import descend
-from livesvm.solvers.homotopy.recompute import BLOCK, Standing, cache_what_fits, compute_f, reinstate, stand
-from livesvm.solvers.homotopy.run import NOBODY, Trace
-from livesvm.solvers.homotopy.solve import follow
+from livesvm.solvers.homotopy.edit import Batch, place
+from livesvm.solvers.homotopy.edit import meet as meet_held
+from livesvm.solvers.homotopy.follow import follow
+from livesvm.solvers.homotopy.recompute import BLOCK, Numbers, Standing, cache_what_fits, reinstate, stand
+from livesvm.solvers.homotopy.run import NOBODY, ByNumber, Solve, Trace
 from livesvm.solvers.homotopy.warm_start import correct
 from livesvm.solvers.kernels.kernel import times
-from livesvm.solvers.kernels.row_cache import transpose_into
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
-from livesvm.solvers.problem.state import Examples, PathState, release_free
-from livesvm.solvers.runtime.compile import compiled, compiled_allocating
+from livesvm.solvers.problem.state import Examples, PathState
+from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import check, undisturbed
-from livesvm.solvers.runtime.types import Bools, Floats, Ints
-from livesvm.solvers.sparse import Features
+from livesvm.solvers.runtime.types import Bools, Ints
+from livesvm.solvers.sparse import Features, dense
 
 FAR = 0.5  # of the mean distance of support vectors at a bound from their kinks: who is further out needs no kernel row
 MANY = 0.4  # of the window
@@ -65,19 +65,58 @@ def update(
     Raises
     ------
     TooCostly : it takes more than ``allowance``
-    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.solve.follow``
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.follow.follow``
     """
-    with undone or UndoneOnError(state, edit.who):
+    undone = undone or UndoneOnError(state, edit.who)
+    with undone:
         slots = state.insert(X, losses)
         state.total = edit.total
-        meet(state, slots)
-        depart(state, edit.leave)
-        convert(state, edit.changed, edit.losses)
+        held = meet(state, slots)
         if state.n > LARGE:
             hold_near(state, slots)
-        trace = follow(state, allowance=allowance * work_from_nothing(state.n, state.n_free))
-        state.release(edit.leave)
+        solving = Solve(state)
+        solving.begin_with(undone.n, held, edit.leave, edit.changed, edit.losses)
+        undone.kept_by(solving)
+        trace = follow(state, None, allowance * work_from_nothing(state.n, state.n_free), solving)
+        _let_go(state, solving, edit.leave)
     return slots, trace
+
+
+def _let_go(state: PathState, solving: Solve, leave: Ints) -> None:
+    """Take back the slots of those that have left."""
+    if solving.found is None:
+        state.release(leave)
+    else:
+        state.vacate(leave)
+
+
+def update_pair(
+    state: PathState, slot: Ints, two: tuple[int, int], batch: Batch, sizes: tuple[int, int], undone: UndoneOnError
+) -> tuple[Trace, Solve]:
+    """Add and remove examples of a pair of classes by number, along one path, with hinge losses.
+
+    Parameters
+    ----------
+    slot : slots by number, -1: not here; brought up to date
+    sizes : how many come and leave
+
+    Raises
+    ------
+    TooCostly, NotOptimal, NotPositiveSemidefinite, MemoryLimit : the state is as it was
+    """
+    n_come, n_leave = sizes
+    with undone:
+        come = state.take_slots(n_come)
+        solving = Solve(state)
+        solving.begin_pair(undone.n, come, n_leave, two, ByNumber(batch, slot, dense(state.XT)))
+        undone.kept_by(solving)
+        trace = follow(state, None, LITTLE_WORK, solving)
+        leave = solving.room.leave[:n_leave]
+        if solving.found is None:
+            slot[solving.numbers[0, leave].astype(np.int64)] = -1
+            slot[solving.numbers[0, come].astype(np.int64)] = come
+        _let_go(state, solving, leave)
+    return trace, solving
 
 
 def fill(state: PathState, X: Features, losses: Losses, total: float, by_path: bool = True) -> tuple[Ints, Trace]:
@@ -124,19 +163,22 @@ def work_from_nothing(n: int, n_free: int) -> float:
     return LITTLE_WORK + PAIR_WORK * n**2 + FACTOR_WORK * n_free**3
 
 
-def meet(state: PathState, slots: Ints) -> None:
-    """Compute the f of new examples, place them, and put their columns into the kernel rows that are cached.
+def meet(state: PathState, slots: Ints) -> Ints:
+    """Compute kernel values of new examples, and place them but for those that are returned, whose rows are cached.
 
-    Those are the columns that count now. In a small window, or where they are many, all are computed, which makes the
-    examples' own rows.
+    Of those that are placed, f and the columns that count now are computed. In a small window, or where these are many,
+    all rows are, as far as there is room.
     """
     e, n, rows = state.examples, state.n_slots, state.rows
+    held = NOBODY
     if slots.size <= BLOCK and (n <= LARGE or columns_that_count(state).size > MANY * n):
         rows.clock += 1
         held, slots = cache_what_fits(state, slots, state.free_slots())
-        _meet(e, rows.values, rows.row_of, held, n, state.b)
+        if n > LARGE:  # whose rows are kept is for those to decide who are placed
+            meet_held(e, rows.values, rows.row_of, held, n, state.b, np.empty(held.size, np.int64))
+            held = NOBODY
     if slots.size == 0:
-        return
+        return held
     columns = columns_that_count(state)
     XT = state.columns(columns)
     for start in range(0, slots.size, BLOCK):
@@ -146,31 +188,13 @@ def meet(state: PathState, slots: Ints) -> None:
         e.f[part] = times(block, e.beta[columns]) + state.b
         place(e, part)
         rows.update_columns(part, columns, block, np.arange(part.size))
-
-
-@compiled_allocating
-def _meet(e: Examples, rows: Floats, row_of: Ints, slots: Ints, n: int, b: float) -> None:
-    """Compute the f of new examples whose rows are cached, place them, and fill their columns in other such rows."""
-    compute_f(e.f, e.beta[:n], rows, row_of, slots, b)
-    place(e, slots)
-    transpose_into(rows, row_of[:n], slots, rows, row_of[slots])
+    return held
 
 
 def columns_that_count(state: PathState) -> Ints:
     """Return who has a coefficient or a kernel row: whose kernel values with new examples are needed at once."""
     n = state.n_slots
     return np.flatnonzero((state.examples.beta[:n] != 0.0) | (state.rows.row_of[:n] >= 0))
-
-
-@compiled
-def place(e: Examples, slots: Ints) -> None:
-    """Put examples that are not free on the piece of their loss where their f stands."""
-    for slot in slots:
-        f, piece = e.f[slot], 0
-        for k in range(e.n_kinks[slot]):
-            piece += f > e.kinks[slot, k]
-        at_rest = f == e.kinks[slot, 0] and e.beta[slot] == e.levels[slot, 1]
-        e.segment[slot] = 2 * (piece + at_rest)
 
 
 def hold_near(state: PathState, slots: Ints) -> None:
@@ -207,32 +231,19 @@ def distance(e: Examples, j: int) -> float:
     return least
 
 
-def depart(state: PathState, slots: Ints) -> None:
-    """Take examples' losses away: their betas are now on their way to zero."""
-    state.drop_losses(slots)
-
-
-def convert(state: PathState, slots: Ints, losses: Losses) -> None:
-    """Give examples other losses; who keeps his kinks keeps his place, the others are placed anew."""
-    if slots.size == 0:
-        return
-    e = state.examples
-    moved = (e.n_kinks[slots] != losses.n_kinks) | (e.kinks[slots] != losses.kinks).any(axis=1)
-    release_free(state.factor, slots[moved])
-    state.set_losses(slots, losses)
-    place(e, slots[moved])
-
-
 class UndoneOnError:
     """Brings a state back to what it was when anything goes wrong inside.
 
-    Nobody may get other losses there but ``who``, by default everyone, and those who come.
+    Nobody may get other losses there but ``who``, by default everyone, and those who come. With ``who`` it is for one
+    ``update``, which keeps where all stood itself.
     """
 
     def __init__(self, state: PathState, who: Ints | None = None) -> None:
-        self.state = state
+        self.state, self.who = state, who
         self.n, self.vacant, self.capacity = state.n_slots, list(state.vacant), state.capacity
-        self.standing = stand(state, who)
+        self._numbers = Numbers.of(state)
+        self._solving: Solve | None = None
+        self._standing = stand(state) if who is None else None
 
     def __enter__(self) -> None:
         pass
@@ -241,9 +252,18 @@ class UndoneOnError:
         if error is not None:
             self.undo()
 
+    def kept_by(self, solving: Solve) -> None:
+        """Have where all stood kept by a solve when it begins with its edit."""
+        self._solving = solving
+
     def undo(self) -> None:
         """Bring the state back now; who has come since is gone."""
-        bring_back(self.state, self.n, self.vacant, self.capacity, self.standing)
+        solving, standing = self._solving, self._standing
+        if solving is not None and solving.is_kept:
+            standing = solving.kept(self._numbers)
+        elif standing is None:  # nothing has been changed yet
+            standing = stand(self.state, self.who, self.n)._replace(numbers=self._numbers)
+        bring_back(self.state, self.n, self.vacant, self.capacity, standing)
 
 
 def bring_back(state: PathState, n: int, vacant: list[int], capacity: int, standing: Standing) -> None:

@@ -1,89 +1,60 @@
-"""The end of a walk: who is at an end of a box is put there, the f that decide are computed afresh, all is judged."""
+"""The end of a walk: betas are put on the ends of their boxes, and the f that decide are computed afresh."""
 
 from __future__ import annotations
 
-from livesvm.solvers.active_set import workspace
-from livesvm.solvers.active_set.degeneracy import center, leave_ends
-from livesvm.solvers.homotopy.optimality import BLUR, EPS, Audit, Found, Scales, audit_of, audited, judged
-from livesvm.solvers.homotopy.recompute import compute_f, doubtful, refresh, refresh_close, refresh_free
-from livesvm.solvers.linalg.cholesky import Factor
-from livesvm.solvers.problem.state import Examples, PathState
+from livesvm.solvers.active_set.degeneracy import leave_ends
+from livesvm.solvers.active_set.workspace import Walk
+from livesvm.solvers.homotopy.optimality import BLUR, EPS, Scales
+from livesvm.solvers.homotopy.recompute import BLOCK, compute_f
+from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import AT_ONCE
-from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.runtime.types import Ints
 
-SNAP = 1e-13  #: of the largest level and the longest way of a beta: a bound one that close to its level is put on it
-
-
-def arrive(
-    state: PathState, w: workspace.Walk, units: Scales, drift: float, dust: float, is_fresh: bool
-) -> tuple[bool, Audit]:
-    """Put betas there that are at an end but for ``dust`` of the largest level, and b in its middle if nobody is free.
-
-    Says whether nobody moved by more than rounding, and how good the state is with the f that decide about it computed
-    afresh; those of the free examples are already if ``is_fresh``, and were off by ``drift``.
-    """
-    slack = w.tol[0].f
-    rounding = slack if slack > BLUR * units.kink else 0.0  # so coarse a walk may have left any f that far off
-    rows = state.rows
-    moved, is_judged, drift, found = leave_ends_and_audit(
-        w.examples,
-        w.factor,
-        rows.values,
-        rows.row_of,
-        w.n,
-        w.intercept,
-        units,
-        dust,
-        is_fresh,
-        state.b,
-        rounding,
-        drift,
-        state.drift,
-    )
-    if is_judged:
-        audit = judged(state, found)
-    else:
-        if state.n_free == 0:
-            refresh(state)
-            if state.intercept:
-                state.b += center(w)
-        drift = max(refresh_free(state), rounding)
-        audit = audited(state, doubtful(state.drift, drift, units.kink))
-    band = doubtful(state.drift, drift, units.kink)
-    state.drift += drift
-    if audit.n_close > 0 and refresh_close(state, band):
-        audit = audited(state)
-    return not moved, audit
+_SNAP = SETTINGS.snap
 
 
 @compiled
-def leave_ends_and_audit(
-    e: Examples,
-    fac: Factor,
-    rows: Floats,
-    row_of: Ints,
-    n: int,
-    intercept: bool,
-    units: Scales,
-    dust: float,
-    is_fresh: bool,
-    b: float,
-    rounding: float,
-    drift: float,
-    past: float,
-) -> tuple[bool, bool, float, Found]:
-    """Return whether somebody moved, and the drift and the audit, if that stands: if no f is left that is much work."""
-    level = units.level
-    snap, dust, slight = SNAP * (level + units.top_speed), max(dust, 4.0 * EPS) * level, 4.0 * EPS * level
-    moved = leave_ends(e, fac, n, intercept, snap, dust, slight)
-    is_little = fac.size[1] * n <= AT_ONCE
-    if fac.size[1] == 0 or not ((is_fresh and not moved) or is_little):
-        return moved, False, 0.0, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
-    if not is_fresh or moved:
-        drift = 0.0
-        for k in range(fac.size[0]):
-            if fac.slot[k] >= 0:
-                drift = max(drift, compute_f(e.f, e.beta[:n], rows, row_of, fac.slot[k : k + 1], b))
-    drift = max(drift, rounding)
-    return moved, True, drift, audit_of(e, n, b, doubtful(past, drift, units.kink))
+def put_on_ends(w: Walk, units: Scales, dust: float) -> bool:
+    """Put betas there that are at an end but for ``dust`` of the largest level.
+
+    Says whether a free one moved by more than rounding, so that f must be computed afresh.
+    """
+    snap, rounding = _SNAP * (units.level + units.top_speed), 4.0 * EPS * units.level
+    return leave_ends(w.examples, w.factor, w.n, w.intercept, snap, max(dust * units.level, rounding), rounding)
+
+
+@compiled
+def rounding_left(w: Walk, units: Scales) -> float:
+    """Return how far off a walk may have left any f: so coarse a one as its slack is, where that is not small."""
+    slack = w.tol[0].f
+    return slack if slack > BLUR * units.kink else 0.0
+
+
+@compiled
+def compute_free(w: Walk) -> float:
+    """Compute the f of free examples afresh; return how far off they were; -1: there are none, or many."""
+    fac, e = w.factor, w.examples
+    if fac.size[1] == 0 or fac.size[1] * w.n > AT_ONCE:
+        return -1.0
+    drift = 0.0
+    for k in range(fac.size[0]):
+        if fac.slot[k] >= 0:
+            drift = max(drift, compute_f(e.f, e.beta[: w.n], w.rows, w.row_of, fac.slot[k : k + 1], w.at[0].b))
+    return drift
+
+
+@compiled
+def refresh_close(w: Walk, close: Ints, band: float) -> bool:
+    """Compute the f of bound examples afresh that are that close to a kink; False: they are many, or lack a row."""
+    e, m = w.examples, 0
+    for j in range(w.n):
+        if e.segment[j] & 1 == 0 and min(abs(e.f[j] - e.kinks[j, 0]), abs(e.f[j] - e.kinks[j, 1])) <= band:
+            if w.row_of[j] < 0:
+                return False
+            close[m] = j
+            m += 1
+    if m > max(BLOCK, w.factor.size[1]):
+        return False
+    compute_f(e.f, e.beta[: w.n], w.rows, w.row_of, close[:m], w.at[0].b)
+    return True

@@ -13,10 +13,6 @@ from livesvm.solvers.problem.state import Examples, PathState
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats
 
-Found = tuple[
-    float, float, float, float, float, float, float, float, float, float, float, int
-]  # as ``audit_of`` returns it
-
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -35,22 +31,12 @@ class Scales(NamedTuple):
 
 def scales(state: PathState, v: Floats) -> Scales:
     """Return the units of a problem whose bound betas are to move with velocities ``v``."""
-    return scaled(state, units_of(state.examples, v, state.n_slots))
-
-
-def scaled(state: PathState, found: tuple[float, ...]) -> Scales:
-    """Return the units that ``units_of`` has found."""
-    units = Scales(*found)
-    return units if units.kink > 0.0 else units._replace(kink=_size_of_f(state, units.level, units.diagonal))
-
-
-def _size_of_f(state: PathState, level_scale: float, diagonal: float) -> float:
-    return max(state.total, level_scale) * diagonal
+    return units_of(state.examples, v, state.n_slots, float(state.total))
 
 
 @compiled
-def units_of(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float, float, float, float, float]:
-    """Return the units of ``Scales``; the kink is 0 where there is none."""
+def units_of(e: Examples, v: Floats, n: int, total: float) -> Scales:
+    """Return the units of ``Scales``; ``total`` is what the betas sum up to."""
     kink_0, kink_1, level_0, level_1, level_2, diagonal = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     speed, top, mass, sum_speed, sum_beta = 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(n):
@@ -66,7 +52,10 @@ def units_of(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float
         mass += abs(e.beta[j])
         sum_speed += v[j]
         sum_beta += e.beta[j]
-    return max(kink_0, kink_1), max(level_0, level_1, level_2), diagonal, speed, top, mass, sum_speed, sum_beta
+    kink, level = max(kink_0, kink_1), max(level_0, level_1, level_2)
+    if not kink > 0.0:
+        kink = max(total, level) * diagonal
+    return Scales(kink, level, diagonal, speed, top, mass, sum_speed, sum_beta)
 
 
 BLUR = 0.01  # of the kinks: where rounding of f may be more than that, f is not sharp
@@ -94,18 +83,8 @@ class Audit(NamedTuple):
         return self.gap / self.unit if self.gap > 0.0 else 0.0
 
     def good(self, goal: float, roundings: float = 1.0) -> bool:
-        """Say whether the gap is as small as asked for, or as that many roundings of each f allow.
-
-        They excuse no more than ``ROUGH``: what rounding spoils further than that is refused.
-        """
-        if self.is_sharp:
-            is_excused = self.is_rounding(roundings) and self.gap <= ROUGH * self.unit
-            return self.is_finite and (is_excused or self.gap <= goal * self.size)
-        return self.gap <= ROUGH * self.size < math.inf
-
-    def is_rounding(self, roundings: float) -> bool:
-        """Say whether that many roundings of each f make such a gap, and such violations."""
-        return self.violation <= SLIGHT * self.blur and self.gap <= roundings * self.resolution
+        """Say whether the gap is as small as asked for, see ``is_good``."""
+        return is_good(self, goal, roundings)
 
     @property
     def is_finite(self) -> bool:
@@ -113,31 +92,31 @@ class Audit(NamedTuple):
         return self.gap + self.size < math.inf
 
 
+@compiled
+def is_good(audit: Audit, goal: float, roundings: float) -> bool:
+    """Say whether the gap is at most ``goal`` times the objective, or what that many roundings of each f make.
+
+    They excuse no more than ``ROUGH``: what rounding spoils further than that is refused.
+    """
+    if not audit.gap + audit.size < np.inf:
+        return False
+    if not audit.is_sharp:
+        return audit.gap <= ROUGH * audit.size
+    is_rounding = audit.violation <= SLIGHT * audit.blur and audit.gap <= roundings * audit.resolution
+    return (is_rounding and audit.gap <= ROUGH * audit.unit) or audit.gap <= goal * audit.size
+
+
 def audited(state: PathState, band: float = -1.0) -> Audit:
     """Return the violation and the duality gap of the state, judged by its own f, and who is within ``band`` of a kink.
 
     With no band nobody is.
     """
-    return judged(state, audit_of(state.examples, state.n_slots, state.b, band))
-
-
-def judged(state: PathState, found: Found) -> Audit:
-    """Return what ``audit_of`` has found, with what concerns the sum of the betas."""
-    off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, worth, sum_beta, sum_size, mass, n_close = found
-    is_sharp = kink_scale == 0.0 or EPS * mass <= BLUR * kink_scale
-    blur = EPS * (kink_scale + mass)
-    if not is_sharp:
-        gap = max(gap, _gap_at_worst(state, EPS * mass)) if math.isfinite(mass) else math.inf
-    f_scale = kink_scale or mass  # where all kinks are 0, f is no more than that
-    off_sum = abs(sum_beta - state.total) if state.intercept else 0.0
-    primal += state.total * state.b
-    resolution += EPS * sum_size * max(abs(state.b), f_scale)
-    gap += max(abs(state.b), f_scale) * off_sum
-    relative_beta = max(off_beta, off_sum / max(1, state.n)) / max(level_scale, 1e-300)
-    violation = max(off_f, relative_beta * max(f_scale, 1.0))
-    balanced = off_sum <= 1e-13 * level_scale * state.n or state.n_free == 0
-    size, unit = max(abs(primal), abs(primal - gap)), unit_of_gap(primal, gap, resolution, worth)
-    return Audit(violation, gap, size, unit, resolution, balanced, is_sharp, mass, blur, n_close)
+    e, n, total, count = state.examples, state.n_slots, float(state.total), state.n
+    audit = audit_of(e, n, float(state.b), band, 0.0, total, state.intercept, count, state.n_free)
+    if audit.is_sharp:
+        return audit
+    worst = _gap_at_worst(state, EPS * audit.mass) if math.isfinite(audit.mass) else math.inf
+    return audit_of(e, n, float(state.b), band, worst, total, state.intercept, count, state.n_free)
 
 
 def _gap_at_worst(state: PathState, rounding: float) -> float:
@@ -155,8 +134,13 @@ def _gap_at_worst(state: PathState, rounding: float) -> float:
 
 
 @compiled
-def audit_of(e: Examples, n: int, b: float, band: float) -> Found:
-    """Return what ``judged`` makes an audit of."""
+def audit_of(
+    e: Examples, n: int, b: float, band: float, worst: float, total: float, intercept: bool, count: int, n_free: int
+) -> Audit:
+    """Return how good ``n`` slots are, of which ``count`` have an example.
+
+    The gap of the losses is as f says, but not less than ``worst``.
+    """
     off_f = 0.0
     off_beta = 0.0
     kink_scale = 0.0
@@ -220,11 +204,15 @@ def audit_of(e: Examples, n: int, b: float, band: float) -> Found:
     resolution = EPS * exposed * (kink_scale + mass)
     if kink_scale == 0.0:
         worth = tallest * sum_size * widest
-    return off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, worth, sum_beta, sum_size, mass, n_close
-
-
-@compiled
-def gap_of(e: Examples, n: int, b: float) -> tuple[float, float, float]:
-    """Return the gap, the primal objective but for the part of the sum, and the resolution, for compiled callers."""
-    _, _, _, _, gap, primal, resolution, _, _, _, _, _ = audit_of(e, n, b, -1.0)
-    return gap, primal, resolution
+    is_sharp = kink_scale == 0.0 or EPS * mass <= BLUR * kink_scale
+    blur = EPS * (kink_scale + mass)
+    f_scale = kink_scale if kink_scale > 0.0 else mass  # where all kinks are 0, f is no more than that
+    off_sum = abs(sum_beta - total) if intercept else 0.0
+    primal += total * b
+    resolution += EPS * sum_size * max(abs(b), f_scale)
+    gap = max(gap, worst) + max(abs(b), f_scale) * off_sum
+    relative_beta = max(off_beta, off_sum / max(1, count)) / max(level_scale, 1e-300)
+    violation = max(off_f, relative_beta * max(f_scale, 1.0))
+    balanced = off_sum <= 1e-13 * level_scale * count or n_free == 0
+    size, unit = max(abs(primal), abs(primal - gap)), unit_of_gap(primal, gap, resolution, worth)
+    return Audit(violation, gap, size, unit, resolution, balanced, is_sharp, mass, blur, n_close)

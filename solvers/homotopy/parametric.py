@@ -18,11 +18,11 @@ from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.loop import track_path
 from livesvm.solvers.active_set.recorder import Log, Walls, empty_log
 from livesvm.solvers.errors import InvalidInput, NotOptimal
-from livesvm.solvers.homotopy.optimality import Scales, audited, scales
+from livesvm.solvers.homotopy.follow import follow
+from livesvm.solvers.homotopy.optimality import audited, scales
 from livesvm.solvers.homotopy.piecewise import Changes, Position, Segments, joined, position
 from livesvm.solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
 from livesvm.solvers.homotopy.run import Trace, raise_for, tally, walk_of, walk_to_the_end
-from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import Motion, PathState, empty_motion
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -87,7 +87,7 @@ def track(
     w = walk_of(state, motion, units)
     w.at[0].sum_rate += total - state.total if state.intercept else 0.0
     start = state.examples.segment[: w.n].copy()
-    exit_, chunks, w = _walk(state, w, units, trace, tell)
+    exit_, chunks, w = _walk(state, w, trace, tell)
     at = tally(state, w, trace)
     raise_for(exit_)
     if exit_ == Exit.EXHAUSTED or exit_ == Exit.STALLED:
@@ -126,7 +126,7 @@ def _level_scale(state: PathState) -> float:
 
 
 def _walk(
-    state: PathState, w: workspace.Walk, units: Scales, trace: Trace, tell: Callable[[float], None] | None
+    state: PathState, w: workspace.Walk, trace: Trace, tell: Callable[[float], None] | None
 ) -> tuple[int, list[Log], workspace.Walk]:
     """Walk, and take the notes; returns the last exit, the notes, and the walk."""
     nowhere = Walls(np.full(w.n, -np.inf), np.full(w.n, np.inf), 0.0)
@@ -146,7 +146,7 @@ def _walk(
                 tell(1.0 - float(w.at[0].tau))
         return exit_ in (Exit.LOG_FULL, Exit.STRIDE)
 
-    exit_, w = walk_to_the_end(state, w, units, trace, go, answer)
+    exit_, w = walk_to_the_end(state, w, trace, go, answer)
     return exit_, chunks, w
 
 

@@ -190,6 +190,22 @@ def settle_at_nothing(state: PathState) -> None:
         state.b = float(kinks[0]) if state.intercept else 0.0
 
 
+class Numbers(NamedTuple):
+    """The numbers of a state."""
+
+    b: float
+    kappa: float
+    total: float
+    events_since_refresh: int
+    heaviest: float
+    drift: float
+
+    @classmethod
+    def of(cls, state: PathState) -> Numbers:
+        """Return those that a state has now."""
+        return cls(state.b, state.kappa, state.total, state.events_since_refresh, state.heaviest, state.drift)
+
+
 class Standing(NamedTuple):
     """Where everyone stands, and the losses of those who may get others: what is needed to come back to it."""
 
@@ -198,23 +214,19 @@ class Standing(NamedTuple):
     beta: Floats
     who: Ints  #: slots of those whose losses these are
     losses: Losses
-    b: float
-    kappa: float
-    total: float
     free: Ints
-    events_since_refresh: int
-    heaviest: float
-    drift: float
+    numbers: Numbers
 
 
-def stand(state: PathState, who: Ints | None = None) -> Standing:
-    """Return a copy of where everyone stands now, to be used while no losses change but those of ``who``; all: None."""
-    e, n = state.examples, state.n_slots
+def stand(state: PathState, who: Ints | None = None, n: int | None = None) -> Standing:
+    """Return a copy of where everyone stands now, to be used while no losses change but those of ``who``; all: None.
+
+    ``n`` is how many slots were in use, by default as many as are now.
+    """
+    e, n = state.examples, state.n_slots if n is None else n
     who = np.arange(n) if who is None else who
     places = e.segment[:n].copy(), e.f[:n].copy(), e.beta[:n].copy()
-    losses, free = state.losses(who), state.free_slots()
-    since = state.events_since_refresh, state.heaviest, state.drift
-    return Standing(*places, who, losses, state.b, state.kappa, state.total, free, *since)
+    return Standing(*places, who, state.losses(who), state.free_slots(), Numbers.of(state))
 
 
 def restore(state: PathState, standing: Standing) -> None:
@@ -230,9 +242,7 @@ def reinstate(state: PathState, standing: Standing) -> None:
     state.set_losses(standing.who, standing.losses)
     e.dkinks[:] = 0.0
     e.dlevels[:] = 0.0
-    state.b, state.kappa, state.total = standing.b, standing.kappa, standing.total
-    state.events_since_refresh = standing.events_since_refresh
-    state.heaviest, state.drift = standing.heaviest, standing.drift
+    state.b, state.kappa, state.total, state.events_since_refresh, state.heaviest, state.drift = standing.numbers
 
 
 def mean_diagonal(state: PathState) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from livesvm.solvers.homotopy.recompute import SPARE, refactor
-from livesvm.solvers.homotopy.run import SETTINGS
+from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.linalg.blocked_cholesky import factor_block
 from livesvm.solvers.linalg.cholesky import solve_forward
 from livesvm.solvers.problem.state import PathState

@@ -1,55 +1,46 @@
-"""One walk along the path: what is off is set in motion, the compiled loop walks, what is left is settled."""
+"""A solve as Python runs it: the memory it works on, and the answers to what the compiled part asks for."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from livesvm.solvers.active_set import degeneracy, workspace
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.ratio_test import frequencies
-from livesvm.solvers.active_set.shrinking import follow_path
 from livesvm.solvers.errors import NotOptimal, NotPositiveSemidefinite, TooCostly
-from livesvm.solvers.homotopy.finish import arrive
-from livesvm.solvers.homotopy.optimality import EPS, Audit, Scales, scaled
-from livesvm.solvers.homotopy.recompute import mean_diagonal, need_rows, refactor
-from livesvm.solvers.homotopy.target import set_out
+from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Before, Progress, Work
+from livesvm.solvers.homotopy.finish import rounding_left
+from livesvm.solvers.homotopy.optimality import Audit, Scales, audited, scales
+from livesvm.solvers.homotopy.recompute import (
+    Numbers,
+    Standing,
+    combine,
+    doubtful,
+    mean_diagonal,
+    need_rows,
+    refactor,
+    refresh,
+    refresh_close,
+    refresh_free,
+)
+from livesvm.solvers.homotopy.solve import Stage, solve
+from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
+from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
 from livesvm.solvers.problem.state import Motion, PathState
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
 from livesvm.solvers.runtime.memory import scratch
 from livesvm.solvers.runtime.scalars import One
+from livesvm.solvers.runtime.types import Floats, Ints
 
 PREFETCH = 128  # kernel rows fetched at once, of examples that will soon change sides
-ZERO_STEP = 1e-14  # of the path's length 1
 UNLIKELY = 0.2  # of its way to a limit: who will make no more of it in the present direction may be left out
 
-NOBODY, NO_FLAGS = np.empty(0, np.int64), np.empty(0, np.bool_)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Every number the engine decides by; scaled by the problem's own units where it is used."""
-
-    ratio_f: float = 1e-11  #: relaxation of kinks in the ratio test, of the largest kink
-    lap: float = 1e-10  #: how far beyond a kink is worth a lap, of the largest kink
-    ratio_beta: float = 1e-12  #: relaxation of boxes, of the largest level
-    dust: float = 1e-13  #: a free beta this close to an end of its box is at that end, of the largest level
-    dependent: float = 2e-15  #: squared pivots below this, of the diagonal, mean dependence; more with many free
-    spoiled: float = 1e-14  #: the same in a factor that rounding has spoiled; ten times more if that is not enough
-    goal: float = 1e-10  #: relative gap that asks for no more correction
-    coarse: float = 1e-7  #: relative gap beyond which rounding is not what is wrong
-    acceptable: float = 1e-8  #: relative gap beyond which a state is not called optimal
-    roundings: float = 64.0  #: or within so many roundings of each f
-    perturbation: float = 1e-8  #: how far ties are spread when the loop stalls
-    max_rounds: int = 12
-    refresh_events: int = 20_000  #: f is computed afresh from beta at least this often
-    lighter: float = 100.0  #: and where the sum of |beta| k(x, x) was so many times as large since it last was
-
-
-SETTINGS = Settings()
+NOBODY, NO_NUMBERS = workspace.NO_MEMBERS, np.empty((0, 0))
 
 
 @dataclass
@@ -73,103 +64,237 @@ class Trace:
     max_violation: float = 0.0  #: in units of f, at the end
     relative_gap: float = 0.0  #: at the end
 
+    def add(self, found: Progress) -> None:
+        """Add what one walk has counted."""
+        self.rounds += 1
+        self.events += found.walked
+        self.exchanges += found.exchanges
+        self.jumps += found.jumps
+        self.strides += found.strides
+        self.through += found.through
+        self.members += found.members
+        self.refined += found.refined
+        self.work += found.work
+
     def noted(self, audit: Audit) -> Audit:
         """Note what an audit found, and return it."""
         self.max_violation, self.relative_gap = audit.violation, audit.relative_gap
         return audit
 
 
-def walk_once(
-    state: PathState, motion: Motion, trace: Trace, precision: float, allowance: float = math.inf
-) -> tuple[bool, Audit]:
-    """Set everything that is off in motion towards its place, and walk; says whether the end was reached, and how well.
+class Room:
+    """The memory that solves of one state work on, kept as it is slow to make anew."""
 
-    The f that decide about that are then computed afresh. ``precision`` scales the relaxation of the ratio test: a
-    corrector must not relax by what it is to correct.
+    def __init__(self, capacity: int) -> None:
+        c = capacity
+        self.moving, places = np.empty((2, c), np.int64), np.empty((4, c), np.int64)
+        self.come, self.leave, self.changed, segment = places
+        f, beta = np.empty((2, c))
+        kinks, levels, n_kinks = np.empty((c, MAX_KINKS)), np.empty((c, MAX_KINKS + 1)), np.empty(c, np.int64)
+        self.before = Before(segment, f, beta, np.empty(2 * c + 64, np.int64), kinks, levels, n_kinks)
+        self.status, self.tolerances = workspace.Status.of(), workspace.Tolerances.of()
+        self.stop = np.zeros(1, np.int64)
 
-    Raises
-    ------
-    TooCostly : the walk would take more than ``allowance`` products
-    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.solve.follow``
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        own = (self.moving, self.come, self.leave, self.changed, *self.before)
+        return sum(array.nbytes for array in own)
+
+
+def room_of(state: PathState) -> Room:
+    """Return the memory of a state's solves."""
+    room: Room | None = state.room
+    if room is None or room.come.size != state.capacity:
+        room = state.room = Room(state.capacity)
+    return room
+
+
+class ByNumber(NamedTuple):
+    """What a pair of classes knows of its examples by number."""
+
+    batch: Batch  #: of all pairs
+    slot: Ints  #: slots by number, -1: not here
+    numbers: Floats  #: (1, c) numbers by slot
+
+
+class Solve:
+    """One solve of a state, in as many rounds as it takes: see ``solve.solve``.
+
+    Attributes
+    ----------
+    now : where it is; None: it has not begun
+    found : what it has found, where a round of it has led to the optimum, and those that leave have left
     """
-    found = set_out(state, motion)
-    state.make_room_for_free()
-    if state.n_free == 0:
-        state.kappa = mean_diagonal(state)
-    units = scaled(state, found)
-    w = walk_of(state, motion, units, precision, allowance)
-    exit_, w = walk_to_the_end(state, w, units, trace)
-    at = tally(state, w, trace)
-    raise_for(exit_)
-    dust = SETTINGS.dust if trace.rounds <= 2 else 0.0
-    is_fresh = exit_ == Exit.DONE and at.fresh == 1
-    stood, audit = arrive(state, w, units, at.drift, dust, is_fresh)
-    if not audit.is_finite:
-        raise NotOptimal("coefficients or decision values leave the range of double precision")
-    return stood and exit_ == Exit.DONE, trace.noted(audit)
+
+    def __init__(self, state: PathState) -> None:
+        self.state, self.room = state, room_of(state)
+        self.now: One[Progress] | None = None
+        self.found: Progress | None = None
+        self.stage, self.sizes, self.two, self.n_before = Stage.SET_OUT, (0, 0, 0), (0, 0), 0
+        self.losses = NO_CHANGES
+        self.batch, self.slot, self.numbers = NO_BATCH, NOBODY, NO_NUMBERS
+
+    def begin_with(self, n_before: int, come: Ints, leave: Ints, changed: Ints, losses: Losses) -> None:
+        """Let the solve begin with an edit; ``n_before`` slots were in use before, ``losses`` are of those changed."""
+        room = self.room
+        room.come[: come.size], room.leave[: leave.size], room.changed[: changed.size] = come, leave, changed
+        self.stage, self.sizes, self.n_before = Stage.EDIT, (come.size, leave.size, changed.size), n_before
+        self.losses = losses
+
+    def begin_pair(
+        self, n_before: int, come: list[int], n_leave: int, two: tuple[int, int], by_number: ByNumber
+    ) -> None:
+        """Let the solve begin with an edit of a pair of classes, whose examples are known by number."""
+        self.room.come[: len(come)] = come
+        self.stage, self.sizes, self.n_before, self.two = Stage.OF_PAIR, (len(come), n_leave, 0), n_before, two
+        self.batch, self.slot, self.numbers = by_number
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether where all stood has been kept."""
+        return self.now is not None and bool(self.now[0].is_kept)
+
+    def round(self, trace: Trace, precision: float, allowance: float = math.inf) -> tuple[bool, bool, Audit | None]:
+        """Make a round: whether it has led to the optimum, and if not whether to the end of a path, and how far off.
+
+        Raises
+        ------
+        TooCostly : the walk would take more than ``allowance`` products
+        NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.follow.follow``
+        """
+        state, now = self.state, self._begun(trace, precision, allowance)
+        s, w = self._work(now), self._walk()
+        check()
+        exit_ = solve(w, s, self.batch)
+        if exit_ != Exit.DONE:
+            exit_, w = walk_to_the_end(state, w, trace, lambda w: solve(w, s, self.batch), exit_=exit_)
+        if exit_ == Exit.DONE:
+            self.found = found = Progress.told(now)
+            state.b, state.kappa, state.heaviest, state.drift = found.b, found.kappa, found.heaviest, found.drift
+            trace.max_violation, trace.relative_gap = found.violation, found.relative_gap
+            trace.add(found)
+            state.events_since_refresh += found.walked
+            return True, True, None
+        state.kappa = tally(state, w, trace).kappa
+        raise_for(exit_)
+        reached = exit_ in (Exit.INEXACT, Exit.UNJUDGED)
+        if not reached:
+            now[0].stage = Stage.CUT_OFF
+            exit_ = solve(w, s, self.batch)
+        state.drift = float(now[0].drift)
+        audit = audited(state) if exit_ == Exit.INEXACT else self._judge(w, float(now[0].close))
+        if not audit.is_finite:
+            raise NotOptimal("coefficients or decision values leave the range of double precision")
+        return False, bool(reached and now[0].moved == 0), trace.noted(audit)
+
+    def kept(self, numbers: Numbers) -> Standing:
+        """Return where all stood before the edit; ``numbers`` are what the state was besides arrays."""
+        assert self.now is not None
+        room, old, now = self.room, self.room.before, Progress.told(self.now)
+        n, m, free = now.n_before, now.n_leave + now.n_changed, old.free[: now.n_places]
+        who = np.concatenate([room.leave[: now.n_leave], room.changed[: now.n_changed]])
+        losses = Losses(old.kinks[:m], old.levels[:m], old.n_kinks[:m])
+        places = old.segment[:n], old.f[:n], old.beta[:n]
+        return Standing(*places, who, losses, free[free >= 0], numbers)
+
+    def _begun(self, trace: Trace, precision: float, allowance: float) -> One[Progress]:
+        """Say what there is to know of the state, and where to begin."""
+        state, rows = self.state, self.state.rows
+        rows.clock += 1
+        factor = state.factor
+        size, n_free = factor.size.tolist()
+        if size == factor.R.shape[0]:
+            state.make_room_for_free()
+        dust = SETTINGS.dust if trace.rounds <= 1 else 0.0
+        since = trace.events, state.events_since_refresh
+        round_ = state.b, state.kappa, rows.clock, *since, precision, dust, allowance, state.heaviest, state.drift
+        mean = mean_diagonal(state) if n_free <= self.sizes[1] + self.sizes[2] else 0.0
+        if self.now is None:
+            self.now = Progress.of(
+                self.stage, *self.sizes, *self.two, self.n_before, state.n, state.total, mean, *round_
+            )
+            return self.now
+        now = self.now[0]
+        now.stage, now.mean_diagonal, now.close = Stage.SET_OUT, mean, 0.0
+        now.b, now.kappa, now.clock, now.events, now.since, now.precision, *rest = round_
+        now.dust, now.allowance, now.heaviest, now.drift = rest
+        return self.now
+
+    def _work(self, now: One[Progress]) -> Work:
+        state, room = self.state, self.room
+        rows, edited = state.rows, (room.come, room.leave, room.changed, self.losses, room.before)
+        return Work(room.moving, *edited, rows.slot_of, rows.used, self.slot, self.numbers, now)
+
+    def _walk(self) -> workspace.Walk:
+        room = self.room
+        room.stop[0] = 0
+        return _walk_on(self.state, self.state.motion, (room.status, room.stop, room.tolerances))
+
+    def _judge(self, w: workspace.Walk, band: float) -> Audit:
+        """Compute the f that decide, where that takes long or kernel rows that are not there, and judge."""
+        state = self.state
+        if band > 0.0:
+            refresh_close(state, band)
+            return audited(state)
+        units = scales(state, w.motion.v)
+        if state.n_free == 0:
+            refresh(state)
+            if state.intercept:
+                state.b += degeneracy.center(w)
+        drift = max(refresh_free(state), rounding_left(w, units))
+        band = doubtful(state.drift, drift, units.kink)
+        audit = audited(state, band)
+        state.drift += drift
+        if audit.n_close > 0 and refresh_close(state, band):
+            audit = audited(state)
+        return audit
 
 
-def walk_of(
-    state: PathState, motion: Motion, units: Scales, precision: float = 1.0, allowance: float = math.inf
-) -> workspace.Walk:
-    """Return what the compiled loop works on, at the start of the path; ``units`` are those of this motion."""
-    n, rows = state.n_slots, state.rows
-    sum_rate = state.total - units.sum_beta if state.intercept else 0.0
-    budget, asking = 50 * n + 10_000, 1
-    status = workspace.Status.of(state.b, 1.0, units.sum_speed, sum_rate, state.total, -1, budget, asking, allowance)
-    stop = np.zeros(1, np.int64)
-    watch(stop, 0)
-    return workspace.Walk(
-        n,
-        n,
+NO_CHANGES = Losses(np.empty((0, MAX_KINKS)), np.empty((0, MAX_KINKS + 1)), np.empty(0, np.int64))
+
+
+def walk_of(state: PathState, motion: Motion, units: Scales) -> workspace.Walk:
+    """Return what the compiled loop works on, at the start of a path of its own; ``units`` are those of this motion."""
+    w = _walk_on(state, motion, (workspace.Status.of(), np.zeros(1, np.int64), workspace.Tolerances.of()))
+    begin(w, units, float(state.total), 1.0)
+    w.at[0].b, w.at[0].kappa, w.at[0].asking = state.b, state.kappa, 1
+    return w
+
+
+def _walk_on(state: PathState, motion: Motion, numbers: tuple[object, Ints, object]) -> workspace.Walk:
+    rows = state.rows
+    watch(numbers[1], 0)
+    arrays = (state.examples, motion, state.factor)
+    return workspace.whole_walk(
+        state.n_slots,
         state.intercept,
-        state.kappa,
-        state.examples,
-        motion,
-        state.factor,
-        rows.values,
-        rows.row_of,
-        rows.values,
-        NO_FLAGS,
-        NOBODY,
-        rows.values,
-        rows.row_of,
+        arrays,
+        (rows.values, rows.row_of),
         scratch(),
-        status,
-        stop,
-        _tolerances(state, units, precision),
+        numbers,  # type: ignore[arg-type]
     )
-
-
-def _tolerances(state: PathState, units: Scales, precision: float) -> One[workspace.Tolerances]:
-    """Scale the settings by the units of the problem and by the rounding errors of f and of this motion."""
-    rounding, n_free = EPS * max(8 * units.speed, units.mass) * units.diagonal, state.n_free
-    f = max(precision * SETTINGS.ratio_f * units.kink, rounding)
-    lap = max(precision * SETTINGS.lap * units.kink, rounding)
-    beta = max(precision * SETTINGS.ratio_beta, 1e-18) * units.level
-    dependent = SETTINGS.dependent * max(1.0, math.sqrt(n_free) / 4)
-    balance = max(1e-12, EPS * state.n_slots**1.5) * max(units.level, units.top_speed)
-    return workspace.Tolerances.of(f, lap, beta, dependent, balance, ZERO_STEP, 2 * n_free + 200)
 
 
 def walk_to_the_end(
     state: PathState,
     w: workspace.Walk,
-    units: Scales,
     trace: Trace,
-    go: Callable[[workspace.Walk], int] = follow_path,
+    go: Callable[[workspace.Walk], int],
     answer: Callable[[workspace.Walk, int], bool] | None = None,
+    exit_: int | None = None,
 ) -> tuple[int, workspace.Walk]:
     """Walk by ``go``, fetch what it asks for, spread ties where it stalls; returns the last exit, and the walk.
 
-    ``answer`` is for a walk that is written down: it says whether it has done what an exit asks for. On such a walk
-    nobody's place may change but by its events, so that no factor is mended.
+    ``exit_`` is where it has stopped already. ``answer`` is for a walk that is written down: it says whether it has
+    done what an exit asks for. On such a walk nobody's place may change but by its events, so that no factor is mended.
     """
     strength, dependent = SETTINGS.perturbation, SETTINGS.spoiled
     events = -1
     while True:
-        check()
-        exit_ = go(w)
+        if exit_ is None:
+            check()
+            exit_ = go(w)
         if exit_ == Exit.DONE:
             return exit_, w
         if exit_ == Exit.CANCELLED:
@@ -184,10 +309,11 @@ def walk_to_the_end(
             trace.refactored += 1
         elif exit_ == Exit.STALLED and w.at[0].tau > 1e-9 and strength < 1e-4:
             trace.stalls += 1
-            spread_ties(w, units, strength, [trace.rounds, trace.stalls])
+            spread_ties(state, w, strength, [trace.rounds, trace.stalls])
             strength *= 3
         elif answer is None or not answer(w, exit_):
             return exit_, w
+        exit_ = None
 
 
 def grant(
@@ -197,14 +323,20 @@ def grant(
     if exit_ == Exit.NEED_ROW or exit_ == Exit.WANT_ROWS:
         fetch(state, w)
         return w._replace(rows=state.rows.values, parent_rows=state.rows.values)
+    if exit_ == Exit.NEED_ROWS:
+        moving = np.flatnonzero(w.motion.v[: w.n])
+        w.motion.bound_rate[: w.n] = combine(state, moving, w.motion.v[moving])
+        need_rows(state, state.free_slots())
+        return w._replace(rows=state.rows.values, parent_rows=state.rows.values)
     if exit_ == Exit.NEED_ROOM:
         state.make_room_for_free()
         return w._replace(factor=state.factor)
     return None
 
 
-def spread_ties(w: workspace.Walk, units: Scales, strength: float, seed: int | list[int]) -> None:
+def spread_ties(state: PathState, w: workspace.Walk, strength: float, seed: int | list[int]) -> None:
     """Spread ties by random amounts, of ``strength`` in the units of the problem."""
+    units = scales(state, w.motion.v)
     random = np.random.default_rng(seed).random((w.n, 2))
     degeneracy.perturb(w, random, strength * units.kink, strength * units.level)
 

@@ -1,78 +1,126 @@
-"""``follow``: move a model, exactly, from the losses it is optimal for to the losses it has been given.
+"""The path algorithm, from a change of the losses to an optimum that is judged, in one compiled call.
 
-The state may be off its losses in three ways: a bound ``beta`` is not at the level of its piece, a free ``f`` is not
-at its kink, or either is beyond a limit. Each is turned into a linear motion that ends in the right place when the
-path does, and the compiled loop walks. What rounding and the ratio test leave over is again a state that is slightly
-off, so another round is the corrector (rule 7 of the path engine's design).
+[Karasuyama & Takeuchi] for many examples that come and go along one path, [Ong, Shao & Yang] for dependent ones. The
+loop from event to event is ``active_set.loop.walk``. Its rules, to which comments refer by number:
+
+1. A change is a motion. New examples start at beta = 0 and move straight to the level of the piece their f is on;
+   those that leave move straight to 0; those off their kinks bring these along, to their places at the end.
+2. A bound example that reaches a kink while its beta is outside the box there goes on to the next piece.
+3. Boxes and kinks may move: each point of the path is then the optimum of the losses of that point.
+4. With no example free, and betas that do not balance, b jumps until one that can take them up is at a kink.
+5. An example that depends on the free ones does not become free beside them: both move along the direction that
+   changes no f until one of them is at an end of its box [Ong et al., eq. 30-34]. Nothing is added to the diagonal.
+6. The ratio test has two passes, with limits relaxed by their tolerances in the first [Harris]. Where it stalls all
+   the same, ties are spread by random amounts that vanish at the end of the path.
+7. What rounding and the ratio test leave is a state that is slightly off its losses: the next round corrects it.
+8. Each f is updated along the way, and computed afresh where it decides: of free examples at the end of a path, of
+   bound ones near a kink there, and of all now and then.
 """
 
 from __future__ import annotations
 
-import math
+from enum import IntEnum
 
-from livesvm.solvers.errors import NotOptimal
-from livesvm.solvers.homotopy.optimality import audited
-from livesvm.solvers.homotopy.recompute import Standing, refactor, refresh, restore, settle_at_nothing, stand
-from livesvm.solvers.homotopy.run import NOBODY, SETTINGS, Trace, walk_once
-from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.shrinking import follow_path
+from livesvm.solvers.active_set.workspace import Walk
+from livesvm.solvers.homotopy.edit import Batch, Work, close_edit, keep_places, make_edit, open_pair
+from livesvm.solvers.homotopy.finish import compute_free, put_on_ends, refresh_close, rounding_left
+from livesvm.solvers.homotopy.optimality import Scales, audit_of, is_good, units_of
+from livesvm.solvers.homotopy.recompute import doubtful
+from livesvm.solvers.homotopy.target import SLOTS, set_bound_rate, set_motion
+from livesvm.solvers.homotopy.tolerances import SETTINGS, begin, is_due
+from livesvm.solvers.runtime.compile import compiled
+
+_GOAL = SETTINGS.goal
 
 
-def follow(state: PathState, trace: Trace | None = None, allowance: float = math.inf) -> Trace:
-    """Move ``state`` to the optimum of the losses it has.
+class Stage(IntEnum):
+    """Where a solve goes on when what it has asked for is there."""
 
-    Raises
-    ------
-    TooCostly : the path takes more than ``allowance`` products, see ``Trace.work``; the state is then not to be used
-    NotOptimal : the end could not be reached to the acceptable violation; the state is then not to be used
-    NotPositiveSemidefinite : a free block turned out to have a negative eigenvalue
-    MemoryLimit : the kernel rows of the free examples do not fit into the cache
+    OF_PAIR = 0  #: examples come and leave by number
+    EDIT = 1
+    SET_OUT = 2
+    DRIVEN = 3  #: what the moving betas do to f is known
+    WALKING = 4
+    CUT_OFF = 5  #: the walk was given up before its end
+
+
+@compiled
+def solve(w: Walk, s: Work, batch: Batch) -> int:
+    """Make the edit, set what is off in motion, walk, and judge where that has led; returns an ``Exit``.
+
+    DONE: at the optimum. INEXACT: at the end of the path, or of the part that was walked, and not good enough.
+    UNJUDGED: there too, where computing the f that decide takes long, or kernel rows that are not cached.
+    NEED_ROWS: the kernel rows of the free examples, and ``motion.bound_rate``. Others are those of ``follow_path``.
     """
-    trace = trace or Trace()
-    if state.n == 0:
-        state.b = 0.0
-        trace.max_violation = trace.relative_gap = 0.0
-        return trace
-    motion = state.motion
-    best: tuple[float, Standing] | None = None
-    fruitless = 0
-    for round_ in range(SETTINGS.max_rounds):
-        arrived, audit = walk_once(state, motion, trace, 0.01**round_, allowance - trace.work)
-        fresh = not _is_due(state, trace, audit.mass)
-        state.heaviest = max(state.heaviest, audit.mass)
-        if arrived and fresh and audit.balanced and audit.good(SETTINGS.goal):
-            return trace
-        if arrived and fresh and round_ == 0 and not audit.good(SETTINGS.coarse):
-            continue  # somebody is beyond a limit: that needs another walk, not another f
-        settle_at_nothing(state)
-        refresh(state)
-        trace.refreshed += 1
-        audit = trace.noted(audited(state))
-        if arrived and audit.balanced and audit.good(SETTINGS.goal):
-            return trace
-        if arrived and audit.good(SETTINGS.acceptable, SETTINGS.roundings):
-            if best is not None and audit.gap > best[0] / 2:
-                fruitless += 1
-                if audit.good(SETTINGS.acceptable) or fruitless > 2:
-                    break  # rounding allows no more
-            if best is None or audit.gap < best[0]:
-                best = audit.gap, stand(state, NOBODY)
-        if round_ >= 1:
-            refactor(state)
-            trace.refactored += 1
-    if best is None:
-        raise NotOptimal(f"the path ended with a relative gap of {audit.relative_gap:.1e} after {trace.events} events")
-    if audit.gap > best[0]:
-        restore(state, best[1])
-        trace.noted(audited(state))
-    return trace
+    now = s.now[0]
+    if now.stage == Stage.OF_PAIR:
+        open_pair(w, s, batch)
+        now.stage = Stage.EDIT
+    if now.stage == Stage.EDIT:
+        keep_places(w, s)
+        make_edit(w, s)
+        now.stage = Stage.SET_OUT
+    if now.stage == Stage.SET_OUT:
+        now.n_moving = set_motion(w.examples, w.motion, w.n, s.moving[SLOTS])
+        now.stage = Stage.DRIVEN
+        if not set_bound_rate(w.motion, w.factor, w.rows, w.row_of, s.used, now.clock, w.n, s.moving, now.n_moving):
+            return Exit.NEED_ROWS.value
+    if now.stage == Stage.DRIVEN:
+        start(w, s)
+        now.stage = Stage.WALKING
+    if now.stage == Stage.WALKING:
+        outcome = follow_path(w)
+        if outcome != Exit.DONE.value:
+            return outcome
+    outcome = arrive(w, s)
+    if outcome == Exit.DONE.value:
+        close_edit(w, s, batch)
+    return outcome
 
 
-def _is_due(state: PathState, trace: Trace, mass: float) -> bool:
-    """Say whether to compute everyone's f afresh: after so many events, or at the end of a long walk of half as many.
+@compiled
+def start(w: Walk, s: Work) -> None:
+    """Start the walk: measure the units of the problem and of the motion, and count from 0."""
+    now, at = s.now[0], w.at[0]
+    units = units_of(w.examples, w.motion.v, w.n, now.total)
+    now.kink, now.level, now.diagonal, now.speed = units.kink, units.level, units.diagonal, units.speed
+    now.top_speed, now.mass, now.sum_speed, now.sum_beta = units.top_speed, units.mass, units.sum_speed, units.sum_beta
+    begin(w, units, now.total, now.precision)
+    at.b, at.asking, at.allowance = now.b, 1, now.allowance
+    at.kappa = now.kappa if w.factor.size[1] > 0 else now.mean_diagonal
 
-    The walk that fills a large window takes longer than that; a short one that comes after it does not. And where the
-    betas have become much smaller, as when C has, for then the rounding errors of the past are not small any more.
-    """
-    since = state.events_since_refresh
-    is_long = since > SETTINGS.refresh_events or since >= trace.events > SETTINGS.refresh_events // 2
-    return is_long or state.heaviest > SETTINGS.lighter * mass
+
+@compiled
+def arrive(w: Walk, s: Work) -> int:
+    """Put betas that are at an end there, compute the f that decide afresh, and judge (rules 7 and 8)."""
+    now, at, e = s.now[0], w.at[0], w.examples
+    units = Scales(now.kink, now.level, now.diagonal, now.speed, now.top_speed, now.mass, now.sum_speed, now.sum_beta)
+    moved = put_on_ends(w, units, now.dust)
+    now.moved = moved
+    is_fresh = at.fresh == 1 and not moved and now.stage == Stage.WALKING
+    drift = at.drift if is_fresh and w.factor.size[1] > 0 else compute_free(w)
+    if not drift >= 0.0:
+        return Exit.UNJUDGED.value
+    drift = max(drift, rounding_left(w, units))
+    band = doubtful(now.drift, drift, units.kink)
+    now.drift += drift
+    n_free = w.factor.size[1]
+    audit = audit_of(e, w.n, at.b, band, 0.0, now.total, w.intercept, now.count, n_free)
+    if audit.n_close > 0:
+        if not refresh_close(w, s.moving[SLOTS], band):
+            now.close = band
+            return Exit.UNJUDGED.value
+        audit = audit_of(e, w.n, at.b, -1.0, 0.0, now.total, w.intercept, now.count, n_free)
+    due = is_due(now.since + at.events, now.events + at.events, now.heaviest, audit.mass)
+    good = audit.balanced and audit.is_sharp and is_good(audit, _GOAL, 1.0)
+    if moved or due or not good or now.stage != Stage.WALKING:
+        return Exit.INEXACT.value
+    now.b, now.kappa, now.walked, now.exchanges, now.jumps = at.b, at.kappa, at.events, at.exchanges, at.jumps
+    now.strides, now.through, now.members = at.n_strides, at.through, at.members
+    now.refined, now.work = at.refined, at.work
+    now.heaviest = max(now.heaviest, audit.mass)
+    now.violation = audit.violation
+    now.relative_gap = audit.gap / audit.unit if audit.gap > 0.0 else 0.0
+    return Exit.DONE.value

@@ -2,56 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from livesvm.solvers.homotopy.optimality import units_of
-from livesvm.solvers.homotopy.recompute import combine, need_rows
 from livesvm.solvers.linalg.cholesky import Factor
 from livesvm.solvers.linalg.products import add_rows
-from livesvm.solvers.problem.state import Examples, Motion, PathState
+from livesvm.solvers.problem.state import Examples, Motion
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats, Ints
 
 SLOTS, ROWS = range(2)  #: of those whose betas move
-
-
-def set_out(state: PathState, motion: Motion) -> tuple[float, ...]:
-    """Turn everything that is off its place into a motion that ends there, and cache the kernel rows it takes.
-
-    Returns what ``units_of`` finds.
-
-    Raises
-    ------
-    MemoryLimit : the rows of the free examples do not fit
-    """
-    n, rows = state.n_slots, state.rows
-    moving = np.empty((2, n), np.int64)
-    rows.clock += 1
-    m, are_cached, found = start_motion(
-        state.examples, motion, state.factor, rows.values, rows.row_of, rows.used, rows.clock, n, moving
-    )
-    if not are_cached:
-        motion.bound_rate[:n] = combine(state, moving[SLOTS, :m], motion.v[moving[SLOTS, :m]])
-        need_rows(state, state.free_slots())
-    return found
-
-
-@compiled
-def start_motion(
-    e: Examples,
-    motion: Motion,
-    fac: Factor,
-    rows: Floats,
-    row_of: Ints,
-    used: Ints,
-    clock: int,
-    n: int,
-    moving: Ints,
-) -> tuple[int, bool, tuple[float, ...]]:
-    """Return how many betas move, whether the kernel rows this takes are all cached, and what ``units_of`` finds."""
-    m = set_motion(e, motion, n, moving[SLOTS])
-    are_cached = set_bound_rate(motion, fac, rows, row_of, used, clock, n, moving, m)
-    return m, are_cached, units_of(e, motion.v, n)
 
 
 @compiled

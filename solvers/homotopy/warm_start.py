@@ -11,11 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
+from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.recompute import add_multiples, mean_diagonal
 from livesvm.solvers.homotopy.refill import refill
-from livesvm.solvers.homotopy.run import NOBODY, SETTINGS, Trace
-from livesvm.solvers.homotopy.solve import follow
+from livesvm.solvers.homotopy.run import NOBODY, Trace
+from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.linalg.cholesky import Factor
 from livesvm.solvers.problem.piecewise_linear import Losses

@@ -35,6 +35,8 @@ class FunctionKernel(Kernel):
     def __post_init__(self) -> None:
         """Nothing is known of its parameters."""
 
+    is_of_distances = has_gamma = False  # for all that is known
+
     @property
     def always_positive(self) -> bool:
         """Whether every kernel matrix is positive semi-definite: nobody knows."""

@@ -8,19 +8,18 @@ origin. Inner products do cancel there: a linear kernel may have a ``center``, w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels import sparse_values
+from livesvm.solvers.kernels.table import Base, Form, form_of
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, check, parts
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
 from livesvm.solvers.validation import number_or_none, positive
-
-KernelName = Literal["linear", "rbf", "poly", "sigmoid", "precomputed"]
 
 _TILE = 32  # examples whose kernel values with each other are computed for those with themselves
 _OWN_WORK = 16  # what a kernel value takes besides its products, in products
@@ -94,15 +93,15 @@ def _check_symmetric(values: Floats, before: int) -> None:
 class Kernel:
     """A kernel function with its parameters.
 
-    ``linear``: x'z; ``rbf``: exp(-gamma |x - z|^2); ``poly``: (gamma x'z + coef0)^degree;
-    ``sigmoid``: tanh(gamma x'z + coef0), positive semi-definite only on some data; ``precomputed``: the only feature of
-    an example is its number in ``gram``.
+    ``linear``: x'z; ``rbf``: exp(-gamma |x - z|^2); ``laplacian``: exp(-gamma sum_k |x_k - z_k|); ``poly``:
+    (gamma x'z + coef0)^degree; ``sigmoid``: tanh(gamma x'z + coef0), positive semi-definite only on some data;
+    ``precomputed``: the only feature of an example is its number in ``gram``. See ``kernels.table``.
 
     ``center`` (d,) is for the kernel "linear" of dense features: (x - center)'(z - center). Where the coefficients sum
     up to 0, as with an intercept, only the intercept differs, by ``moved``; see ``models.centering``.
     """
 
-    name: KernelName = "rbf"
+    name: str = "rbf"
     gamma: float = 1.0
     degree: int = 3
     coef0: float = 0.0
@@ -110,10 +109,7 @@ class Kernel:
     center: Floats | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.name not in get_args(KernelName):
-            raise InvalidInput(
-                f"unknown kernel {self.name!r}; one of {', '.join(get_args(KernelName))}", field="kernel"
-            )
+        form_of(self.name)
         positive(self.gamma, "gamma")
         degree = number_or_none(self.degree)
         if degree is None or degree < 1 or degree != int(degree):
@@ -124,7 +120,22 @@ class Kernel:
     @property
     def always_positive(self) -> bool:
         """Whether every kernel matrix of this kernel is positive semi-definite."""
-        return self.name in ("linear", "rbf") or (self.name == "poly" and self.coef0 >= 0)
+        return self.form.is_positive(self.coef0)
+
+    @property
+    def form(self) -> Form:
+        """What there is to know of it by name; raises InvalidInput for one that is not known."""
+        return form_of(self.name)
+
+    @property
+    def is_of_distances(self) -> bool:
+        """Whether k(x, x) is 1, and gamma decides how near examples are."""
+        return self.form.is_of_distances
+
+    @property
+    def has_gamma(self) -> bool:
+        """Whether it has a gamma."""
+        return self.form.has_gamma
 
     def matrix(self, A: Features, XT: Features, n: int | None = None) -> Floats:
         """Return ``K[i, j] = k(A[i], XT[:, j])`` for ``A`` (m, d) and the first ``n`` columns of ``XT``, as (m, n).
@@ -152,38 +163,35 @@ class Kernel:
 
     def _write(self, A: Features, XT: Features, first: int, n: int, out: Floats, rows: Ints) -> None:
         """Do the same for the columns from ``first`` up to ``n``."""
+        base = self.form.base
         if isinstance(A, SparseRows) or isinstance(XT, SparseRows):
-            factor = -self.gamma if self.name == "rbf" else None
-            sparse_values.write(A, XT, first, n, factor, out, rows)
-        elif self.gram is not None:
+            sparse_values.write(A, XT, first, n, base, 1.0 if base == Base.PRODUCT else -self.gamma, out, rows)
+        elif base == Base.GIVEN:
+            assert self.gram is not None
             out[rows, first:n] = self.gram.values[np.ix_(A[:, 0].astype(np.int64), XT[0, first:n].astype(np.int64))]
-        elif self.name == "rbf":
+        elif base == Base.SQUARES:
             _squared_distances(A, XT, first, n, -self.gamma, out, rows)
+        elif base == Base.DIFFERENCES:
+            _absolute_differences(A, XT, first, n, -self.gamma, out, rows)
         elif self.center is not None:
             _centered_products(A, XT, self.center, first, n, out, rows)
         else:
             _inner_products(A, XT, first, n, out, rows)
-        if self.gram is None:
-            self._finish(out, rows, first, n)
+        self._finish(out, rows, first, n)
 
     def _finish(self, out: Floats, rows: Ints, first: int, n: int) -> None:
         """Make values of products, or of distances times minus gamma."""
-        if self.name == "linear":
+        form = self.form
+        if not form.has_gamma:
             return
         for values in _runs(out, rows, first, n):
-            if self.name == "rbf":
-                np.exp(values, out=values)
-                continue
-            values *= self.gamma
-            values += self.coef0
-            if self.name == "poly":
-                np.power(values, int(self.degree), out=values)
-            else:
-                np.tanh(values, out=values)
+            if form.base == Base.PRODUCT:
+                values *= self.gamma
+            form.finish(values, self.coef0, int(self.degree))
 
     def diagonal(self, X: Features) -> Floats:
         """Return ``k(X[i], X[i])`` for ``X`` (m, d)."""
-        if self.name == "rbf":
+        if self.is_of_distances:
             return np.ones(X.shape[0])
         if isinstance(X, SparseRows):
             own: Floats = sparse_values.own(X)[None]
@@ -265,6 +273,22 @@ def _squared_distances(A: Floats, XT: Floats, first: int, n: int, factor: float,
             for j in range(row.size):
                 row[j] *= factor
                 next_row[j] *= factor
+
+
+@compiled
+def _absolute_differences(A: Floats, XT: Floats, first: int, n: int, factor: float, out: Floats, rows: Ints) -> None:
+    m, d = A.shape
+    for start in range(first, n, _BLOCK):
+        stop = min(n, start + _BLOCK)
+        for i in range(m):
+            row = out[rows[i], start:stop]
+            row[:] = 0.0
+            for k in range(d):
+                a, x = A[i, k], XT[k, start:stop]
+                for j in range(row.size):
+                    row[j] += abs(a - x[j])
+            for j in range(row.size):
+                row[j] *= factor
 
 
 @compiled

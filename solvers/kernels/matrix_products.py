@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels import sparse_products
 from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.table import Base
 from livesvm.solvers.runtime.threads import together
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -56,12 +58,16 @@ class Examples:
         Sparse examples that take less memory dense are made dense, unless ``like`` is not.
         """
         nobody = np.empty(0, np.int64)
-        if kernel.name == "precomputed":
+        base = kernel.form.base
+        if base == Base.DIFFERENCES:
+            reason = f"values of the {kernel.name} kernel are no matrix products, which this solver is made of"
+            raise InvalidInput(f"{reason}; choose another kernel, or a smaller window", field="kernel")
+        if base == Base.GIVEN:
             return cls(kernel, X, np.arange(X.shape[0]))
         stays = like is not None and sparse.issparse(like.values)
         if sparse.issparse(X) and not stays and X.nnz > DENSE * X.shape[0] * X.shape[1]:
             X = X.toarray()
-        if kernel.name != "rbf":
+        if base == Base.PRODUCT:
             return cls(kernel, _own(X, dtype) if sparse.issparse(X) else X.astype(dtype, copy=False), nobody)
         if sparse.issparse(X):
             last = sparse.csr_array(_with_one(kernel.gamma * _squares(X)))
@@ -86,7 +92,7 @@ class Examples:
     @property
     def largest_norm(self) -> float:
         """Largest gamma |x|^2 of the kernel rbf, else 0."""
-        if self.kernel.name != "rbf" or not self.n:
+        if self.kernel.form.base != Base.SQUARES or not self.n:
             return 0.0
         norms = self.values[:, [self.values.shape[1] - 2]]
         return float(norms.max())
@@ -104,14 +110,14 @@ class Examples:
 
     def diagonal(self) -> Floats:
         """Return k(x, x), (n,)."""
-        name, kernel = self.kernel.name, self.kernel
-        if name == "rbf":
+        kernel, form = self.kernel, self.kernel.form
+        if form.is_of_distances:
             return np.ones(self.n)
-        if name == "precomputed":
+        if form.base == Base.GIVEN:
             return np.asarray(self.values[self.numbers, self.numbers], np.float64)
         with np.errstate(over="ignore"):
             own = _squares(self.values)
-            return own if name == "linear" else np.asarray(_finished(kernel, kernel.gamma * own), np.float64)
+            return np.asarray(_finished(kernel, kernel.gamma * own), np.float64) if form.has_gamma else own
 
 
 def joined(parts: Sequence[Examples]) -> Examples:
@@ -231,13 +237,14 @@ def _written_out(rows: Examples) -> Numbers:
     With it a product is that of the features, times gamma where there is one, or minus gamma |x - z|^2.
     """
     kernel, values = rows.kernel, rows.values
-    if kernel.name == "precomputed":
+    base = kernel.form.base
+    if base == Base.GIVEN:
         return np.empty((0, 0))
     is_sparse = sparse.issparse(values)
     left: Numbers = values.toarray() if is_sparse else values
-    if kernel.name == "rbf":
+    if base == Base.SQUARES:
         left = np.hstack([left[:, :-2] * left.dtype.type(2.0 * kernel.gamma), -left[:, :-3:-1]])
-    elif kernel.name != "linear":
+    elif kernel.form.has_gamma:
         left = left * left.dtype.type(kernel.gamma)
     return np.ascontiguousarray(left.T) if is_sparse else left
 
@@ -245,7 +252,7 @@ def _written_out(rows: Examples) -> Numbers:
 def _tile(left: Numbers, rows: Examples, columns: Examples, part: slice) -> Numbers:
     """Return the values of ``rows``, whose left side is given, and a ``part`` of the columns, (m, k)."""
     values = columns.values
-    if rows.kernel.name == "precomputed":
+    if rows.kernel.form.base == Base.GIVEN:
         return np.asarray(values[np.ix_(columns.numbers[part], rows.numbers)].T)
     if sparse.issparse(values):
         return _finished(rows.kernel, sparse_products.times(values, part, left).T)
@@ -254,14 +261,6 @@ def _tile(left: Numbers, rows: Examples, columns: Examples, part: slice) -> Numb
 
 def _finished(kernel: Kernel, values: Numbers) -> Numbers:
     """Return what the kernel makes of products with its gamma, or of squared distances with minus it; in place."""
-    if kernel.name == "rbf":
-        return np.exp(values, out=values)
-    if kernel.name == "linear":
-        return values
-    values += values.dtype.type(kernel.coef0)
-    if kernel.name == "sigmoid":
-        return np.tanh(values, out=values)
-    base = values.copy()
-    for _ in range(int(kernel.degree) - 1):
-        values *= base
+    form = kernel.form
+    (form.quick or form.finish)(values, kernel.coef0, int(kernel.degree))
     return values

@@ -13,6 +13,7 @@ from livesvm.solvers.kernels import matrix_products
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples
 from livesvm.solvers.kernels.row_cache import RowCache
+from livesvm.solvers.kernels.table import Base
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.threads import together
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -20,7 +21,6 @@ from livesvm.solvers.runtime.types import Floats, Ints
 TALL = 64  #: rows whose values are held at once in a product pair by pair
 WIDE = 2048  #: columns of these: one megabyte, which stays in the cache of the processor
 FAR = 1e3  #: largest gamma |x|^2 of examples whose distances matrix products tell: to 12 digits of a value
-BY_PRODUCTS = ("linear", "rbf", "poly", "sigmoid")  #: kernels that these can compute
 
 
 class KernelRows:
@@ -123,7 +123,7 @@ class KernelRows:
 
 def _examples(kernel: Kernel, X: Floats, like: Examples | None = None) -> Examples | None:
     """Return examples as matrix products take them; None: not of this kernel, or they would lose digits."""
-    if kernel.name not in BY_PRODUCTS or not X.size:
+    if kernel.form.base not in (Base.PRODUCT, Base.SQUARES) or not X.size:
         return None
     found = Examples.of(kernel, X, like=like)
     return found if found.largest_norm <= FAR else None

@@ -20,9 +20,10 @@ from livesvm.solvers.errors import InvalidInput, InvalidType, NotOptimal
 from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.kernels.function import FunctionKernel, objects_in, unused_numbers
 from livesvm.solvers.kernels.kernel import Gram, Kernel
+from livesvm.solvers.kernels.table import ALSO
 from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.centering import center_of, is_movable
-from livesvm.solvers.models.edits import NO_EDITS, Edited, Edits, edited
+from livesvm.solvers.models.edits import NO_EDITS, NOBODY, Edited, Edits, edited
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
 from livesvm.solvers.models.report import UpdateReport
@@ -32,7 +33,7 @@ from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses
 from livesvm.solvers.robust.local_optimality import LocalOptimality
 from livesvm.solvers.robust.ramp_losses import Sides, Walling, conditional
 from livesvm.solvers.robust.settings import Robustness, Terms
-from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense, like
 from livesvm.solvers.validation import Key
 
@@ -93,6 +94,13 @@ class LiveEstimator(Fitted):
         ``new`` are targets and weights of those who come, ``changed`` what those who stay have from now on.
         """
         return False
+
+    def _kinds(self, window: Window) -> Ints:
+        """Return a number for each example (n,), oldest first: those of one number leave the same losses to all others.
+
+        Asked for where losses depend on which examples are there.
+        """
+        raise AssertionError("a live estimator whose examples share their costs says which of them are alike")
 
     def _meet_first(self, window: Window, rows: Features, targets: Floats, weights: Floats) -> None:
         """Take from the first examples, features (m, d) as the window has them, what losses are made of."""
@@ -181,15 +189,31 @@ class LiveEstimator(Fitted):
         edits: Edits = NO_EDITS,
     ) -> UpdateReport:
         """Change the window; a first update that fails leaves the estimator as if it had not been."""
-        started = time.perf_counter()
+        started, before = time.perf_counter(), self._known()
         is_first = not hasattr(self, "_window")
         try:
             change, trace = self._change(add, sample_weight, keys, remove, edits)
         except BaseException:
             if is_first:
                 self._forget()
+            self._take_back(before)
             raise
-        return self._report(trace, change, time.perf_counter() - started)
+        report = self._report(trace, change, time.perf_counter() - started)
+        self._note(report)
+        return report
+
+    def _known(self) -> Any:
+        """Return what an update that fails has to bring back besides the window."""
+        return None
+
+    def _take_back(self, before: Any) -> None:
+        """Bring that back."""
+
+    def _note(self, report: UpdateReport) -> None:
+        """Take note of an update that was made."""
+
+    def _make_ready(self, add: tuple[Any, ArrayLike | None] | None, edits: Edits) -> None:
+        """Make room for what comes with an update, before anything else; what it brings may still be wrong."""
 
     def _change(
         self,
@@ -200,6 +224,7 @@ class LiveEstimator(Fitted):
         edits: Edits,
     ) -> tuple[Change, Trace]:
         """Check everything, follow the path, and take over what holds from now on."""
+        self._make_ready(add, edits)
         window = getattr(self, "_window", None)
         rows, targets = self._examples(add, window)
         weights = validation.sample_weights(sample_weight, rows.shape[0])
@@ -256,6 +281,26 @@ class LiveEstimator(Fitted):
             self._keep_as_they_came(came, change)
         self.n_features_in_ = window.width
         return change, trace
+
+    def _weigh_without(self, key: Key) -> int:
+        """Bring all examples to the losses they have once one has left, which stays; return the events of the path.
+
+        The model is then of no use but for analyses.
+
+        Raises
+        ------
+        InvalidInput : nothing can be learnt from those who stay
+        NotOptimal, NotPositiveSemidefinite, MemoryLimit : the path could not be followed
+        """
+        window, nothing = self._window, np.empty(0)
+        self._weigh(window, [key], (nothing, nothing), NOBODY)
+        keys = list(window.keys)
+        y, weights, sides = window.targets_of(keys)
+        width = window.state.n_features
+        rows: Features = SparseRows.empty(0, width) if window.is_sparse else np.empty((0, width))
+        losses = self._losses(y, weights)
+        change = Change(rows, nothing, nothing, NO_LOSSES, [], [], keys, y, weights, losses, sides)
+        return window.update(change, self._total_per_weight()).events
 
     def check_scale(
         self,
@@ -430,7 +475,7 @@ class LiveEstimator(Fitted):
     def _kernel(self, gamma: float) -> Kernel:
         if callable(self.kernel):
             return FunctionKernel(function=self.kernel, objects=self._objects)
-        name = "poly" if self.kernel == "polynomial" else self.kernel
+        name = ALSO.get(self.kernel, self.kernel)
         gram = Gram() if name == "precomputed" else None
         checked = Kernel(name, gamma, self.degree, self.coef0, gram)  # type: ignore[arg-type]
         return replace(checked, degree=int(self.degree), coef0=float(self.coef0))
@@ -439,7 +484,7 @@ class LiveEstimator(Fitted):
         if isinstance(self.gamma, str):
             if self.gamma not in ("scale", "auto"):
                 raise InvalidInput(f"must be a number, 'scale' or 'auto', not {self.gamma!r}", field="gamma")
-            gamma = 1.0 / X.shape[1] if self.gamma == "auto" else scaling.gamma(X, weights)
+            gamma = 1.0 / X.shape[1] if self.gamma == "auto" else scaling.gamma(X, weights, self.kernel)
         else:
             gamma = validation.positive(self.gamma, "gamma")
         return self._window_with(gamma, self._center_of(X))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from livesvm.solvers.homotopy.small_update import Batch
+from livesvm.solvers.homotopy.edit import Batch
 from livesvm.solvers.kernels.shared import Shared
-from livesvm.solvers.models.pair import NOBODY, PairChange
-from livesvm.solvers.models.pair_desk import Work
+from livesvm.solvers.models.pair import NOBODY, PairChange, Work
 from livesvm.solvers.models.window import Change
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -46,7 +45,7 @@ class Parts:
         return np.bincount(np.concatenate([y, self.come_y, self.moved_to]), minlength=n_classes)
 
     def work(self, shared: Shared, n_classes: int) -> Work | None:
-        """Return what every pair is to do, for all of them at once; None: it is more than ``small_update`` deals with.
+        """Return what every pair is to do, for all of them at once; None: it is more than ``update_pair`` deals with.
 
         The kernel rows of those who come have to be at hand.
         """

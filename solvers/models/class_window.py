@@ -36,6 +36,8 @@ from livesvm.solvers.validation import Key, plain, plain_features
 
 Two = tuple[int, int]
 
+NAMES = tuple(vars(Trace()))
+
 WORST = ("max_violation", "relative_gap", "retrained", "abandoned")  # of what a walk did, not to be summed up
 
 
@@ -429,8 +431,5 @@ class ClassWindow:
 
 def _together(traces: list[Trace]) -> Trace:
     """Return what all pairs did: counts summed up, violations and gaps at their worst."""
-    whole = Trace()
-    for name in vars(whole):
-        values = [getattr(trace, name) for trace in traces]
-        setattr(whole, name, max(values, default=0) if name in WORST else sum(values))
-    return whole
+    columns = zip(*(vars(trace).values() for trace in [Trace(), *traces]), strict=True)
+    return Trace(*(max(each) if name in WORST else sum(each) for name, each in zip(NAMES, columns, strict=True)))

@@ -9,23 +9,34 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from livesvm.solvers.active_set.reactivation import LARGE
 from livesvm.solvers.certificate import Certificate, certify
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy import batch_update
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
+from livesvm.solvers.homotopy.edit import Batch
 from livesvm.solvers.homotopy.refill import refill
 from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.homotopy.warm_start import resume
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.kernels.shared import Shared, by_number
-from livesvm.solvers.models.pair_desk import PairDesk, Work
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
-from livesvm.solvers.runtime.interrupt import raise_what_stopped
 from livesvm.solvers.runtime.types import Floats, Ints
 
 NOBODY = np.empty(0, np.int64)
+
+
+MOST = 64  #: examples that come and leave, in an update by what all pairs share
+
+
+class Work(NamedTuple):
+    """What is to be done for all pairs."""
+
+    batch: Batch
+    come: list[int]  #: how many come, by class
+    leave: list[int]  #: how many leave
 
 
 class PairChange(NamedTuple):
@@ -46,11 +57,10 @@ class Pair:
         self.state = PathState(by_number(shared), refill, intercept=intercept, cache_bytes=cache_bytes)
         self.slot = np.full(shared.capacity, -1, np.int64)  #: by number; -1: not here
         self._undo: Callable[[], None] | None = None
-        self._desk = PairDesk()
         self._n_bound: int | None = None  # bound supports, once they were counted
 
     def __getstate__(self) -> dict[str, object]:
-        return {**vars(self), "_undo": None, "_desk": PairDesk()}
+        return {**vars(self), "_undo": None}
 
     @property
     def numbers(self) -> Ints:
@@ -93,18 +103,36 @@ class Pair:
         return trace
 
     def update_at_once(self, two: tuple[int, int], work: Work, cache_bytes: int) -> Trace | None:
-        """Do what ``update`` does, for few who come and leave, in one compiled call; None: ``update`` has to.
+        """Do what ``update`` does, for few who come and leave, by what all pairs share; None: ``update`` has to.
 
         Raises
         ------
-        Cancelled, or what a handler raises : ``undo`` is still to be called
+        NotPositiveSemidefinite, MemoryLimit, or what a handler raises : the pair is as it was
         """
+        self._undo = self._n_bound = None
         self._make_room()
-        trace, self._undo = self._desk.update(self.state, self.slot, two, work, cache_bytes)
-        raise_what_stopped()
-        if trace is None:
-            self.undo()
-        self._n_bound = None if trace is None else self._desk.n_bound_supports
+        state, (a, b) = self.state, two
+        n_come, n_leave, n = work.come[a] + work.come[b], work.leave[a] + work.leave[b], state.n
+        is_small = n_come + n_leave <= MOST and 2 * n_leave < n and n + n_come <= min(LARGE, state.capacity)
+        if not (is_small and state.is_prepared and state.cache_bytes == cache_bytes):
+            return None
+        if state.rows.slot_of.size < state.n_slots + n_come:
+            return None
+        before, slot = UndoneOnError(state, NOBODY), self.slot
+        try:
+            trace, solving = batch_update.update_pair(state, slot, two, work.batch, (n_come, n_leave), before)
+        except NotOptimal:
+            return None
+        self._n_bound = None if solving.found is None else solving.found.n_bound
+
+        def undo() -> None:
+            before.undo()
+            batch = work.batch
+            slot[np.concatenate([batch.come[batch.come_from[c] : batch.come_from[c + 1]] for c in two])] = -1
+            left = [batch.leave[batch.leave_from[c] : batch.leave_from[c + 1]] for c in two]
+            slot[np.concatenate(left)] = solving.room.leave[:n_leave]
+
+        self._undo = undo
         return trace
 
     def n_bound_supports(self) -> int:
@@ -123,18 +151,17 @@ class Pair:
         """Give up what the next update makes again; see ``PathState.cool``."""
         self.settle()
         self.state.cool()
-        self._desk = PairDesk()
         self.slot = self.slot[: self.shared.capacity].copy()
 
     @property
     def hot_bytes(self) -> int:
         """Bytes that :meth:`cool` gives back."""
-        return self.state.hot_bytes + self._desk.nbytes
+        return self.state.hot_bytes
 
     @property
     def held_bytes(self) -> int:
         """Bytes of all arrays."""
-        return self.state.held_bytes + self._desk.nbytes + self.slot.nbytes
+        return self.state.held_bytes + self.slot.nbytes
 
     def settle(self) -> None:
         """Let the last change be final."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.table import form_of
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import Examples
 from livesvm.solvers.runtime.types import Floats
@@ -17,10 +18,11 @@ from livesvm.solvers.sparse import Features, SparseRows, dense
 LARGE = 1e10  # k(x, x) times a coefficient: f, a sum of such terms, has few digits left
 
 
-def gamma(X: Features, weights: Floats) -> float:
-    """Return the gamma called "scale" of examples ``X`` (n, d) with ``weights`` (n,).
+def gamma(X: Features, weights: Floats, kernel: Any = "rbf") -> float:
+    """Return the gamma called "scale" of examples ``X`` (n, d) with ``weights`` (n,), for a kernel by name.
 
-    It is 1 / (d * variance of all entries of ``X``, rows weighted), or 1 where they do not vary.
+    It is 1 / (d * variance of all entries of ``X``, rows weighted), or what follows from that, and 1 where they do not
+    vary; see ``Form.scaled_gamma``.
 
     Raises
     ------
@@ -40,7 +42,7 @@ def gamma(X: Features, weights: Floats) -> float:
     found: float = 1.0 / (X.shape[1] * variance)
     if not 0.0 < found < np.inf:
         raise InvalidInput(f"is 'scale', but the features have the variance {variance:g}; scale them", field="gamma")
-    return found
+    return found if callable(kernel) else form_of(kernel).scaled_gamma(found, X.shape[1])
 
 
 def _variance(X: SparseRows, weights: Floats) -> float:
@@ -62,7 +64,7 @@ def size_of_kernel(kernel: Kernel, X: Features) -> float:
     """
     if X.shape[0] == 0:
         return 0.0
-    return 1.0 if kernel.name == "rbf" else float(diagonal(kernel, X).max())
+    return 1.0 if kernel.is_of_distances else float(diagonal(kernel, X).max())
 
 
 def diagonal(kernel: Kernel, X: Features) -> Floats:

@@ -13,7 +13,7 @@ from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.robust.ramp_losses import Walling
 from livesvm.solvers.robust.settings import Robustness, Terms
-from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features
 
 Two = tuple[int, int]
@@ -55,6 +55,20 @@ class View:
     def shares_costs(self) -> bool:
         """Whether the losses of all examples depend on who is there."""
         return self.model._shares_costs
+
+    @property
+    def kinds(self) -> Ints:
+        """Numbers (n,), oldest first: examples of one number leave the same losses to all others."""
+        return self.model._kinds(self.window)
+
+    def weigh_without(self, place: int) -> int:
+        """Bring a private copy to the losses that all have without one example, which stays; return the events."""
+        return self.model._weigh_without(list(self.window.keys)[place])
+
+    def decisions(self, places: Ints) -> Floats:
+        """Return the decisions of examples of the window by the model as it is, (m,); of several classes (m, pairs)."""
+        X = self.window.X if self.window.state.kernel.gram is None else self.model.window_X
+        return np.asarray(self.model.predictor().decision_function(X[places]))
 
     @property
     def pairs(self) -> list[Two]:

@@ -60,12 +60,12 @@ def gap_message(gap: float) -> str:
 def _of_scale(window: Any, scale: str) -> list[ModelWarning]:
     """Return what is wrong with the scale of a window's features."""
     kernel, keys = window.state.kernel, list(window.keys)
-    if kernel.name in ("precomputed", "linear") or len(keys) < 3:
+    if kernel.gram is not None or kernel.name == "linear" or len(keys) < 3:
         return []
     X = window.X
     X = X[np.unique(np.linspace(0, len(keys) - 1, SAMPLE).astype(np.int64))]
     found = _of_kernel(kernel, _different(X), is_scaled=scale != "none")
-    if not found and scale == "none" and kernel.name in ("rbf", "poly", "sigmoid"):
+    if not found and scale == "none" and kernel.has_gamma:
         found = _of_features(X)
     return found
 
@@ -98,7 +98,7 @@ def _are_most(which: Bools, share: float) -> bool:
 
 def _or_gamma(cure: str, kernel: Any, which: str) -> str:
     """Return what to do, or else with gamma, where there is one that decides how near examples are."""
-    return f"{cure}, or set a {which} gamma" if kernel.name == "rbf" else cure
+    return f"{cure}, or set a {which} gamma" if kernel.is_of_distances else cure
 
 
 def _of_features(X: Features) -> list[ModelWarning]:

@@ -185,7 +185,7 @@ class Window:
         """
         gram = self.state.kernel.gram
         if gram is None:
-            return self._settled(change, total_per_weight, terms)
+            return self._settled(change, total_per_weight, terms) if terms else self._update(change, total_per_weight)
         leaving = self._numbers_of(self._slots_of(change.leaving))
         numbers = gram.admit(dense(change.X), self.numbers) if change.y.size else NOBODY
         try:

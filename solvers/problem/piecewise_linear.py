@@ -1,4 +1,4 @@
-"""Piecewise-linear convex losses as tables of kinks and levels (section 1 of the path engine's design).
+"""Piecewise-linear convex losses as tables of kinks and levels, whose motion is ``homotopy.solve``.
 
 An example's loss has kinks ``k_0 < k_1 < ...`` and slopes ``s_0 < s_1 < ...`` between them. What the engine needs of
 the slopes is the coefficient that each asks for, ``beta = -w s``: the *levels* ``a_0 > a_1 > ...``. Plotted as

@@ -9,14 +9,14 @@ walls, and stays within.
 
 from __future__ import annotations
 
-from livesvm.solvers.active_set.degeneracy import center, leave_ends
+from livesvm.solvers.active_set.degeneracy import center
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.shrinking import WHOLE_WORK, follow_path
-from livesvm.solvers.active_set.workspace import Walk, count_anew
-from livesvm.solvers.homotopy.finish import SNAP
-from livesvm.solvers.homotopy.optimality import EPS, gap_of
-from livesvm.solvers.homotopy.run import SETTINGS
+from livesvm.solvers.active_set.workspace import Walk
+from livesvm.solvers.homotopy.finish import put_on_ends
+from livesvm.solvers.homotopy.optimality import EPS, Scales, audit_of, is_good
 from livesvm.solvers.homotopy.target import set_motion_of
+from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
 from livesvm.solvers.robust.crossing import follow_over_walls
 from livesvm.solvers.robust.passes import is_at_an_end, place_stops_of_round, put_on_levels, rest, set_out
 from livesvm.solvers.robust.sides import Split, Stage, choose_loose, choose_misplaced, look, place_levels
@@ -29,8 +29,7 @@ SINCE_EXACT = 100  #: events after which a round ends with an audit
 FEW = 64  #: events that a round may have without being walked in strides
 CROWD = 16  #: when more than so many switch at once, the walk is long and heeds no walls from its start
 
-_RATIO_F, _RATIO_BETA, _DEPENDENT = SETTINGS.ratio_f, SETTINGS.ratio_beta, SETTINGS.dependent
-_DUST, _GOAL = SETTINGS.dust, SETTINGS.goal
+_DUST, _SNAP, _GOAL = SETTINGS.dust, SETTINGS.snap, SETTINGS.goal
 
 
 @compiled
@@ -65,7 +64,7 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
                 return Exit.NEED_ROWS
             now.stage = Stage.DRIVEN
         if now.stage == Stage.DRIVEN:
-            set_out_for(w, p, 1.0)
+            set_out_for(w, p)
             if crossing:
                 if now.switched - now.switched_before > CROWD:
                     w.at[0].whole = 0
@@ -156,27 +155,27 @@ def add_row(w: Walk, slot: int, factor: float, out: Floats) -> None:
 
 
 @compiled
-def set_out_for(w: Walk, p: Split, tau: float) -> None:
-    """Start a walk: ``tau`` of its way is ahead. Tolerances as in ``homotopy.run.walk_of``."""
-    e, motion, at, tol, now = w.examples, w.motion, w.at[0], w.tol[0], p.now[0]
-    sum_v, sum_beta, speed, top = 0.0, 0.0, 0.0, 0.0
-    for j in range(w.n):
-        sum_v += motion.v[j]
-        speed += abs(motion.v[j])
-    for j in range(w.n if w.intercept else 0):
-        top = max(top, abs(motion.v[j]))
-        sum_beta += e.beta[j]
-    tol.f = tol.lap = max(_RATIO_F * now.kink, 8.0 * EPS * speed * now.diagonal_unit)
-    tol.beta = _RATIO_BETA * now.level
-    tol.dependent = _DEPENDENT
-    tol.balance = max(1e-12, EPS * w.n**1.5) * max(now.level, top)
-    tol.stall = 2 * w.factor.size[1] + 200
-    at.tau, at.sum_v = tau, sum_v
-    at.sum_rate = now.total - sum_beta if w.intercept else 0.0
-    count_anew(w)
-    at.whole = FEW if w.n * w.factor.size[1] < WHOLE_WORK else 0
-    at.budget = 50 * w.n + 10_000
+def set_out_for(w: Walk, p: Split) -> None:
+    """Start a walk: all of its way is ahead."""
+    now = p.now[0]
+    begin(w, units_of_round(w, p), now.total, 1.0)
+    w.at[0].whole = FEW if w.n * w.factor.size[1] < WHOLE_WORK else 0
     now.spreads = 0
+
+
+@compiled
+def units_of_round(w: Walk, p: Split) -> Scales:
+    """Return the units of a walk, of which those of the losses are the same along the whole path."""
+    e, motion, now = w.examples, w.motion, p.now[0]
+    sum_v, sum_beta, mass, speed, top = 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(w.n):
+        v, beta = motion.v[j], e.beta[j]
+        sum_v += v
+        speed += abs(v)
+        top = max(top, abs(v))
+        sum_beta += beta
+        mass += abs(beta)
+    return Scales(now.kink, now.level, now.diagonal_unit, speed, top, mass, sum_v, sum_beta)
 
 
 @compiled
@@ -200,9 +199,9 @@ def landed(w: Walk, p: Split) -> bool:
     alone = w.intercept and w.factor.size[1] == 1
     astray = w.at[0].laps + w.at[0].through + p.now[0].spreads > 0
     if alone or astray or is_at_an_end(w, _DUST * level):
-        moved = leave_ends(w.examples, w.factor, w.n, w.intercept, SNAP * level, _DUST * level, 4.0 * EPS * level)
+        moved = put_on_ends(w, units_of_round(w, p), _DUST)
     else:
-        put_on_levels(w, SNAP * level)
+        put_on_levels(w, _SNAP * level)
     if w.factor.size[1] == 0 and w.intercept:
         w.at[0].b += center(w)
     due = p.now[0].since_audit + w.at[0].events >= SINCE_EXACT
@@ -212,25 +211,13 @@ def landed(w: Walk, p: Split) -> bool:
 @compiled
 def exact(w: Walk, p: Split) -> bool:
     """Compute the f of free examples afresh, and say whether the state is optimal, as ``follow`` asks for."""
-    e, b, level, total = w.examples, w.at[0].b, p.now[0].level, p.now[0].total
     p.now[0].since_audit = -w.at[0].events
     for k in range(w.factor.size[0]):
         slot = w.factor.slot[k]
         if slot >= 0:
-            e.f[slot] = product(w.rows[w.row_of[slot]], e.beta, w.n) + b
-    gap, primal, resolution = gap_of(e, w.n, b)
-    off_sum = 0.0
-    if w.intercept:
-        off_sum = -total
-        for j in range(w.n):
-            off_sum += e.beta[j]
-        off_sum = abs(off_sum)
-        primal += total * b
-    if off_sum > 1e-13 * level * w.n and w.factor.size[1] > 0:
-        return False
-    gap += max(abs(b), p.now[0].kink) * off_sum
-    good: bool = gap <= max(_GOAL * max(abs(primal), abs(primal - gap)), resolution)
-    return good
+            w.examples.f[slot] = product(w.rows[w.row_of[slot]], w.examples.beta, w.n) + w.at[0].b
+    audit = audit_of(w.examples, w.n, w.at[0].b, -1.0, 0.0, p.now[0].total, w.intercept, w.n, w.factor.size[1])
+    return audit.balanced and is_good(audit, _GOAL, 1.0)
 
 
 @compiled

@@ -21,11 +21,11 @@ from livesvm.solvers.active_set import workspace
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.recorder import Walls as Stops
 from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import EPS, audited, scales
 from livesvm.solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
 from livesvm.solvers.homotopy.run import (
     PREFETCH,
-    SETTINGS,
     Trace,
     fetch_rows,
     grant,
@@ -33,7 +33,7 @@ from livesvm.solvers.homotopy.run import (
     spread_ties,
     walk_of,
 )
-from livesvm.solvers.homotopy.solve import follow
+from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.linalg.cholesky import Factor, solve_forward
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
 from livesvm.solvers.problem.snapshot import LITTLE
@@ -155,7 +155,7 @@ class Rounds:
         Raises
         ------
         NotOptimal : the objective rose, or the switches do not end
-        NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.solve.follow``
+        NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.follow.follow``
         """
         while True:
             check()
@@ -221,17 +221,17 @@ class Rounds:
         self.stalls += 1
         size = SETTINGS.perturbation * 3.0 ** self.p.now[0].spreads
         self.p.now[0].spreads += 1
-        spread_ties(self.w, scales(self.state, self._motion.v), size, self.stalls)
+        spread_ties(self.state, self.w, size, self.stalls)
 
     def _may_spread(self) -> bool:
         return bool(self.p.now[0].spreads < MOST_SPREADS)
 
     def _answer(self, exit_: int) -> None:
-        p, granted = self.p, grant(self.state, self.w, exit_, fetch_for_many)
-        if granted is not None:
-            self.w = granted
-        elif exit_ == Exit.NEED_ROWS:
+        p = self.p
+        if exit_ == Exit.NEED_ROWS:
             self._set_bound_rate()
+        elif (granted := grant(self.state, self.w, exit_, fetch_for_many)) is not None:
+            self.w = granted
         elif exit_ == Exit.STALLED and self.w.at[0].tau > MOST_OF_THE_WAY and self._may_spread():
             self.spread_ties()
         elif exit_ == Exit.UNBALANCED and self._is_balanced():

@@ -15,7 +15,7 @@ from livesvm.solvers.active_set.loop import track_path
 from livesvm.solvers.active_set.ratio_test import largest
 from livesvm.solvers.active_set.recorder import Log, note_places
 from livesvm.solvers.active_set.workspace import Walk
-from livesvm.solvers.homotopy.finish import SNAP
+from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.robust.c_step import SINCE_EXACT, add_row, exact, note_events, set_out_for, take_sides
 from livesvm.solvers.robust.passes import place_stops, put_on_levels, rest, set_out_among_walls
 from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls
@@ -29,6 +29,8 @@ PORTION = 64  #: D-steps between two looks at whether to go on
 PORTION_EVENTS = 2000  #: or events of one C-step
 STANDSTILL = 1e-12  #: a C-step that takes theta down by no more than this makes no progress
 STANDSTILLS = 1000  #: C-steps without progress after which a path is given up
+
+_SNAP = SETTINGS.snap
 
 # Columns of the values, and of the counts: of the log at the start of the leg, and at the end of the D-step
 START, END, DROP = range(3)
@@ -199,7 +201,7 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: f
                 return Exit.NEED_ROWS
             now.stage = Stage.LEFT
         if now.stage == Stage.LEFT:
-            set_out_for(w, p, 1.0)
+            set_out_for(w, p)
             set_out_among_walls(w, p)
             resolve(w)
             note_places(w, log)
@@ -312,7 +314,7 @@ def arrive(w: Walk, p: Split, pull: Pull, notes: Notes, end: float, stopped: boo
     notes.used[0].still = notes.used[0].still + 1 if start - theta <= STANDSTILL else 0
     for i in range(pull.size[0]):
         place_levels(w, p, pull.who[i], theta)
-    put_on_levels(w, SNAP * p.now[0].level)
+    put_on_levels(w, _SNAP * p.now[0].level)
 
 
 @compiled

@@ -191,7 +191,7 @@ def choose_loose(w: Walk, p: Split) -> bool:
     labels; one of them alone moves.
     """
     e, fac = w.examples, w.factor
-    kappa = w.kappa if w.intercept else 0.0
+    kappa = w.at[0].kappa if w.intercept else 0.0
     for j in range(w.n if p.now[0].at_walls > 0 else 0):
         if not p.at_wall[j] or p.tried[j] or e.segment[j] & 1:
             continue

@@ -171,7 +171,7 @@ def crash_at(rng: random.Random, cycle: int, snapshot_updates: int) -> str:
     if name in ERASE_POINTS:
         return f"{name}:2"  # the first passage may be at the start, of an erasure that is to be ended
     if name in REST_POINTS:
-        return f"{name}:{rng.randint(len(SUBJECTS) + 1, 9)}"  # the first ones may be at the start
+        return f"{name}:{rng.randint(3 * len(SUBJECTS), 16)}"  # the first ones may be at the start
     passages = rng.randint(1, max(1, 8 // snapshot_updates)) if name in SNAPSHOT_POINTS else rng.randint(2, 8)
     return f"{name}:{passages}"
 
@@ -189,7 +189,9 @@ def kill_service(directory: Path, cycles: int, seed: int, everything: Everything
         point = crash_at(rng, cycle, snapshot_updates) if cycle < cycles else ""
         solution_seconds = 1e-9 if point.startswith(SOLUTION_POINTS) else rng.choice([1e-9, 0.05])
         chosen = settings | {"snapshot_updates": snapshot_updates, "solution_seconds": solution_seconds}
-        chosen |= {"rest_seconds": RESTLESS if rng.random() < 0.5 or point.startswith(REST_POINTS) else 600.0}
+        may_rest = not point.startswith(SNAPSHOT_POINTS)  # one that goes to rest at the start passes those
+        rests = point.startswith(REST_POINTS) or (may_rest and rng.random() < 0.5)
+        chosen |= {"rest_seconds": RESTLESS if rests else 600.0}
         service = ServiceProcess(directory, None, crash_at=point, **chosen)
         service.module = "tests.faults.slow_updates"
         start = time.monotonic()

@@ -221,7 +221,7 @@ def test_memory_stays_within_the_budget_under_everything_at_once_and_others_are_
         assert peak_megabytes(service.pid) < BUDGET_MB + BESIDE_MB
 
 
-def test_a_restart_holds_again_what_was_held_whatever_the_budget_is_now(tmp_path: Path) -> None:
+def test_models_that_do_not_fit_together_rest_for_each_other_after_a_restart(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows, labels = rng.normal(size=(450, 2000)).astype(np.float32), rng.choice([-1.0, 1.0], 450)
     body = npz(X=rows, y=labels)
@@ -233,9 +233,11 @@ def test_a_restart_holds_again_what_was_held_whatever_the_budget_is_now(tmp_path
         assert service.stop() == 0
     with ServiceProcess(tmp_path, memory_mb=512) as service, service.http() as http:
         assert {model["state"] for model in http.get("/models").json()["models"]} == {"live"}
-        assert http.post("/models/a/predict", json={"X": rows[:1].tolist()}).status_code == 200
-        assert http.post("/models/a/update", json={"remove": {"oldest": 1}}).status_code == 200
         more = {"X": rng.normal(size=(2, 2000)).tolist(), "y": [1, -1]}
-        refused = http.post("/models/a/update", json={"add": more})
-        assert (refused.status_code, refused.json()["type"]) == (507, "urn:livesvm:problem:out-of-memory")
-        assert "LIVESVM_MEMORY_MB had better be more" in service.errors
+        for name in "abcdefa":
+            assert http.post(f"/models/{name}/predict", json={"X": rows[:1].tolist()}).status_code == 200
+            assert http.post(f"/models/{name}/update", json={"remove": {"oldest": 1}}).status_code == 200
+            assert http.post(f"/models/{name}/update", json={"add": more}).status_code == 200
+        assert {model["version"] for model in http.get("/models").json()["models"]} == {3, 5}
+        rested = [line for line in http.get("/metrics").text.splitlines() if line.startswith("livesvm_rests_total")]
+        assert sum(float(line.rsplit(" ", 1)[1]) for line in rested) > 0

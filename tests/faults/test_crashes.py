@@ -56,6 +56,7 @@ def test_killed_while_a_snapshot_is_written(point: str, tmp_path: Path) -> None:
             send(http, 5)
         assert service.wait() == -9
     with ServiceProcess(tmp_path, **NO_SOLUTIONS) as service, service.http() as http:
+        http.get("/models/m/certificate").raise_for_status()  # it wakes
         recovery = http.get("/models/m").json()["recovery"]
         kept = 6 if point == "after-snapshot" else 3
         assert recovery == {"snapshot_version": kept, "replayed": 6 - kept, "damaged_snapshots": 0, "set_aside": 0}
@@ -75,6 +76,7 @@ def test_killed_while_a_solution_is_written(point: str, tmp_path: Path) -> None:
             send(http, 4)
         assert service.wait() == -9
     with ServiceProcess(tmp_path, **always) as service, service.http() as http:
+        http.get("/models/m/certificate").raise_for_status()  # it wakes
         recovery = http.get("/models/m").json()["recovery"]
         replayed = 1 if point == "before-solution" else 0
         assert recovery == {"snapshot_version": 3, "replayed": replayed, "damaged_snapshots": 0, "set_aside": 0}

@@ -96,6 +96,8 @@ def test_a_model_that_is_not_known_any_more_keeps_no_other_from_being_served(
     with closing(sqlite3.connect(path / FILE, isolation_level=None)) as db:
         assert db.execute(damage).rowcount == 1
     with ServiceProcess(path) as service, service.http() as http:
+        for name in reasons:
+            assert http.post(f"/models/{name}/predict", json={"X": [[0.0]]}).status_code == 503
         models = {model["id"]: model for model in http.get("/models").json()["models"]}
         assert models.pop("other")["state"] == "live"
         assert set(models) == set(reasons)

@@ -203,6 +203,7 @@ class Machine(RuleBasedStateMachine):
         self.live.checkpoint().result()
 
     def oldest(self) -> int:
+        self.live.look_after()
         self.live.wake().result()  # the snapshot after the last update is written
         found: int = self.live.versions()["oldest"]
         return found

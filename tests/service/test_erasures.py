@@ -142,19 +142,6 @@ def test_a_request_under_way_that_comes_with_another_body_is_refused(model: Mode
     assert receipts(model) == [answer.receipt]
 
 
-def test_where_one_model_finds_no_optimum_the_receipt_says_so(
-    model: Model, erasures: Erasures, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    unsolved: Future[Any] = Future()
-    unsolved.set_exception(NotSolved("it took too long"))
-    parts = {"m": model, "n": SimpleNamespace(erase=lambda intent: unsolved)}
-    monkeypatch.setattr(model, "get", parts.__getitem__)
-    both = replace(model.intent(), target=EVERYWHERE, parts=(Part("m", 1, 1, 2), Part("n", 1, 1, 1)))
-    monkeypatch.setattr(erasures, "_finder", SimpleNamespace(find=lambda target, sought: both))
-    receipt = erasures.erase_everywhere(Sought(("b",)), Asked(None, None, "")).receipt
-    assert receipt["refused"] == {"model n": "not erased: it took too long"}
-
-
 def test_where_no_model_finds_an_optimum_only_the_first_try_is_given_up(
     model: Model, erasures: Erasures, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -186,6 +186,42 @@ def test_a_file_is_run_from_where_the_feed_stands(
     assert "all.csv, row 127 of those under its names, counted from 0: y must be a number" in capsys.readouterr().err
 
 
+def test_what_is_known_ahead_is_announced_by_who_runs_a_file(
+    told: Callable[..., Any], client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weather = np.cos(np.arange(130.0) ** 1.3)
+    rows = [{**row, "w": float(w), "u": 1.0} for row, w in zip(rows_of(series(130)), weather, strict=True)]
+
+    def written(name: str, rows: list[dict[str, Any]]) -> Path:
+        lines = ["time,y,w,u", *(f"{row['time']},{row['y']},{row['w']},{row['u']}" for row in rows)]
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+        return tmp_path / name
+
+    rest = json.dumps({name: value for name, value in FEED.items() if name not in ("target", "window", "steps")})
+    made = told(
+        "feed", "create", "sun", "y", "--steps", "1,3", "--window", 60, "--known", "w", "--features", "u",
+        "--settings", rest,
+    )  # fmt: skip
+    assert (made["settings"]["known"], made["settings"]["features"]) == (["w"], ["u"])
+    ran = told("feed", "run", "sun", written("all.csv", rows[:120]), "--size", 7)
+    assert [(one["n"], one["assumes"]) for one in ran["scores"]] == [(60, "perfect"), (58, "perfect")]
+    job = told("feed", "backtest", "sun", tmp_path / "all.csv")
+    assert [one["assumes"] for one in job["result"]["scores"]] == ["perfect", "perfect"]
+    to_come = written("to come.csv", [{**row, "y": ""} for row in rows[120:123]])
+    answer = told("feed", "announce", "sun", to_come)
+    assert (answer["announced"], answer["accepted"]) == (3, 0)
+    assert [one["known"] for one in answer["forecasts"]] == ["announced", "announced"]
+    assert client.forecast("sun")["forecasts"] == answer["forecasts"]
+    hot = [{"time": row["time"], "w": 5.0} for row in rows[120:123]]
+    if_so = client.forecast_if("sun", hot)["forecasts"]
+    assert client.announce("sun", hot)["forecasts"] == if_so != answer["forecasts"]
+    assert main(["feed", "announce", "sun", str(to_come)]) == 0
+    assert "value" in capsys.readouterr().out
+    assert main(["feed", "show", "sun"]) == 0
+    assert "assumes" in capsys.readouterr().out
+    client.delete_feed("sun")
+
+
 def test_a_file_is_run_on_within_the_hour_that_comes_twice(told: Callable[..., Any], tmp_path: Path) -> None:
     hours = [0, 1, 2, 2, 3, 4]
 

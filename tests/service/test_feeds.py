@@ -398,3 +398,36 @@ def test_a_standby_takes_a_feed_over(tmp_path: Path, redis_server: RedisServer) 
             stream.http = http
             assert stream.send()["position"] == 96
             assert http.get("/feeds/load/certificate").json()["relative_gap"] <= GAP
+
+
+def test_known_columns_are_announced_and_asked_what_if(http: httpx.Client) -> None:
+    http.post("/feeds", json={"id": "warm", **FEED, "known": ["w"]}).raise_for_status()
+    readings = [{**row, "w": float(np.cos(i))} for i, row in enumerate(rows_of(series(90)))]
+    to_come = [{**row, "y": None} for row in readings[75:78]]
+    answer = http.post("/feeds/warm/observations", json={"rows": [*readings[:75], *to_come]}).json()
+    assert (answer["accepted"], answer["announced"], answer["position"]) == (75, 3, 75)
+    assert [one["known"] for one in answer["forecasts"]] == ["announced", "announced"]
+    before = http.get("/feeds/warm/forecast").json()
+    cold = {"rows": [{"time": row["time"], "w": -9.0} for row in to_come]}
+    if_so = http.post("/feeds/warm/forecast", json=cold).json()
+    assert http.get("/feeds/warm/forecast").json() == before
+    assert if_so["time"] == before["time"]
+    assert [one["value"] for one in if_so["forecasts"]] != [one["value"] for one in before["forecasts"]]
+    lines = ["time,y,w", *(f"{row['time']},,-9.0" for row in to_come)]
+    for _ in range(2):  # under one name it has one effect
+        headers = {"content-type": "text/csv", "idempotency-key": "cold"}
+        told = http.post("/feeds/warm/announce", content="\n".join(lines), headers=headers).json()
+        assert (told["announced"], told["accepted"], told["time"]) == (3, 0, before["time"])
+        assert told["forecasts"] == if_so["forecasts"] == http.get("/feeds/warm/forecast").json()["forecasts"]
+    assert problem(http.post("/feeds/warm/announce", json={"rows": readings[75:76]}))[:2] == (422, "y")
+    assert problem(http.post("/feeds/warm/forecast", json={"rows": readings[75:76]}))[:2] == (422, "y")
+    late = {"rows": [{"time": readings[70]["time"], "w": 0.0}]}
+    assert http.post("/feeds/warm/announce", json=late).status_code == 422
+    assert http.post("/feeds/warm/observations", json={"rows": readings[75:]}).json()["accepted"] == 15  # none is lost
+    found = http.get("/feeds/warm").json()
+    assert {one["assumes"] for one in found["scores"]} == {"announced"}  # and not as it came
+    assert found["settings"]["chosen"]["known_ahead"] == 3
+    http.delete("/feeds/warm").raise_for_status()
+    http.post("/feeds", json={"id": "bare", **FEED}).raise_for_status()
+    assert problem(http.post("/feeds/bare/announce", json=cold))[:2] == (422, "known")
+    http.delete("/feeds/bare").raise_for_status()

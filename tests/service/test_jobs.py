@@ -25,7 +25,7 @@ from livesvm.service.hosting.handle import Description
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.jobs import log as job_log
 from livesvm.service.jobs.files import JobFiles, JobRecord
-from livesvm.service.jobs.kind import FOUND, Document, JobKind, Sharding, Workplace, without_keys
+from livesvm.service.jobs.kind import FOUND, Document, JobKind, Sharding, Workplace
 from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.jobs.outlier_path import _check_share
 from livesvm.service.jobs.plots import MOST_POINTS
@@ -524,30 +524,6 @@ def test_results_that_name_examples_are_found(jobs: Jobs, live: HostedModel, tmp
     assert jobs.naming("m", ["c", "d"]) == {"c", "d"}  # what cannot be read may name any
 
 
-def test_what_names_examples_is_withheld_wherever_it_stands_and_nothing_else() -> None:
-    whole = {
-        "n": 3,
-        "label": "spam",
-        "keys": ["a"],
-        "curve": [{"key": 7, "label": "spam", "others": [1], "at": 0.5}, {"at": 0.6}],
-        "below": {"list": [[1], []], "deep": [{"key": 1, "keys": 2, "more": {"others": 1, "label": 2}}]},
-    }
-    kept, withheld = without_keys(whole)
-    assert kept == {
-        "n": 3,
-        "label": "spam",
-        "curve": [{"at": 0.5}, {"at": 0.6}],
-        "below": {"list": [[1], []], "deep": [{"more": {"others": 1, "label": 2}}]},
-    }
-    assert list(kept) == ["n", "label", "curve", "below"]
-    assert withheld == {
-        "keys",
-        *(f"curve.{name}" for name in ("key", "label", "others")),
-        "below.deep.key",
-        "below.deep.keys",
-    }
-
-
 @pytest.mark.parametrize(("size", "count"), [(0, 1), (1, 1), (100, 1), (101, 2), (200, 2), (201, 3)])
 def test_a_dataset_is_cut_into_as_few_shards_as_may_be(size: int, count: int) -> None:
     assert Sharding("", "", 100, 1.0).count(size) == count
@@ -583,14 +559,6 @@ def test_the_log_says_how_long_a_job_waited_and_ran(
 def test_examples_are_held_out_where_a_share_is_at_least_one(share: float, n: int, is_enough: bool) -> None:
     with nullcontext() if is_enough else pytest.raises(InvalidInput):
         _check_share(share, n)
-
-
-def test_an_erasure_of_before_leaves_the_jobs_that_were_asked_for_since(jobs: Jobs, live: HostedModel) -> None:
-    before = finished(jobs, jobs.submit("count", live, {}).id)
-    since = finished(jobs, jobs.submit("count", live, {}).id)
-    assert before.created_at < since.created_at
-    assert jobs.erase("m", until=before.created_at) == 1
-    assert jobs.all() == [since]
 
 
 @pytest.mark.parametrize("is_refused", [False, True])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import sys
 import threading
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -224,3 +226,41 @@ def test_what_a_cool_feed_forgets_leaves_no_trace() -> None:
     assert cool.forecaster.gap() <= 1e-8
     both = np.array([state.forecaster.latest for state in (plain, cool)], np.float64)
     np.testing.assert_allclose(both[0], both[1], rtol=0, atol=1e-8)
+
+
+def size_of(one: Any, seen: set[int]) -> int:
+    """Return the bytes of an object and of all that it alone refers to."""
+    if id(one) in seen or isinstance(one, type) or callable(one):
+        return 0
+    seen.add(id(one))
+    if isinstance(one, np.ndarray):
+        return one.nbytes if one.base is None else size_of(one.base, seen)
+    inside = [vars(one)] if hasattr(one, "__dict__") else []
+    if isinstance(one, dict):
+        inside += [*one.keys(), *one.values()]
+    elif isinstance(one, list | tuple | set | deque):
+        inside += list(one)
+    return sys.getsizeof(one) + sum(size_of(each, seen) for each in inside)
+
+
+OBJECT = 2500  # bytes of an object and its attributes, less what they hold
+
+
+@pytest.mark.parametrize("more", [{}, {"quantiles": [0.1, 0.9]}, {"features": ["u", "v"]}, {"steps": [1, 2, 3, 5]}])
+def test_the_bytes_of_a_feed_are_those_of_its_parts(more: dict[str, Any]) -> None:
+    spec = spec_of(SETTINGS | more)
+    state, names = FeedState.empty(spec), more.get("features", [])
+    for first in range(0, 150, 10):
+        rows = [row | dict.fromkeys(names, row["y"]) for row in rows_of(series(150))[first : first + 10]]
+        state.apply(Observations.of(rows, None, 0.0))
+    for _ in range(2):  # then cool
+        told, feed = 0, state.forecaster
+        for part in (feed.timeline, feed.history, feed.rows, feed.scores, feed.models, feed.bands):
+            several: list[Any] = part if isinstance(part, list) else [part]
+            held = sum(one.held_bytes for one in several)
+            size = size_of(several, {id(spec)})
+            assert 0.6 * (size - OBJECT * len(several)) <= held <= 1.1 * size
+            told += held
+        events = state.held_bytes - told
+        assert 0.55 <= events / size_of(state.events, set()) <= 1.1
+        state.cool()

@@ -167,7 +167,7 @@ def test_a_direction_is_right_where_up_and_only_there_it_was_up(
     value: float, last: float, actual: float, right: bool
 ) -> None:
     line = Timeline(spec_of({"target": "y", "task": "direction"}), 40)
-    made = told.forecast_made(line, 1, Scored(1, 1.0, 0.0, value, math.nan, math.nan, actual, last, 0.0, 0.0))
+    made = told.forecast_made(line, 1, Scored(1, 1.0, 0.0, value, math.nan, math.nan, actual, last, 0.0, 0.0, value))
     assert made["right"] is right
 
 

@@ -13,15 +13,16 @@ from livesvm.service.feeds.every import Every
 from livesvm.service.feeds.features import (
     Ahead,
     History,
-    calendar_of,
+    calendar_cycles,
     layout_of,
     own_rows,
     seasonal_values,
     shared_row,
+    waves,
 )
 from livesvm.service.feeds.represent import LEAST_CORE, fitted, has_moved, reference, represented
 from livesvm.service.feeds.scores import Scored, StepScores
-from livesvm.service.feeds.season import _without_level, autocorrelation, find_season
+from livesvm.service.feeds.season import find_season
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.step_model import Recipe, new_models
 from livesvm.service.feeds.timeline import Reading
@@ -62,28 +63,10 @@ def test_a_natural_season_is_found_where_noise_hides_it(seed: int) -> None:
         assert find_season(other, 24) != 24
 
 
-@pytest.mark.parametrize("period", [4, 5])
-def test_without_its_level_a_trend_is_nothing_and_a_season_is_whole(period: int) -> None:
-    t = np.arange(40)
-    season = np.random.default_rng(period).normal(size=period)
-    season -= season.mean()
-    rest = _without_level(7.0 + 0.3 * t + season[t % period], period)
-    first = period // 2
-    assert rest == pytest.approx(season[t % period][first : first + rest.size])
-
-
-def test_autocorrelation_is_that_of_its_definition() -> None:
-    x = np.random.default_rng(0).normal(size=50)
-    centred = x - x.mean()
-    for lag in range(10):
-        direct = (centred[lag:] * centred[: 50 - lag]).sum() / (50 - lag) / centred.var()
-        assert autocorrelation(x, 10)[lag] == pytest.approx(direct)
-
-
 def test_rows_hold_lags_rolling_statistics_and_seasonal_values() -> None:
     spec = spec_of({
         "target": "y", "features": ["wind"], "known": ["holiday"], "steps": [1, 5], "lags": [1, 2, 4], "window": 100,
-        "rolling": {"mean": [3], "std": [6], "max": [5], "min": [5]},
+        "rolling": {"mean": [3], "std": [6], "max": [5], "min": [5]}, "generation": 1,
     })  # fmt: skip
     layout = layout_of(spec, 4, HOURLY)
     history, ahead, x = History(101), Ahead(1), np.random.default_rng(0).normal(size=130)
@@ -99,8 +82,7 @@ def test_rows_hold_lags_rolling_statistics_and_seasonal_values() -> None:
     assert shared[-2:] == pytest.approx(expected[-2:])
     own = own_rows(layout, spec, HOURLY, None, (history, reading, ahead))
     assert own[:, 0] == pytest.approx([x[-4], x[-4]])  # 1 and 5 ahead have one phase
-    then = [calendar_of((129 + h) * 3600.0, layout.cycles, None) for h in (1, 5)]
-    assert own[:, 1:-1] == pytest.approx(np.array(then))
+    assert own[:, 1:-1] == pytest.approx(waves(np.array([130, 134]) * 3600.0, layout.cycles))
     assert own[:, -1].tolist() == [2.0, 7.0]  # the holiday announced for 131 lasts
     changes = represented(layout, "change", shared[None], own[:1])
     assert changes[0, 0] == x[-1]
@@ -114,6 +96,41 @@ def test_rows_hold_lags_rolling_statistics_and_seasonal_values() -> None:
     assert levels[0, layout.shared] == pytest.approx(x[-4] - base)
     ends = [reference(layout, how, shared[None], own[:1])[0] for how in ("change", "level", "seasonal-change")]
     assert ends == pytest.approx([x[-1], base, x[-4]])
+
+
+def test_rows_of_the_second_generation_hold_earlier_seasons_their_surroundings_and_weekends() -> None:
+    spec = spec_of({"target": "y", "steps": [1, 30], "lags": 2, "rolling": {}, "window": 400})
+    layout, x = layout_of(spec, 24, HOURLY), np.random.default_rng(1).normal(size=401)
+    assert (layout.seasons, layout.phases, layout.spread) == ((24, 168), (24, 48, 168), 24)
+    history = History(401)
+    for value in x:
+        history.append(value)
+    reading = Reading(400, (400 + 19) * 3600.0, (float(x[-1]),))  # a Sunday, at 11 o'clock
+    shared = shared_row(layout, history, reading)
+    day = x[-24:]
+    spreads = [day.std(), day.min() - day.mean(), day.max() - day.mean()]
+    expected = [x[-1], x[-2], x[-2:].mean(), x[-25], x[-49], x[-169], *spreads]
+    assert shared.tolist() == pytest.approx(expected)
+    own = own_rows(layout, spec, HOURLY, None, (history, reading, Ahead(0)))
+    ends = [400 + 1 - 24, 400 + 30 - 48], [400 + 1 - 168, 400 + 30 - 168]
+    around = [
+        (season, offset) for season, offset in ((0, 0), (1, 0), (0, -2), (0, -1), (0, 1), (0, 2), (1, -1), (1, 1))
+    ]
+    for i, (season, offset) in enumerate(around):
+        assert own[:, i] == pytest.approx([x[ends[season][k] - offset] for k in (0, 1)])
+    assert layout.own_levels == len(around)
+    clock = reading.time + 3600.0 * np.array([1, 30])
+    assert own[:, len(around) : -2] == pytest.approx(waves(clock, (*calendar_cycles(HOURLY), 43200.0, 28800.0)))
+    assert own[:, -2:].tolist() == [[1.0, 1.0], [1.0, 0.0]]
+    tuesday = own_rows(
+        layout, spec, HOURLY, None, (history, reading._replace(time=reading.time + 48 * 3600.0), Ahead(0))
+    )
+    assert tuesday[:, -2:].tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert layout.reach == 169
+    changes = represented(layout, "change", shared[None], own[:1])[0]
+    assert changes[3:6] == pytest.approx(shared[3:6] - x[-1])
+    assert changes[6:9] == pytest.approx(spreads)
+    assert changes[9 : 9 + len(around)] == pytest.approx(own[0, : len(around)] - x[-1])
 
 
 @pytest.mark.parametrize("season", [3, 7])
@@ -240,7 +257,7 @@ def test_scores_are_those_of_their_definitions() -> None:
     random = np.random.default_rng(0)
     made = random.normal(size=(70, 5))
     scores = StepScores(0.9, 30)
-    rows = [Scored(i, i, i - 1, v, v - 1, v + 1, a, last, s, d) for i, (v, a, last, s, d) in enumerate(made)]
+    rows = [Scored(i, i, i - 1, v, v - 1, v + 1, a, last, s, d, v) for i, (v, a, last, s, d) in enumerate(made)]
     for start in range(0, 70, 10):
         scores.learn(rows[start : start + 10])
     for found, (v, a, last, s, d) in ((scores.overall, made.T), (scores.lately, made[-30:].T)):
@@ -285,7 +302,7 @@ def test_scores_are_those_of_their_definitions() -> None:
 )
 def test_the_least_error_is_ahead(value: float, last: float, seasonal: float, ahead: str) -> None:
     scores = StepScores(None, 5)
-    scores.learn([Scored(0, 0.0, 0.0, value, np.nan, np.nan, 0.0, last, seasonal, 0.0)])
+    scores.learn([Scored(0, 0.0, 0.0, value, np.nan, np.nan, 0.0, last, seasonal, 0.0, value)])
     assert scores.overall("value")["ahead"] == ahead
 
 

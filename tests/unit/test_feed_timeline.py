@@ -129,8 +129,8 @@ def test_refuse_refuses_gaps_and_missing_values() -> None:
 
 
 def test_what_came_before_is_ignored_when_it_is_the_same() -> None:
-    line = read(timeline(), at(0), at(1), at(2, None)).timeline
-    plan = read(line, at(1), at(2, None), at(2, float("nan")), at(3))
+    line = read(timeline(), at(0), at(1), at(2, None), at(3)).timeline
+    plan = read(line, at(1), at(2, None), at(2, float("nan")), at(4))
     assert (plan.accepted, plan.ignored, len(plan.readings)) == (1, 3, 1)
 
 
@@ -149,8 +149,8 @@ def test_other_values_and_older_times_are_refused_or_corrections() -> None:
 
 def test_what_is_held_after_a_correction_is_the_corrected_value() -> None:
     line = read(timeline(late="correct"), at(0), at(1, 2.0)).timeline
-    plan = read(line, at(1, 7.0), at(2, None))
-    assert [r.values for r in plan.readings] == [(7.0,)]
+    plan = read(line, at(1, 7.0), at(2, None), at(3))
+    assert [r.values for r in plan.readings] == [(7.0,), (1.0,)]
 
 
 def test_a_call_is_no_larger_than_a_call_may_be_with_its_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,6 +287,37 @@ def test_known_columns_are_announced() -> None:
     assert refusal(line, {"time": 102 * HOUR, "holiday": 1}).row == 0  # further ahead than a window
 
 
+def test_the_clock_moves_with_readings_alone() -> None:
+    line = read(timeline(), at(0), at(1)).timeline
+    plan = read(line, at(2, None), at(3, None))
+    assert (plan.readings, plan.accepted, plan.ignored, plan.timeline.slot) == ([], 0, 2, 1)
+    plan = read(plan.timeline, at(2, 5.0))  # it is not lost
+    assert [(r.slot, r.values) for r in plan.readings] == [(2, (5.0,))]
+    confirmed = read(line, at(2, None), at(4, None), at(3, 7.0))  # in one call, by a reading behind it
+    assert [(r.slot, r.values, r.held) for r in confirmed.readings] == [(2, (1.0,), True), (3, (7.0,), False)]
+    assert (confirmed.accepted, confirmed.ignored) == (2, 1)
+    twice = read(line, at(2, None), at(2, 5.0))
+    assert [(r.slot, r.values, r.held) for r in twice.readings] == [(2, (5.0,), False)]
+    assert refusal(line, at(2, None, wind=1.0)).field == "wind"  # which counts of rows that count for nothing, too
+    assert refusal(timeline(missing="refuse"), at(0), at(1, None)).row == 1
+    logged = line.read([at(2, None), at(3, None)], moves=True)  # as it was
+    assert [(r.slot, r.held) for r in logged.readings] == [(2, True), (3, True)]
+
+
+def test_rows_ahead_of_the_clock_whose_target_is_empty_announce_known_columns() -> None:
+    line = timeline(known=["warm"], features=["wind"], every=None)
+    day = [at(hour, warm=hour, wind=0.0) for hour in range(10)]
+    tail = [at(hour, None, warm=-hour, wind=None) for hour in (10, 11)]
+    plan = read(line, *day, *tail)  # the distance is found in this call
+    assert (plan.ahead, plan.accepted, plan.ignored) == ([(10, (-10.0,)), (11, (-11.0,))], 10, 0)
+    assert plan.along == [(hour, (float(hour),)) for hour in range(10)]
+    after = read(plan.timeline, at(12, None, warm=None, wind=1.0), at(10, 3.0, warm=9.0, wind=0.0))
+    assert (after.ahead, after.ignored, after.accepted) == ([], 1, 1)  # nothing is known of 12
+    assert after.along == [(10, (9.0,))]
+    assert read(plan.timeline, at(500, None, warm=1.0, wind=None)).ignored == 1  # further ahead than a window
+    assert read(line, *day[:3], *tail).ahead == []  # nobody knows yet where they lie
+
+
 @given(st.lists(st.tuples(st.integers(1, 4), st.none() | st.floats(-5, 5)), min_size=1, max_size=30), st.data())
 def test_calls_may_be_cut_and_sent_again_at_will(steps: list[tuple[int, float | None]], data: st.DataObject) -> None:
     hours = [sum(gap for gap, _ in steps[: i + 1]) for i in range(len(steps))]
@@ -294,6 +325,9 @@ def test_calls_may_be_cut_and_sent_again_at_will(steps: list[tuple[int, float | 
     whole = timeline().read(rows)
     line, start = timeline(), 0
     readings: list[Reading] = []
+    assert whole.timeline.time == max(
+        (HOUR * h for h, (_, y) in zip(hours, steps, strict=True) if y is not None), default=None
+    )
     while start < len(rows):
         end = data.draw(st.integers(start + 1, len(rows)))
         again = data.draw(st.integers(max(0, start - 3), start))
@@ -312,7 +346,8 @@ def test_a_timeline_is_kept() -> None:
         back = Timeline.from_arrays(line.spec, 100, line.to_arrays())
         assert {k: str(v) for k, v in back.to_arrays().items()} == {k: str(v) for k, v in line.to_arrays().items()}
         for y in (5.0, None):  # a missing one is held
-            assert back.read([at(12, y, wind=1.0)]).readings == line.read([at(12, y, wind=1.0)]).readings
+            rows = [at(12, y, wind=1.0), at(13, 1.0, wind=1.0)]
+            assert back.read(rows).readings == line.read(rows).readings
 
 
 def test_columns_become_rows() -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from livesvm.solvers.errors import UnsupportedNumba
+from livesvm.solvers.runtime import TRIED, check_version
 
 Run = Callable[[Path], str]
 
@@ -211,3 +216,73 @@ def test_it_is_said_once_where_machine_code_is_not_kept(package: Path) -> None:
     assert done.stdout.strip() == "(24.0, 101.0) {'total': 1, 'apart': 1}"
     (said,) = done.stderr.splitlines()
     assert said.endswith("let NUMBA_CACHE_DIR name a directory that can be written to and stays")
+
+
+def test_another_numba_is_refused_by_name() -> None:
+    for version in (*(f"{one}.0" for one in TRIED), "0.68.3rc1"):
+        check_version(version)
+    for version in ("0.66.2", "0.69.0", "1.0.0"):
+        with pytest.raises(UnsupportedNumba, match=f"Numba {version} has not been tried"):
+            check_version(version)
+
+
+def test_the_versions_that_were_tried_are_those_that_are_installed() -> None:
+    wanted = tomllib.loads((REAL.parents[1] / "pyproject.toml").read_text())["project"]["dependencies"]
+    first, last = TRIED[0], TRIED[-1].split(".")
+    assert f"numba>={first},<{last[0]}.{int(last[1]) + 1}" in wanted
+
+
+def _unkept(function: ast.FunctionDef) -> list[str]:
+    """Return the records and arrays made in a function that it refers to, and does not keep until it last uses that."""
+    made: set[str] = set()
+    references: dict[str, set[str]] = {}
+    alone: set[str] = set()  # references themselves, which are nothing to keep
+    kept: dict[str, int] = {}
+    keeping: set[ast.expr] = set()
+    last: dict[str, int] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call | ast.Tuple):
+            for name in ast.walk(ast.Tuple([*node.targets], ast.Store())):
+                if isinstance(name, ast.Name) and any(isinstance(part, ast.Call) for part in ast.walk(node.value)):
+                    made.add(name.id)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "keep":
+            assert isinstance(node.args[0], ast.Name)
+            kept[node.args[0].id] = node.lineno
+            keeping.add(node.args[0])
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node not in keeping:
+            last[node.id] = max(last.get(node.id, 0), node.lineno)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            for call in ast.walk(node.value):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "refer":
+                    alone |= {node.targets[0].id} if call is node.value else set()
+                    names = {part.id for part in ast.walk(call) if isinstance(part, ast.Name)} & made
+                    references.setdefault(node.targets[0].id, set()).update(names)
+    for _ in references:  # a record that refers to others is used where it is referred to
+        for holder, names in references.items():
+            for name in names & references.keys():
+                last[name] = max(last[name], last[holder])
+                names |= references[name]
+    return [
+        f"{function.name}: {name}"
+        for holder, names in references.items()
+        for name in names - alone
+        if kept.get(name, 0) < last[holder]
+    ]
+
+
+def test_what_compiled_code_refers_to_is_kept_until_it_is_last_used() -> None:
+    """A reference that is made in compiled code counts for nothing: arrays that only it knows would be freed."""
+    found, count = [], 0
+    for file in REAL.parent.rglob("*.py"):
+        text = file.read_text()
+        if "refer(" in text and file.name not in ("by_reference.py",):
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.FunctionDef):
+                    count += "refer(" in (ast.get_source_segment(text, node) or "")
+                    found += _unkept(node)
+    assert count >= 2
+    assert not found
+    lost = ast.parse("def f(n):\n    x = zeros(n)\n    w = refer(Pair(x, n))\n    keep(x)\n    use(w)\n").body[0]
+    assert isinstance(lost, ast.FunctionDef)
+    assert _unkept(lost) == ["f: x"]

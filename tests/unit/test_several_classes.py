@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,14 +13,19 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.svm import SVC
 
 from livesvm.solvers import FrankWolfeSVC, IncrementalSVC, k_fold, leave_one_out, time_limit
+from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.analyses.leave_one_out import assessment
+from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updates
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, TimeLimit
-from livesvm.solvers.homotopy import batch_update
-from livesvm.solvers.homotopy.small_update import Outcome, small_update
-from livesvm.solvers.models import pair_desk
-from livesvm.solvers.models.pair_desk import PairDesk
+from livesvm.solvers.homotopy import batch_update, run
+from livesvm.solvers.homotopy.solve import solve
+from livesvm.solvers.models.class_window import ClassWindow
+from livesvm.solvers.models.pair import Pair
 from livesvm.solvers.models.pairs_predictor import PairsCertificate
+from livesvm.solvers.models.view import View
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.interrupt import interruptible
+from livesvm.solvers.runtime.progress import Teller
 from tests.interrupts import Looks, Stop
 from tests.several import gaps
 
@@ -176,7 +181,7 @@ def test_a_pair_that_fails_takes_the_others_back(
         return update
 
     monkeypatch.setattr(batch_update, "update", failing(batch_update.update))
-    monkeypatch.setattr(PairDesk, "update", failing(PairDesk.update))
+    monkeypatch.setattr(batch_update, "update_pair", failing(batch_update.update_pair))
     with pytest.raises(MemoryLimit):
         model.update(add=(X[300:400], y[300:400]), remove=model.keys_[:50])
     monkeypatch.undo()
@@ -187,7 +192,7 @@ def test_a_pair_that_fails_takes_the_others_back(
     assert max(one.relative for one in gaps(model).values()) < 1e-8
 
 
-def test_a_slide_is_one_compiled_call_for_a_pair_and_ends_where_the_general_way_does(
+def test_a_slide_is_one_solve_for_a_pair_and_ends_where_the_general_way_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     X, y = digits(600)
@@ -201,7 +206,7 @@ def test_a_slide_is_one_compiled_call_for_a_pair_and_ends_where_the_general_way_
             patched.setattr(batch_update, "update", lambda *_, **__: pytest.fail("not at once"))
             quick.update(**change)
         with monkeypatch.context() as patched:
-            patched.setattr(PairDesk, "update", lambda *_: (None, None))
+            patched.setattr(Pair, "update_at_once", lambda *_: None)
             general.update(**change)
         np.testing.assert_allclose(quick.decision_function(X), general.decision_function(X), atol=1e-9)
         np.testing.assert_allclose(quick.dual_coef_, general.dual_coef_, atol=1e-8)
@@ -209,21 +214,22 @@ def test_a_slide_is_one_compiled_call_for_a_pair_and_ends_where_the_general_way_
     assert max(one.relative for one in gaps(quick).values()) < 1e-8
 
 
-@pytest.mark.parametrize("outcome", [Outcome.BEGUN, Outcome.REFUSED])
-def test_a_pair_that_is_out_of_the_ordinary_is_handed_over(monkeypatch: pytest.MonkeyPatch, outcome: Outcome) -> None:
+def test_a_pair_that_is_not_done_at_once_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernel rows that are not there, no room in the factor, and an end that is not good enough at first."""
     X, y = digits(400)
     model = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:300], y[:300])
-    real, calls = small_update, 0
+    calls, window = 0, cast(ClassWindow, model._window)
 
     def every_other(*args: Any) -> int:
         nonlocal calls
         calls += 1
-        done = calls % 2 == 0 or outcome == Outcome.BEGUN
-        found = real(*args) if done else Outcome.REFUSED.value
-        return found if calls % 2 == 0 else outcome.value
+        found = solve(*args)
+        return found if calls % 3 or found != Exit.DONE else Exit.INEXACT
 
-    monkeypatch.setattr(pair_desk, "small_update", every_other)
+    monkeypatch.setattr(run, "solve", every_other)
     for start in range(300, 400, 20):
+        for pair in window.pairs.values():
+            pair.state.rows.forget(np.flatnonzero(pair.state.examples.segment[: pair.state.n_slots] % 2 == 0))
         model.update(add=(X[start : start + 20], y[start : start + 20]), remove=model.keys_[:20])
         assert model.certificate().relative_gap < 1e-9
     assert calls > 45
@@ -236,15 +242,15 @@ def test_a_compiled_update_that_is_stopped_is_taken_back_with_those_before() -> 
     before, decisions = model.to_arrays(), model.decision_function(X)
     change: dict[str, Any] = {"add": (X[300:330], y[300:330]), "remove": model.keys_[:30]}
     window: Any = model._window
-    desk = window.pairs[3, 7]._desk
+    pair = window.pairs[3, 7]
     with pytest.MonkeyPatch.context() as patched, interruptible(_stop) as interrupt:
 
         def asked(*args: Any) -> int:
-            if args[0].stop is desk._stop:
+            if args[0].stop is pair.state.room.stop:
                 interrupt.ask()
-            return small_update(*args)
+            return solve(*args)
 
-        patched.setattr(pair_desk, "small_update", asked)
+        patched.setattr(run, "solve", asked)
         with pytest.raises(Stop):
             model.update(**change)
     assert same(before, model.to_arrays())
@@ -386,6 +392,29 @@ def test_assessments_are_those_of_models_trained_without(class_weight: Any, kind
         wrong += int((without.predict(X[out]) != y[out]).sum())
     assert found.error == pytest.approx(wrong / 60)
     assert model.certificate().relative_gap < 1e-9
+
+
+@pytest.mark.parametrize("least", [4, 100])
+def test_one_path_takes_all_of_a_class_to_the_weights_without_one_of_them(
+    least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40, 2))
+    y = np.digitize(X[:, 0] + rng.normal(size=40), [-0.5, 1.0])
+    y[:3] = 9  # so few that each of them has an update of its own
+    model, real, paths = IncrementalSVC(C=3.0, gamma=0.3, class_weight="balanced").fit(X, y), ClassWindow.update, 0
+
+    def counted(*args: Any) -> Any:
+        nonlocal paths
+        paths += 1
+        return real(*args)
+
+    monkeypatch.setattr(ClassWindow, "update", counted)
+    monkeypatch.setattr(assessment, "LEAST_OF_A_KIND", least)
+    found = leave_one_out(model)
+    assert paths == (6 if least == 4 else 40)
+    expected, _ = decisions_by_updates(View(model).copy().model, np.arange(40)[:, None], Teller(None, 40))
+    np.testing.assert_allclose(found.decisions, expected, rtol=0, atol=1e-9)
 
 
 def test_what_is_of_two_classes_is_refused_by_name() -> None:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
 
 from livesvm.solvers.errors import Cancelled, InvalidInput
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.over_shards import OverShards, Sharded
-from livesvm.solvers.frank_wolfe import growth
-from livesvm.solvers.frank_wolfe.shard import Here, Preparation, Shard, ShardLost, cut
+from livesvm.solvers.frank_wolfe import by_shards, growth
+from livesvm.solvers.frank_wolfe.by_blocks import INSIDE, MARGIN, next_goal
+from livesvm.solvers.frank_wolfe.problem import CLEAR, since
+from livesvm.solvers.frank_wolfe.shard import Change, Here, Preparation, Shard, ShardLost, cut
+from livesvm.solvers.frank_wolfe.solution import Trace
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.matrix_products import Examples
 from tests.oracle import Matrix, Vector
 
 T = TypeVar("T")
@@ -189,3 +197,239 @@ def test_it_is_cancelled_where_progress_says_so() -> None:
     with pytest.raises(Cancelled):
         over.train(everyone, 1e-6, progress=lambda done, total: False)
     assert not model.is_trained
+
+
+class Watched(by_shards.Search):
+    """A search that compares after each of its steps what it and its shards hold with dense products."""
+
+    K: ClassVar[Matrix]
+    y: ClassVar[Vector]
+    costs: ClassVar[Vector]
+    started: ClassVar[list[int]]  # the first row of each shard
+    looks: ClassVar[list[tuple[float, float, int]]]  # the goal before, the gap found, and how many were not active
+    goals: ClassVar[list[float]]
+
+    def coefficients(self, of: Vector) -> Vector:
+        b = np.zeros(len(self.y))
+        b[self.rows()] = of
+        return b
+
+    def rows(self) -> NDArray[np.int64]:
+        """The active examples by their numbers among all."""
+        return np.array(self.started)[self._shard] + self._rows
+
+    def held(self, b: Vector, tolerance: float) -> None:
+        """Assert that parts of g are those of coefficients among all, in shards and here."""
+        crew = self.over.crew
+        assert isinstance(crew, Here)
+        outside = np.ones(len(self.y), bool)
+        outside[self.rows()] = False
+        for start, shard in zip(self.started, crew.shards, strict=True):
+            whole = start + shard._rows
+            np.testing.assert_array_equal(~shard._active, outside[whole])
+            own = whole[~shard._active]
+            for c, sign in ((0, -1.0), (1, 1.0)):
+                dense = self.K[own] @ np.where(self.y == sign, b, 0.0)
+                np.testing.assert_allclose(shard._parts[c, ~shard._active], dense, atol=tolerance)
+
+    def here(self, tolerance: float) -> None:
+        b, who = self.coefficients(self.active.b), self.rows()
+        for c, sign in ((0, -1.0), (1, 1.0)):
+            dense = (self.K @ np.where(self.y == sign, b, 0.0) + np.where(self.y == sign, b / self.costs, 0.0))[who]
+            np.testing.assert_allclose(self.active.parts[c], dense, atol=tolerance)
+        assert np.unique(who).size == who.size == self.active.b.size
+        np.testing.assert_array_equal(self.active.y, self.y[who])
+        np.testing.assert_allclose(self.active.ridge, 1.0 / self.costs[who])
+
+    @property
+    def tolerance(self) -> float:
+        return (1e-9 if self.is_double else 3e-4) * max(1.0, float(self.active.b.sum()))
+
+    def optimize(self, tol: float, most: int, trace: Trace) -> bool:
+        self.goals.append(tol)
+        return super().optimize(tol, most, trace)
+
+    def look(self) -> None:
+        before, n_outside = self.coefficients(self.seen), self.over.n - self.active.b.size
+        _, changes = since((self.y > 0).astype(np.int64), self.coefficients(self.active.b), before)
+        computed = self.computed
+        super().look()
+        assert self.computed - computed == np.count_nonzero(changes) * n_outside
+        self.held(self.coefficients(self.active.b), self.tolerance)
+        self.looks.append((self.goals[-1], self.gap(), n_outside))
+        g = self.K @ self.coefficients(self.active.b)
+        outside = np.setdiff1d(np.arange(len(self.y)), self.rows())
+        if self.is_double and outside.size:
+            assert min(told.least for told in self.outside) == pytest.approx(g[outside].min())
+            for name, below in (("violating", 1.0), ("near", 1.0 + growth.NEAR), ("all", np.inf)):
+                counts = sum(getattr(told, name) for told in self.outside)
+                those = outside[g[outside] < below]
+                assert counts.tolist() == [int((self.y[those] == sign).sum()) for sign in (-1.0, 1.0)]
+
+    def add(self) -> None:
+        before, b = set(self.rows().tolist()), self.coefficients(self.active.b)
+        kept = self.active.rows.values.shape[1]
+        super().add()
+        now = set(self.rows().tolist())
+        assert len(now - before) <= (growth.GROWTH - 1) * len(before)
+        if len(before) + len(now - before) <= kept:
+            assert before <= now  # none has to leave where there is room
+        np.testing.assert_array_equal(self.coefficients(self.active.b), b)
+        np.testing.assert_array_equal(self.coefficients(self.seen), b)
+        self.here(self.tolerance)
+        self.held(b, self.tolerance)
+        assert self.active.rows.examples.n == self.active.b.size
+
+    def prove(self) -> None:
+        super().prove()
+        b = self.coefficients(self.active.b)
+        self.here(1e-9 * max(1.0, b.sum()))
+        g = self.K @ b
+        g[self.rows()] += (b / self.costs)[self.rows()]
+        assert self.gap() == pytest.approx(2.0 * (1.0 - g.min() * b.sum() / (b @ g)), abs=1e-9)
+
+
+Searching = tuple[Watched, Matrix]
+
+
+def watched(n: int, C: float, *, single: bool, monkeypatch: pytest.MonkeyPatch) -> Searching:
+    """Return a search that is watched, and the matrix of its problem."""
+    X, y = crescents(n, seed=n)
+    costs, parts, kernel = C * np.random.default_rng(0).uniform(0.5, 2.0, n), cut(n, 3), Kernel("rbf", 0.5)
+    K = y[:, None] * y * (np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2)) + 1.0)
+    crew = Here([Shard(X[part]) for part in parts])
+    norm = max(one.norm for one in crew.everywhere(partial(Shard.prepare, kernel=kernel, center=X.mean(axis=0))))
+    codes = (y > 0).astype(np.int64)
+    crew.each([partial(Shard.assign, codes=codes[part], costs=costs[part]) for part in parts])
+    begin = [partial(Shard.begin, negative=0, positive=1)] * 3
+    monkeypatch.setattr(by_shards, "SMALL", 0 if single else n)
+    Watched.K, Watched.y, Watched.costs, Watched.started = K, y, costs, [p.start for p in parts]
+    Watched.looks, Watched.goals = [], []
+    search = Watched(by_shards.Over(crew, np.stack(crew.each(begin)), norm, 1, begin), 2**20, np.random.default_rng(0))
+    assert search.is_double is not single
+    return search, K + np.diag(1.0 / costs)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("n", "single", "C", "most"),
+    [
+        (500, False, 2.0, 10**6),
+        (500, True, 2.0, 10**6),
+        (60, False, 2.0, 10**6),
+        (400, True, 1e3, 10**6),
+        (500, True, 2.0, 1),
+    ],
+)
+def test_parts_of_g_are_right_after_every_step_of_a_search(
+    n: int, single: bool, C: float, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search, Q = watched(n, C, single=single, monkeypatch=monkeypatch)
+    found = by_shards._searched(search, 1e-3, most, Trace(1e-3))
+    assert found.is_converged is (most > 1)
+    assert len(Watched.looks) >= (1 if n < growth.FIRST or most == 1 else 2)
+    goals = [next_goal(goal, gap, 1e-3, outside) for goal, gap, outside in Watched.looks]
+    assert Watched.goals[1:] == goals[: len(Watched.goals) - 1]
+    assert Watched.goals[0] == (MARGIN * 1e-3 if n <= growth.FIRST else INSIDE)
+    assert {gap for _, gap, _ in Watched.looks[:-1] if gap > 1e-3} <= {*found.trace[:, 1].tolist()}
+    a, who = np.zeros(n), np.array(Watched.started)[found.shard] + found.rows
+    a[who] = np.abs(found.coefficients)
+    assert a.sum() == pytest.approx(1.0)
+    np.testing.assert_array_equal(np.sign(found.coefficients), Watched.y[who])
+    np.testing.assert_allclose(found.R, a @ Q @ a)
+    assert found.gap.relative == pytest.approx(2.0 * (1.0 - (Q @ a).min() / found.R), abs=1e-9)
+    b, K = a / found.R, Watched.K
+    losses = 0.5 * Watched.costs @ np.maximum(0.0, 1.0 - K @ b) ** 2
+    assert found.gap.primal == pytest.approx(0.5 * b @ K @ b + losses, rel=1e-7 if most > 1 else 1e-4)
+    assert found.gap.dual == pytest.approx(b.sum() - 0.5 * b @ Q @ b)
+    assert found.steps == search.steps > 0
+    assert found.kernel_values >= search.computed
+    assert found.trace[-1, 1] == found.gap.relative
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(("times", "is_exact"), [(0.5, True), (2.0, False)])
+def test_a_proof_is_of_all_in_double_precision_where_errors_are_not_trusted(
+    times: float, is_exact: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search, _ = watched(500, 2.0, single=True, monkeypatch=monkeypatch)
+    search.optimize(1e-2, 3, Trace(1e-3))
+    search.look()
+    crew, b = search.over.crew, search.coefficients(search.active.b)
+    assert isinstance(crew, Here)
+    dense = Watched.K @ b
+    scale, largest, far = b.sum() / (b @ dense + (b**2 / Watched.costs).sum()), 0.0, 0
+
+    def errors(shard: Shard, start: int) -> tuple[Vector, Vector]:
+        own = start + shard._rows[~shard._active]
+        return np.abs(shard._parts[:, ~shard._active].sum(axis=0) - dense[own]), dense[own] * scale
+
+    for shard, start in zip(crew.shards, Watched.started, strict=True):
+        error, f = errors(shard, start)
+        largest, far = max(largest, float(error[f < 1.0 + CLEAR].max(initial=0.0))), far + int((f > 1.0 + CLEAR).sum())
+    assert largest > 1e-9
+    assert far
+    monkeypatch.setattr(by_shards, "TRUSTED", times * largest / CLEAR)
+    search.prove()
+    for shard, start in zip(crew.shards, Watched.started, strict=True):
+        error, f = errors(shard, start)
+        assert error[f < 1.0 + CLEAR].max(initial=0.0) < 1e-10
+        assert bool(error.max() < 1e-10) is is_exact
+
+
+@given(st.integers(0, 10**6), st.booleans())
+def test_a_shard_adds_up_its_rows_and_brings_its_parts_along(seed: int, is_sparse: bool) -> None:
+    random = np.random.default_rng(seed)
+    n, d, k = (int(random.integers(1, top)) for top in (12, 5, 5))
+    X = np.where(random.random((n, d)) < 0.6, random.normal(size=(n, d)), 0.0)
+    weights, mean = random.choice([0.0, 0.5, 2.0], n), float(random.normal())
+    shard = Shard(sparse.csr_array(X) if is_sparse else X)
+    sums = shard.sums(weights)
+    assert (sums.n, sums.stored) == ((weights > 0).sum(), np.count_nonzero(X) if is_sparse else X.size)
+    assert sums.weight == weights.sum()
+    assert sums.weighted == pytest.approx((weights[:, None] * X).sum())
+    np.testing.assert_allclose(sums.columns, X[weights > 0].sum(axis=0))
+    assert shard.squares(weights, mean) == pytest.approx((weights[:, None] * (X - mean) ** 2).sum())
+    gamma, center = 0.3, random.normal(size=d)
+    prepared = shard.prepare(Kernel("rbf", gamma), None if is_sparse else center)
+    assert prepared.wrong is None
+    assert prepared.norm == pytest.approx(gamma * ((X if is_sparse else X - center) ** 2).sum(axis=1).max())
+    codes, costs = random.integers(-1, 3, n), random.uniform(0.5, 2.0, n)
+    shard.assign(codes, costs)
+    of = [np.flatnonzero(codes == code) for code in (2, 0)]  # negative, positive
+    assert shard.begin(2, 0).tolist() == [own.size for own in of]
+    rows = np.sort(np.concatenate(of))
+    y, g = np.where(codes[rows] == 0, 1.0, -1.0), np.zeros((2, rows.size))
+    shard._parts[:] = g = random.normal(size=(2, rows.size)) + 1.0
+    g, total, below = g.copy(), g.sum(axis=0), float(random.choice([1.5, np.inf]))
+    counts = random.integers(0, 4, 2)
+    taken = shard.take(below, counts, seed)
+    again = total[taken.at] < below
+    assert again.all()
+    np.testing.assert_array_equal(taken.rows, rows[taken.at])
+    np.testing.assert_array_equal(taken.of_class, y[taken.at] > 0)
+    np.testing.assert_array_equal(taken.costs, costs[taken.rows])
+    np.testing.assert_array_equal(taken.parts, g[:, taken.at])
+    there = [int(((y == sign) & (total < below)).sum()) for sign in (-1.0, 1.0)]
+    assert np.bincount(taken.of_class, minlength=2).tolist() == np.minimum(there, counts).tolist()
+    active = np.isin(np.arange(rows.size), taken.at)
+    back = taken.at[: taken.at.size // 2]
+    shard.drop(back, np.full((2, back.size), 7.0))
+    active[back], g[:, back] = False, 7.0
+    np.testing.assert_array_equal(shard._active, active)
+    Z, scales = random.normal(size=(k, d)), random.choice([0.0, 0.5, 1.0], 2)
+    changes = random.normal(size=(k, 2)) * (random.random() < 0.7)
+    examples = Examples.of(Kernel("rbf", gamma), sparse.csr_array(Z) if is_sparse else Z, like=shard.examples)
+    keep = slice(0, k if changes.any() else 0)
+    outside = shard.look(Change(scales, examples.take(keep), changes[keep]))
+    values = np.exp(-gamma * ((X[rows][:, None] - Z) ** 2).sum(axis=2)) + 1.0
+    moved = scales[:, None] * g + y * (values @ changes).T
+    g = np.where(active, g, moved)
+    np.testing.assert_allclose(shard._parts, g, atol=1e-12)
+    total = g.sum(axis=0)
+    assert outside.least == pytest.approx(total[~active].min(initial=np.inf))
+    for found, limit in zip(outside[1:], (1.0, 1.02, np.inf), strict=True):
+        assert np.asarray(found).tolist() == [int((~active & (y == s) & (total < limit)).sum()) for s in (-1.0, 1.0)]
+    f = 0.7 * total[~active]
+    losses = 0.5 * costs[rows[~active]] @ np.maximum(0.0, 1.0 - f) ** 2
+    assert shard.losses(0.7) == pytest.approx(float(losses))

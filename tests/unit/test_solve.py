@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,15 @@ import pytest
 
 from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.errors import NotOptimal
-from livesvm.solvers.homotopy import solve as follow
+from livesvm.solvers.homotopy import run
+from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import Audit, audited
-from livesvm.solvers.homotopy.run import Trace, walk_once
+from livesvm.solvers.homotopy.run import Solve, Trace
+from livesvm.solvers.homotopy.solve import solve
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
+
+MOST_FRAMES = 8
 
 
 def trained() -> PathState:
@@ -28,15 +33,18 @@ def test_the_best_round_is_kept_and_not_the_last(monkeypatch: pytest.MonkeyPatch
     state = trained()
     rounds: list[Audit] = []
 
-    def worse(state: PathState, motion: Any, trace: Trace, *args: Any) -> tuple[bool, Audit]:
-        arrived, audit = walk_once(state, motion, trace, *args)
-        state.b += 3e-8 if rounds else 1e-8
-        rounds.append(audit._replace(gap=1e-9 * audit.size))
-        return arrived, rounds[-1]
+    real = Solve.round
 
-    monkeypatch.setattr(follow, "walk_once", worse)
+    def worse(solving: Solve, trace: Trace, precision: float, allowance: float) -> tuple[bool, bool, Audit]:
+        _, arrived, _ = real(solving, trace, precision, allowance)
+        state.b += 3e-8 if rounds else 1e-8
+        audit = audited(state)
+        rounds.append(audit._replace(gap=1e-9 * audit.size))
+        return False, arrived, rounds[-1]
+
+    monkeypatch.setattr(Solve, "round", worse)
     b = state.b
-    trace = follow.follow(state)
+    trace = follow(state)
     assert len(rounds) > 1
     assert state.b == pytest.approx(b, abs=1.5e-8)
     assert trace.relative_gap == audited(state).relative_gap
@@ -47,13 +55,24 @@ def test_what_is_no_number_ends_at_once(value: float, monkeypatch: pytest.Monkey
     state = trained()
     state.set_losses(np.arange(3), Losses(np.full((3, 2), value), np.zeros((3, 3)), np.ones(3, np.int64)))
     state.examples.f[:] = value
-    walks: list[int] = []
-
-    def counted(*args: Any) -> tuple[bool, Audit]:
-        walks.append(1)
-        return walk_once(*args)
-
-    monkeypatch.setattr(follow, "walk_once", counted)
+    trace = Trace()
     with pytest.raises(NotOptimal, match="double precision"):
-        follow.follow(state)
-    assert len(walks) == 1
+        follow(state, trace)
+    assert trace.rounds == 1
+
+
+def test_no_more_than_the_compiled_call_stands_between_an_update_and_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames of Python on the stack where the solve is called: what an update costs beside its path is theirs."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(40, 2))
+    model = IncrementalSVC(C=2.0, gamma=0.5).fit(X, np.where(X[:, 0] > 0, 1, -1))
+    frames: list[str] = []
+
+    def looked(*args: Any) -> int:
+        frames[:] = [frame.name for frame in traceback.extract_stack()]
+        return solve(*args)
+
+    monkeypatch.setattr(run, "solve", looked)
+    model.update(add=([[0.1, 0.2]], [1]), remove=model.keys_[:1])
+    path = frames[frames.index("update") :]
+    assert len(path[:-1]) <= MOST_FRAMES, path

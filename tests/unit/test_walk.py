@@ -9,9 +9,10 @@ from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.active_set.reactivation import LEAST_PACE
 from livesvm.solvers.active_set.shrinking import IDLE, IDLE_EVENTS, count_idle, follow_path, learn_pace
 from livesvm.solvers.active_set.workspace import Walk
-from livesvm.solvers.homotopy.optimality import scaled
+from livesvm.solvers.homotopy.optimality import scales
+from livesvm.solvers.homotopy.recompute import combine
 from livesvm.solvers.homotopy.run import walk_of
-from livesvm.solvers.homotopy.target import set_out
+from livesvm.solvers.homotopy.target import set_motion
 
 
 def begun() -> Walk:
@@ -22,7 +23,10 @@ def begun() -> Walk:
     model = IncrementalSVC(C=2.0, gamma=0.5, classes=(-1, 1)).fit(X, y)
     state = model._window.state
     state.examples.levels[:60] *= 1.5
-    return walk_of(state, state.motion, scaled(state, set_out(state, state.motion)))
+    motion, moving = state.motion, np.empty(state.n_slots, np.int64)
+    m = set_motion(state.examples, motion, state.n_slots, moving)
+    motion.bound_rate[: state.n_slots] = combine(state, moving[:m], motion.v[moving[:m]])
+    return walk_of(state, motion, scales(state, motion.v))
 
 
 def test_a_stride_without_an_event_says_that_events_take_no_less() -> None:

@@ -19,6 +19,12 @@ class ForecastTold(BaseModel):
     low: float | None = None
     high: float | None = None
     direction: Literal["up", "down"] | None = None
+    served: Literal["model", "last-value", "seasonal-naive"] | None = Field(
+        default=None, description="A naive forecast stands where it has the better record."
+    )
+    known: Literal["announced", "held"] | None = Field(
+        default=None, description="Whether the known columns of its time were announced, or hold their last values."
+    )
 
 
 class ObservationAnswer(BaseModel):
@@ -33,7 +39,7 @@ class ObservationAnswer(BaseModel):
     state: Literal["filling", "live"] = Field(description="`filling` until the window is first full.")
     forecasts: list[ForecastTold]
     scored: int = Field(description="Forecasts that these readings were compared with.")
-    events: list[dict[str, Any]] = Field(description="What the feed announced: live, rescaled, drift, chosen.")
+    events: list[dict[str, Any]] = Field(description="What the feed announced: live, rescaled, drift, chosen, known.")
     durability: Literal["fsynced", "logged", "memory"]
 
 
@@ -45,6 +51,13 @@ class ForecastAnswer(BaseModel):
     state: Literal["filling", "live"]
     forecasts: list[ForecastTold]
     stale: bool = Field(description="True when readings are refused now, so that newer ones may be unknown.")
+
+
+class WhatIfAnswer(BaseModel):
+    """What would be forecast if known columns were as the call says."""
+
+    time: str | float | None
+    forecasts: list[ForecastTold]
 
 
 class FeedSource(BaseModel):
@@ -82,7 +95,11 @@ class FeedDescription(BaseModel):
     settings: dict[str, Any] | None = Field(
         default=None, description="All of them, with what was `chosen` and `tried`."
     )
-    scores: list[dict[str, Any]] = Field(default_factory=list, description="Of each step, over everything.")
+    scores: list[dict[str, Any]] = Field(
+        default_factory=list,
+        description="Of each step, over everything. `assumes` says what forecasts knew of known columns: `perfect`: "
+        "announced, and as it came; `announced`: otherwise; `held`: nothing; `mixed`.",
+    )
     recent: list[dict[str, Any]] = Field(default_factory=list, description="The same over the newest window.")
     events: list[dict[str, Any]] = Field(default_factory=list, description="The newest that were announced.")
     source: FeedSource | None = None

@@ -74,6 +74,18 @@ def parse_rows(body: Body, spec: FeedSpec) -> list[Row]:
     return rows
 
 
+def parse_announcements(body: Body, spec: FeedSpec) -> list[Row]:
+    """The rows of a body as announcements: times and known columns alone; raises as :func:`parse_rows`."""
+    if not spec.known:
+        raise InvalidInput("the feed has no known columns to announce", field="known")
+    rows = parse_rows(body, spec)
+    wanted = (*([] if spec.time is None else [spec.time]), *spec.known)
+    for number, row in enumerate(rows):
+        if row.get(spec.target) is not None:
+            raise InvalidInput("is a reading; announcements hold known columns alone", field=spec.target, row=number)
+    return [{name: row[name] for name in wanted if name in row} for row in rows]
+
+
 def checked_rows(rows: Any, name: str = "rows") -> list[Row]:
     """Rows as JSON has them, each an object of numbers and strings; raises InvalidInput with row and column."""
     if not isinstance(rows, list):

@@ -9,8 +9,14 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from livesvm.service.api.answers.feeds import FeedCertificate, FeedHistory, ForecastAnswer, ObservationAnswer
-from livesvm.service.api.bodies.observations import BYTES_A_CELL, MEDIA, parse_rows, read_rows
+from livesvm.service.api.answers.feeds import (
+    FeedCertificate,
+    FeedHistory,
+    ForecastAnswer,
+    ObservationAnswer,
+    WhatIfAnswer,
+)
+from livesvm.service.api.bodies.observations import BYTES_A_CELL, MEDIA, parse_announcements, parse_rows, read_rows
 from livesvm.service.api.bodies.reading import JSON
 from livesvm.service.api.routes.access import (
     MaxSeconds,
@@ -104,6 +110,42 @@ async def observe(id: ModelId, request: Request, service: Parts, idempotency_key
     return replied(reply)
 
 
+@router.post(
+    "/feeds/{id}/announce",
+    summary="Announce known columns",
+    dependencies=[scope("learn")],
+    responses=answers(200, ObservationAnswer, "The forecasts, as they are with it."),
+    openapi_extra=ROWS,
+)
+async def announce(id: ModelId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+    """Take values of known columns for times to come; forecasts change at once, and the clock does not move."""
+    live = service.feeds().get(id)
+    body = await read_rows(request)
+    with service.workers.place():
+        rows = await service.workers.run(parse_announcements, body, live.spec)
+    with service.budget.holding("updates", BYTES_A_CELL * sum(len(row) + 1 for row in rows)):
+        reply = await awaited(request, live.observe(rows, idempotency_key), Solve())
+    return replied(reply)
+
+
+@router.post(
+    "/feeds/{id}/forecast",
+    summary="Forecast what if",
+    dependencies=[scope("read")],
+    responses=answers(200, WhatIfAnswer, "What would be forecast; nothing is stored."),
+    openapi_extra=ROWS,
+)
+async def forecast_if(id: ModelId, request: Request, service: Parts) -> Response:
+    """Forecast as if known columns of times to come were as the rows say, whatever was announced."""
+    live = service.feeds().get(id)
+    body = await read_rows(request)
+    with service.workers.place():
+        rows = await service.workers.run(parse_announcements, body, live.spec)
+    with service.budget.holding("updates", BYTES_A_CELL * sum(len(row) + 1 for row in rows)):
+        found = await awaited(request, live.what_if(rows), Solve(), changes=False)
+    return _json(found)
+
+
 @router.get(
     "/feeds/{id}/forecast",
     summary="Forecast",
@@ -167,7 +209,8 @@ async def certificate(id: ModelId, request: Request, service: Parts, max_seconds
     responses=stream_answers("Events, until the feed is deleted or the service stops."),
 )
 async def watch(id: ModelId, request: Request, service: Parts, last_event_id: LastEventId = None) -> Response:
-    """Server-sent events: `readings` with forecasts after each call, and `live`, `rescaled`, `drift`, `chosen`.
+    """Server-sent events: `readings` with forecasts after each call, and `live`, `rescaled`, `drift`, `chosen`,
+    `known`.
 
     Each has a number, which a restart does not change. Who sends the last one in `Last-Event-ID` gets all that came
     after it; `missed` says that some of them are kept no more. Without it the stream begins with the newest.

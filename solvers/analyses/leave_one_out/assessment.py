@@ -22,11 +22,14 @@ from livesvm.solvers.analyses.leave_one_out.by_path import decisions_without, le
 from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updates
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.recompute import refresh
+from livesvm.solvers.homotopy.run import NOBODY
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.view import View
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
+
+LEAST_OF_A_KIND = 4  #: so many that leave the same losses share a path to those; of fewer each has an update
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> 
     with steadily(progress, model.n_window_) as tell:
         copy = view.copy()
         if copy.shares_costs:
-            decisions, events = decisions_by_updates(copy.model, np.arange(model.n_window_)[:, None], tell)
+            decisions, events = _kind_by_kind(copy, tell)
         elif copy.pairs:
             decisions, events = _pair_by_pair(copy, leave_one_out, tell)
         else:
@@ -76,10 +79,61 @@ def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> 
     return _assessment(copy, decisions, events, started)
 
 
-def _leave_one_out(copy: View, tell: Teller) -> tuple[Floats, int]:
-    """Return the leave-one-out decisions of a copy's window, and the events of all paths."""
+def _kind_by_kind(copy: View, tell: Teller) -> tuple[Floats, int]:
+    """Return the leave-one-out decisions where the losses of all depend on which examples are there.
+
+    They depend on how many there are of a kind, as of a class, and not on which of them leaves. One path takes the
+    window to the losses that the others have once any of a kind has left; from there each of the kind leaves alone.
+    """
+    kinds, n = copy.kinds, copy.model.n_window_
+    names, counts = np.unique(kinds, return_counts=True)
+    together = [] if copy.robustness else [np.flatnonzero(kinds == name) for name in names[counts >= LEAST_OF_A_KIND]]
+    alone = np.setdiff1d(np.arange(n), np.concatenate([NOBODY, *together]))
+    decisions, events = decisions_by_updates(copy.model, alone[:, None], tell)
+    done = alone.size
+    for members in together:
+        tell(done, n)
+        events += copy.weigh_without(int(members[0]))
+        found, count = _members_leave(copy, members, partial(_tell_after, tell, done, n))
+        decisions[members] = found
+        events += count
+        done += members.size
+    tell(n, n)
+    return decisions, events
+
+
+def _nothing(done: int, count: int) -> None:
+    """Tell nobody."""
+
+
+def _tell_after(tell: Teller, before: int, total: int, done: int, _: int) -> None:
+    tell(before + done, total)
+
+
+def _members_leave(copy: View, members: Ints, tell: Callable[[int, int], None]) -> tuple[Floats, int]:
+    """Return the decisions of examples ``members``, by place, each by the model without it, and all events.
+
+    No losses change but those of the example that leaves.
+    """
+    if not copy.pairs:
+        return _leave_one_out(copy, tell, members)
+    decisions = copy.decisions(members)
+    mine, events = copy.window.y[members[0]], 0
+    for place, two in enumerate(copy.pairs):
+        tell(0, members.size)
+        if mine in two:
+            found, count = _leave_one_out(View(copy.of_pair(two)), _nothing, members)
+            decisions[:, place] = -found
+            events += count
+    return decisions, events
+
+
+def _leave_one_out(copy: View, tell: Callable[[int, int], None], members: Ints | None = None) -> tuple[Floats, int]:
+    """Return the leave-one-out decisions of a copy's window, or of ``members`` by place, and all events."""
     window, state = copy.window, copy.state
     slots, weights = window.slots, window.weights
+    if members is not None:
+        slots, weights = slots[members], weights[members]
     per_weight = copy.total_of(1.0)
     refresh(state)
     decisions = state.examples.f[slots].copy()
@@ -137,6 +191,7 @@ def k_fold(
         if copy.shares_costs:
             groups = [np.flatnonzero(fold == name) for name in names]
             decisions, events = decisions_by_updates(copy.model, groups, tell)
+            tell(names.size, names.size)
             return _assessment(copy, decisions, events, started)
         if copy.pairs:
             decisions, events = _pair_by_pair(copy, partial(k_fold, folds=fold.tolist()), tell)

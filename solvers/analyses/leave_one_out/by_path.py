@@ -11,16 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from livesvm.solvers.active_set.degeneracy import center, leave_ends
+from livesvm.solvers.active_set.degeneracy import center
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.shrinking import follow_path
-from livesvm.solvers.active_set.workspace import STRIDE_EVENTS, Walk, count_anew
+from livesvm.solvers.active_set.workspace import STRIDE_EVENTS, Walk
 from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
-from livesvm.solvers.homotopy.batch_update import UndoneOnError, depart
-from livesvm.solvers.homotopy.optimality import EPS, gap_of, scales
+from livesvm.solvers.homotopy.batch_update import UndoneOnError
+from livesvm.solvers.homotopy.finish import put_on_ends
+from livesvm.solvers.homotopy.follow import follow
+from livesvm.solvers.homotopy.optimality import Scales, audit_of, is_good, scales
 from livesvm.solvers.homotopy.recompute import BLOCK, need_rows
-from livesvm.solvers.homotopy.run import SETTINGS, walk_of
-from livesvm.solvers.homotopy.solve import follow
+from livesvm.solvers.homotopy.run import walk_of
+from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.linalg.cholesky import delete
 from livesvm.solvers.problem.state import Examples, PathState, empty_motion
@@ -31,7 +33,8 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 FEW = 8  # events that most leave with; for so few nobody is left out of a walk
 SMALL = 2000  # if the window is not larger than this
-DUST = SETTINGS.dust
+ROUNDINGS = 4.0  # of each f that excuse a gap
+DUST, GOAL = SETTINGS.dust, SETTINGS.goal
 PORTION = 32  # examples that leave between two reports of progress
 
 
@@ -44,7 +47,7 @@ def decisions_without(state: PathState, slots: Ints, total: float) -> tuple[Floa
     decisions, events = np.empty(0), 0
     try:
         with UndoneOnError(state):
-            depart(state, slots)
+            state.drop_losses(slots)
             state.total = total
             events = follow(state).events
             decisions = times(state.kernel_rows(slots), state.examples.beta[: state.n_slots]) + state.b
@@ -102,7 +105,7 @@ def leave_each_out(
         report(who.size - blocked.size + first, who.size)
         part = blocked[first : first + PORTION]
         w = walk_of(state, motion, units)
-        decisions[part], count = _leave_portion(w, kept, who[part], totals[part], SETTINGS.goal, units.level)
+        decisions[part], count = _leave_portion(w, kept, units, who[part], totals[part])
         raise_what_stopped()
         events += count
     for i in np.flatnonzero(np.isnan(decisions)):
@@ -125,7 +128,7 @@ def _cache_rows(state: PathState, who: Ints) -> None:
 
 
 @compiled_allocating
-def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, goal: float, level: float) -> tuple[Floats, int]:
+def _leave_portion(w: Walk, kept: Kept, units: Scales, who: Ints, totals: Floats) -> tuple[Floats, int]:
     """Let one example after the other leave, each from the kept optimum; NaN where that cannot be done here."""
     e, motion, at = w.examples, w.motion, w.at[0]
     decisions = np.full(who.size, np.nan)
@@ -140,23 +143,22 @@ def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, goal: float, 
             motion.v[j] = 0.0
             motion.bound_rate[j] = v * row[j]
         motion.v[slot] = v
-        at.b, at.tau, at.sum_v, at.sum_rate = kept.b, 1.0, v, totals[i] - kept.total
-        at.sum_end = totals[i]
-        count_anew(w)
+        own = Scales(units.kink, units.level, units.diagonal, abs(v), abs(v), units.mass, v, kept.total)
+        begin(w, own, totals[i], 1.0)
+        at.b = kept.b
         if w.factor.position[slot] >= 0:
             delete(w.factor, slot)
         e.n_kinks[slot] = 0
         e.segment[slot] = 0
         e.levels[slot, :] = 0.0
-        at.started = at.laps = 0
         at.whole = FEW if w.n <= SMALL else 0
         outcome = follow_path(w)
         if outcome == Exit.CANCELLED:
             break
         events += at.events
-        gap, primal, resolution = gap_of(e, w.n, at.b)
-        if outcome == Exit.DONE and gap <= max(goal * abs(primal), 4.0 * resolution):
-            leave_ends(w.examples, w.factor, w.n, w.intercept, DUST * level, DUST * level, 4 * EPS * level)
+        audit = audit_of(e, w.n, at.b, -1.0, 0.0, totals[i], w.intercept, w.n, w.factor.size[1])
+        if outcome == Exit.DONE and audit.balanced and is_good(audit, GOAL, ROUNDINGS):
+            put_on_ends(w, own, DUST)
             decisions[i] = e.f[slot]
             if w.intercept and w.factor.size[1] == 0:
                 decisions[i] += center(w)

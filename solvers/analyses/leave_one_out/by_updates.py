@@ -30,7 +30,6 @@ def decisions_by_updates(copy: LiveEstimator, parts: Iterable[Ints], tell: Telle
     for done, out in enumerate(parts):
         tell(done, len(keys))
         events += _without(copy, [keys[i] for i in out], X, out, decisions)
-    tell(len(keys), len(keys))
     return decisions, events
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from livesvm.solvers.analyses.regularization.intercept_interval import Tables, centered
 from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.parametric import track
 from livesvm.solvers.homotopy.piecewise import Changes, Segments
 from livesvm.solvers.homotopy.recompute import restore, stand
-from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.progress import Teller
 from livesvm.solvers.runtime.types import Floats, Ints

@@ -14,8 +14,6 @@ from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows
 
-KERNELS = ("rbf", "linear", "poly")
-
 
 class Fold(NamedTuple):
     """A part of the window that is learnt, and who judges it, on the scale of that part.
@@ -69,7 +67,8 @@ def folds_of(model: Any, X: Features, y: Any, weights: Floats, parts: list[Split
     """
     largest = max(learnt.size for learnt, _ in parts)
     if (
-        model.kernel not in KERNELS
+        callable(model.kernel)
+        or not model._kernel(1.0).always_positive
         or isinstance(X, SparseRows)
         or model._robust is not None
         or 3 * 8 * largest * y.size > model._cache_bytes()

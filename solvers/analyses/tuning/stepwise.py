@@ -11,14 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from livesvm.solvers.active_set.degeneracy import center, clear, leave_ends, perturb
+from livesvm.solvers.active_set.degeneracy import center, clear, perturb
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.shrinking import follow_path
-from livesvm.solvers.active_set.workspace import Status, Tolerances, Walk, count_anew
-from livesvm.solvers.homotopy.optimality import EPS, gap_of, units_of
+from livesvm.solvers.active_set.workspace import Status, Tolerances, Walk, whole_walk
+from livesvm.solvers.homotopy.finish import put_on_ends
+from livesvm.solvers.homotopy.optimality import audit_of, is_good, units_of
 from livesvm.solvers.homotopy.recompute import compute_f
-from livesvm.solvers.homotopy.run import NO_FLAGS, NOBODY, SETTINGS, ZERO_STEP
 from livesvm.solvers.homotopy.target import set_bound_rate, set_motion
+from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
 from livesvm.solvers.linalg.cholesky import empty_factor
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.problem.state import Examples, empty_motion
@@ -30,8 +31,8 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 ROUNDS = 4  #: walks to the optimum of a value
 REFRESH = 256  #: events after which f is computed afresh
+ROUNDINGS = 4.0  #: of each f that excuse a gap
 GOAL, DUST, ACCEPTABLE = SETTINGS.goal, SETTINGS.dust, SETTINGS.acceptable
-RATIO_F, LAP, RATIO_BETA, DEPENDENT = SETTINGS.ratio_f, SETTINGS.lap, SETTINGS.ratio_beta, SETTINGS.dependent
 SPREAD, WIDEST = SETTINGS.perturbation, 1e-4
 
 
@@ -86,13 +87,11 @@ class Room:
         losses: Losses = hinge(signs, costs)
         self.examples.diagonal[:n] = np.diagonal(K)
         kappa = float(self.examples.diagonal[:n].mean()) or 1.0
-        at, tol = Status.of(0.0, 1.0), Tolerances.of(0.0)
-        stop = np.zeros(1, np.int64)
+        at, stop = Status.of(), np.zeros(1, np.int64)
+        at[0].kappa = kappa
         watch(stop, 0)
-        w = Walk(
-            n, n, intercept, kappa, self.examples, self.motion, self.factor, K, self.everyone, K, NO_FLAGS, NOBODY,
-            K, self.everyone, self.scratch, at, stop, tol,
-        )  # fmt: skip
+        arrays = (self.examples, self.motion, self.factor)
+        w = whole_walk(n, intercept, arrays, (K, self.everyone), self.scratch, (at, stop, Tolerances.of()))
         steps = Steps(
             losses.n_kinks, losses.kinks, losses.levels, C, self.random, self.moving, self.used, self.everyone[:n]
         )
@@ -157,46 +156,24 @@ def _reach(w: Walk, s: Steps, since: int) -> int:
     """Walk to the optimum of the present losses; return the events since f was computed afresh, -1: not reached."""
     e, at = w.examples, w.at[0]
     for round_ in range(ROUNDS):
-        level = _set_out(w, s, 0.01**round_)
-        if level < 0.0 or not _walk(w, s, level):
+        m = set_motion(e, w.motion, w.n, s.moving[0])
+        if not set_bound_rate(w.motion, w.factor, w.rows, w.row_of, s.used, 1, w.n, s.moving, m):
+            return -1
+        units = units_of(e, w.motion.v, w.n, 0.0)
+        begin(w, units, 0.0, 0.01**round_)
+        if not _walk(w, s, units.level):
             return -1
         since += at.events
-        dust = DUST if round_ <= 1 else 0.0
-        moved = leave_ends(e, w.factor, w.n, w.intercept, 1e-13 * level, max(dust, 4 * EPS) * level, 4 * EPS * level)
+        moved = put_on_ends(w, units, DUST if round_ <= 1 else 0.0)
         if moved or round_ > 0 or since > REFRESH or w.factor.size[1] == 0:
             compute_f(e.f, e.beta[: w.n], w.rows, w.row_of, s.everyone, at.b)
             since = 0
         if w.intercept and w.factor.size[1] == 0:
             at.b += center(w)
-        gap, primal, resolution = gap_of(e, w.n, at.b)
-        goal = GOAL if round_ < ROUNDS - 1 else ACCEPTABLE
-        if gap <= max(goal * abs(primal), 4.0 * resolution):
+        audit = audit_of(e, w.n, at.b, -1.0, 0.0, 0.0, w.intercept, w.n, w.factor.size[1])
+        if audit.balanced and is_good(audit, GOAL if round_ < ROUNDS - 1 else ACCEPTABLE, ROUNDINGS):
             return since
     return -1
-
-
-@compiled
-def _set_out(w: Walk, s: Steps, precision: float) -> float:
-    """Set everyone in motion, and what counts as equal on the way; return the largest level, -1: a row is missing."""
-    e, motion, at, tol, n = w.examples, w.motion, w.at[0], w.tol[0], w.n
-    m = set_motion(e, motion, n, s.moving[0])
-    if not set_bound_rate(motion, w.factor, w.rows, w.row_of, s.used, 1, n, s.moving, m):
-        return -1.0
-    kink, level, diagonal, speed, top, mass, sum_speed, sum_beta = units_of(e, motion.v, n)
-    count_anew(w)
-    at.tau, at.sum_v, at.sum_end = 1.0, sum_speed, 0.0
-    at.sum_rate = -sum_beta if w.intercept else 0.0
-    at.budget = 50 * n + 10_000
-    n_free = w.factor.size[1]
-    rounding = EPS * max(8.0 * speed, mass) * diagonal
-    tol.f = max(precision * RATIO_F * kink, rounding)
-    tol.lap = max(precision * LAP * kink, rounding)
-    tol.beta = max(precision * RATIO_BETA, 1e-18) * level
-    tol.dependent = DEPENDENT * max(1.0, math.sqrt(n_free) / 4.0)
-    tol.balance = max(1e-12, EPS * n**1.5) * max(level, top)
-    tol.zero_step = ZERO_STEP
-    tol.stall = 2 * n_free + 200
-    return level
 
 
 @compiled_allocating

@@ -19,6 +19,7 @@ from livesvm.solvers.analyses.tuning.fold import Fold, folds_of
 from livesvm.solvers.analyses.tuning.splits import Judge, Split, splits
 from livesvm.solvers.analyses.tuning.stepwise import Room
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.kernels.table import has_gamma
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.view import View
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
@@ -109,7 +110,7 @@ def tune(
         if epsilon is not None:
             best = search.with_epsilon(best, epsilon)
     found = dict(sorted(search.lines.items()))
-    named = model.kernel in ("rbf", "poly", "sigmoid")
+    named = has_gamma(model.kernel)
     grid = search.C
     errors = np.array([line.on(grid) for line in found.values()])
     parameters = {"C": best.C} | ({"gamma": best.gamma} if named else {})
@@ -130,7 +131,7 @@ def _values(view: View, low: float, high: float, judge: Judge) -> Floats:
 
 def _gammas(model: Any, given: Sequence[float] | None) -> list[float]:
     """Return the values of gamma to try, ascending."""
-    if model.kernel not in ("rbf", "poly", "sigmoid"):
+    if not has_gamma(model.kernel):
         return [model.gamma_]
     if given is not None:
         out = sorted({validation.positive(value, "gammas") for value in given})
@@ -140,7 +141,7 @@ def _gammas(model: Any, given: Sequence[float] | None) -> list[float]:
     fresh = model._like(gamma="scale")
     rows, weights = model.window_features, model.window_sample_weight
     scale = fresh._fitted_scale(rows, weights)
-    middle = scaling.gamma(rows if scale is None else scale.apply(rows), weights)
+    middle = scaling.gamma(rows if scale is None else scale.apply(rows), weights, model.kernel)
     return [float(value) for value in middle * GAMMAS]
 
 

@@ -74,7 +74,7 @@ export function feed(main, id) {
       if (steps.join() !== [...step.options].map((option) => option.value).join()) step.replaceChildren(...steps.map((one) => h("option", { value: one }, String(one))));
       const some = `limit=${length.value}&points=${POINTS}${step.value && `&step=${step.value}`}`;
       const [forecast, history] = await Promise.all([get(`/feeds/${id}/forecast`), get(`/feeds/${id}/history?${some}`)]);
-      places.next.replaceChildren(forecast.forecasts.length ? stepTable("Forecasts", ["Step", "Time", "Value", "Low", "High"], forecast.forecasts.map((one) => [String(one.step), stamp(one.time), short(one.value), short(one.low), short(one.high)]))
+      places.next.replaceChildren(forecast.forecasts.length ? stepTable("Forecasts", ["Step", "Time", "Value", "Low", "High", "Of", ...(now.settings?.known.length ? ["Known columns"] : [])], forecast.forecasts.map((one) => [String(one.step), stamp(one.time), short(one.value), short(one.low), short(one.high), one.served ?? "model", ...(now.settings?.known.length ? [one.known] : [])]))
         : h("p", { class: "quiet" }, "No forecast before the feed knows enough readings."));
       rows = history.rows;
       settings = now.settings;
@@ -134,7 +134,7 @@ function chosen({ settings }) {
 
 function readings(id) {
   const file = h("input", { type: "file", accept: ".csv,text/csv" });
-  return section("Add readings", field("Readings", file, "A CSV file with a row of names, in the order of time. Rows without the column of the target announce what is known of times to come."), button("Add", async (once) => {
+  return section("Add readings", field("Readings", file, "A CSV file with a row of names, in the order of time. Rows whose target is empty, behind the newest reading, announce what is known of times to come."), button("Add", async (once) => {
     if (!file.files.length) throw new Error("Choose a file.");
     const { accepted, announced } = await observe(id, await file.files[0].text(), once, () => {});
     return `${count(accepted)} readings accepted${announced ? `, ${count(announced)} times to come announced` : ""}.`;

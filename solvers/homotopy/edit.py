@@ -1,0 +1,266 @@
+"""The edit that an update begins with: examples come, leave and change, and where all stood is kept, to undo it.
+
+All of it is compiled, and part of the call that solves, as it takes longer from Python than a short path does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from livesvm.solvers.active_set.workspace import Walk
+from livesvm.solvers.homotopy.recompute import compute_f
+from livesvm.solvers.kernels.row_cache import forget_rows, transpose_into
+from livesvm.solvers.linalg.cholesky import delete
+from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
+from livesvm.solvers.problem.state import Examples, count_bound_supports, drop_losses
+from livesvm.solvers.runtime.by_reference import by_reference
+from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.scalars import One, Scalars
+from livesvm.solvers.runtime.types import Floats, Ints
+
+
+class Progress(Scalars):
+    """Where a solve is, what it is told of a state besides its arrays, and what it has found."""
+
+    # given
+    stage: int  #: of ``solve.Stage``
+    n_come: int  #: examples that come, leave, and get other losses
+    n_leave: int
+    n_changed: int
+    first: int  #: the two classes of a pair
+    second: int
+    n_before: int  #: slots in use before
+    count: int  #: examples, until those who leave have left
+    total: float  #: what the betas sum up to at the end
+    mean_diagonal: float  #: that kappa is, if no example is free
+    # given for each round, and found at its end
+    b: float
+    kappa: float
+    # given for each round
+    clock: int  #: of the row cache
+    events: int  #: of the rounds before
+    since: int  #: events since the f of all were computed afresh
+    precision: float  #: of the ratio test, see ``tolerances.begin``
+    dust: float
+    allowance: float
+    heaviest: float
+    drift: float
+    # found
+    n_moving: int
+    is_kept: int  #: 1: where all stood has been kept
+    n_places: int  #: of the factor then
+    moved: int  #: 1: an example was put on an end of its box by more than rounding
+    close: float  #: with bound examples that close to a kink, whose f is to be computed; 0: there are none
+    n_bound: int  #: bound examples with a coefficient when those that leave have left
+    violation: float
+    relative_gap: float
+    # what the walk has counted, of ``workspace.Status``, where it has led to the optimum
+    walked: int  #: events
+    exchanges: int
+    jumps: int
+    strides: int
+    through: int
+    members: int
+    refined: int
+    work: float
+    # units, of ``optimality.Scales``
+    kink: float
+    level: float
+    diagonal: float
+    speed: float
+    top_speed: float
+    mass: float
+    sum_speed: float
+    sum_beta: float
+
+
+@by_reference
+class Batch(NamedTuple):
+    """Examples that come and leave, by number and sorted by class, with the kernel rows of those that come."""
+
+    come: Ints
+    costs: Floats  #: of those that come: C times their weights
+    come_from: Ints  #: (n_classes + 1,) where in ``come`` each class begins
+    leave: Ints
+    leave_from: Ints
+    diagonals: Floats  #: k(x, x) by number
+    row_of: Ints  #: by number, the row below
+    values: Floats  #: kernel rows by number
+
+
+@by_reference
+class Before(NamedTuple):
+    """Where all stood before an update, and the losses of those that leave or change."""
+
+    segment: Ints
+    f: Floats
+    beta: Floats
+    free: Ints  #: places of the factor: slots, -1 for none
+    kinks: Floats
+    levels: Floats
+    n_kinks: Ints
+
+
+@by_reference
+class Work(NamedTuple):
+    """What a solve works on besides a walk; by slot, but for the rows of the cache and what a pair has by number."""
+
+    moving: Ints  #: (2, c) work
+    come: Ints  #: slots
+    leave: Ints
+    changed: Ints
+    losses: Losses  #: of those that change
+    before: Before
+    slot_of: Ints  #: of the row cache
+    used: Ints
+    slot: Ints  #: of a pair: slots by number, -1: not here
+    numbers: Floats  #: (1, c) of a pair: numbers by slot
+    now: One[Progress]
+
+
+NO_BATCH = Batch(
+    np.empty(0, np.int64), np.empty(0), np.zeros(1, np.int64), np.empty(0, np.int64), np.zeros(1, np.int64),
+    np.empty(0), np.empty(0, np.int64), np.empty((0, 0)),
+)  # fmt: skip
+
+
+@compiled
+def open_pair(w: Walk, s: Work, batch: Batch) -> None:
+    """Find the slots of those that leave a pair of classes, and give those that come their losses and kernel rows.
+
+    Their slots are given, and the cache has room for the rows.
+    """
+    now, e = s.now[0], w.examples
+    rows = s.moving[0]
+    unused = 0
+    for row in range(s.slot_of.size):
+        if unused < now.n_come and s.slot_of[row] < 0:
+            rows[unused] = row
+            unused += 1
+    come, leave = 0, 0
+    for c in (now.first, now.second):
+        y = -1.0 if c == now.first else 1.0
+        for i in range(batch.leave_from[c], batch.leave_from[c + 1]):
+            s.leave[leave] = s.slot[batch.leave[i]]
+            leave += 1
+        for i in range(batch.come_from[c], batch.come_from[c + 1]):
+            slot = s.come[come]
+            set_hinge(e, slot, y, batch.costs[i])
+            e.beta[slot], e.diagonal[slot] = 0.0, batch.diagonals[batch.come[i]]
+            s.numbers[0, slot] = batch.come[i]
+            come += 1
+    for i in range(come):
+        slot, row = s.come[i], rows[i]
+        source, target = batch.values[batch.row_of[int(s.numbers[0, slot])]], w.rows[row]
+        for j in range(w.n):
+            target[j] = source[int(s.numbers[0, j])]
+        w.row_of[slot], s.slot_of[row], s.used[row] = row, slot, now.clock
+
+
+@compiled
+def set_hinge(e: Examples, slot: int, y: float, cost: float) -> None:
+    """Give an example the loss ``problem.piecewise_linear.hinge``."""
+    e.levels[slot, 0] = max(y, 0.0) * cost
+    e.levels[slot, 1:] = min(y, 0.0) * cost
+    e.kinks[slot, 0] = y if cost > 0.0 else np.inf
+    e.kinks[slot, 1:MAX_KINKS] = np.inf
+    e.n_kinks[slot] = cost > 0.0
+
+
+@compiled
+def keep_places(w: Walk, s: Work) -> None:
+    """Keep where all stand, and the losses of those that leave or change."""
+    now, e, old, n_leave = s.now[0], w.examples, s.before, s.now[0].n_leave
+    for j in range(now.n_before):
+        old.segment[j], old.f[j], old.beta[j] = e.segment[j], e.f[j], e.beta[j]
+    now.n_places = w.factor.size[0]
+    for k in range(now.n_places):
+        old.free[k] = w.factor.slot[k]
+    for i in range(n_leave + now.n_changed):
+        slot = s.leave[i] if i < n_leave else s.changed[i - n_leave]
+        copy_loss(e.kinks, e.levels, e.n_kinks, slot, old.kinks, old.levels, old.n_kinks, i)
+    now.is_kept = 1
+
+
+@compiled
+def copy_loss(
+    kinks: Floats, levels: Floats, n_kinks: Ints, j: int, to_kinks: Floats, to_levels: Floats, to_n: Ints, i: int
+) -> None:
+    """Copy the ``j``-th loss to the ``i``-th place of others."""
+    to_n[i] = n_kinks[j]
+    for k in range(MAX_KINKS):
+        to_kinks[i, k] = kinks[j, k]
+    for k in range(MAX_KINKS + 1):
+        to_levels[i, k] = levels[j, k]
+
+
+@compiled
+def make_edit(w: Walk, s: Work) -> None:
+    """Place those that come, drop the losses of those that leave, and change those of others.
+
+    Those that come start at beta = 0 on the piece where their f stands; their kernel rows are cached. All are then off
+    their levels, and the path takes them there together [Karasuyama & Takeuchi, eq. 4].
+    """
+    now, e, come = s.now[0], w.examples, s.come[: s.now[0].n_come]
+    meet(e, w.rows, w.row_of, come, w.n, now.b, s.moving[1])
+    drop_losses(e, w.factor, s.leave[: now.n_leave])
+    for i in range(now.n_changed):
+        change_losses(w, s, i)
+
+
+@compiled
+def meet(e: Examples, rows: Floats, row_of: Ints, come: Ints, n: int, b: float, work: Ints) -> None:
+    """Compute the f of new examples whose rows are cached, place them, and fill their columns in other such rows."""
+    if come.size > 0:
+        compute_f(e.f, e.beta[:n], rows, row_of, come, b)
+        place(e, come)
+        for i in range(come.size):
+            work[i] = row_of[come[i]]
+        transpose_into(rows, row_of[:n], come, rows, work[: come.size])
+
+
+@compiled
+def change_losses(w: Walk, s: Work, i: int) -> None:
+    """Give an example other losses; where its kinks stay, it keeps its place, else it is placed where its f stands."""
+    e, slot, losses = w.examples, s.changed[i], s.losses
+    moved = e.n_kinks[slot] != losses.n_kinks[i]
+    for k in range(MAX_KINKS):
+        moved = moved or e.kinks[slot, k] != losses.kinks[i, k]
+    if moved and w.factor.position[slot] >= 0:
+        delete(w.factor, slot)
+    copy_loss(losses.kinks, losses.levels, losses.n_kinks, i, e.kinks, e.levels, e.n_kinks, slot)
+    if moved:
+        place(e, s.changed[i : i + 1])
+
+
+@compiled
+def place(e: Examples, slots: Ints) -> None:
+    """Put examples that are not free on the piece of their loss where their f stands."""
+    for slot in slots:
+        f, piece = e.f[slot], 0
+        for k in range(e.n_kinks[slot]):
+            piece += f > e.kinks[slot, k]
+        at_rest = f == e.kinks[slot, 0] and e.beta[slot] == e.levels[slot, 1]
+        e.segment[slot] = 2 * (piece + at_rest)
+
+
+@compiled
+def close_edit(w: Walk, s: Work, batch: Batch) -> None:
+    """Let those that leave be gone, and those that come to a pair be found."""
+    now = s.now[0]
+    leave = s.leave[: now.n_leave]
+    for slot in leave:
+        w.examples.beta[slot] = 0.0
+    now.n_bound = count_bound_supports(w.examples.beta, w.examples.segment, w.n)
+    forget_rows(w.row_of, s.slot_of, s.used, leave)
+    come = 0
+    for c in (now.first, now.second):
+        if batch.leave_from.size == 1:  # of no pair
+            break
+        for i in range(batch.leave_from[c], batch.leave_from[c + 1]):
+            s.slot[batch.leave[i]] = -1
+        for i in range(batch.come_from[c], batch.come_from[c + 1]):
+            s.slot[batch.come[i]] = s.come[come]
+            come += 1

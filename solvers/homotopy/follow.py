@@ -1,0 +1,73 @@
+"""``follow``: move a model, exactly, from the losses it is optimal for to the losses it has been given.
+
+The state may be off its losses in three ways: a bound ``beta`` is not at the level of its piece, a free ``f`` is not
+at its kink, or either is beyond a limit. ``solve.solve`` turns each into a motion that ends in the right place, walks,
+and judges. What rounding and the ratio test leave over is again a state that is slightly off, so another round is the
+corrector (rule 7).
+"""
+
+from __future__ import annotations
+
+import math
+
+from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.homotopy.optimality import audited
+from livesvm.solvers.homotopy.recompute import Standing, refactor, refresh, restore, settle_at_nothing, stand
+from livesvm.solvers.homotopy.run import NOBODY, Solve, Trace
+from livesvm.solvers.homotopy.tolerances import SETTINGS, is_due
+from livesvm.solvers.problem.state import PathState
+
+
+def follow(
+    state: PathState, trace: Trace | None = None, allowance: float = math.inf, solving: Solve | None = None
+) -> Trace:
+    """Move ``state`` to the optimum of the losses it has; ``solving`` may begin with an edit.
+
+    Raises
+    ------
+    TooCostly : the path takes more than ``allowance`` products, see ``Trace.work``; the state is then not to be used
+    NotOptimal : the end could not be reached to the acceptable violation; the state is then not to be used
+    NotPositiveSemidefinite : a free block turned out to have a negative eigenvalue
+    MemoryLimit : the kernel rows of the free examples do not fit into the cache
+    """
+    trace = trace or Trace()
+    if state.n == 0:
+        state.b = 0.0
+        trace.max_violation = trace.relative_gap = 0.0
+        return trace
+    solving = solving or Solve(state)
+    best: tuple[float, Standing] | None = None
+    fruitless, audit = 0, None
+    for round_ in range(SETTINGS.max_rounds):
+        is_done, arrived, audit = solving.round(trace, 0.01**round_, allowance - trace.work)
+        if is_done or audit is None:
+            return trace
+        fresh = not is_due(state.events_since_refresh, trace.events, state.heaviest, audit.mass)
+        state.heaviest = max(state.heaviest, audit.mass)
+        if arrived and fresh and audit.balanced and audit.good(SETTINGS.goal):
+            return trace
+        if arrived and fresh and round_ == 0 and not audit.good(SETTINGS.coarse):
+            continue  # somebody is beyond a limit: that needs another walk, not another f
+        settle_at_nothing(state)
+        refresh(state)
+        trace.refreshed += 1
+        audit = trace.noted(audited(state))
+        if arrived and audit.balanced and audit.good(SETTINGS.goal):
+            return trace
+        if arrived and audit.good(SETTINGS.acceptable, SETTINGS.roundings):
+            if best is not None and audit.gap > best[0] / 2:
+                fruitless += 1
+                if audit.good(SETTINGS.acceptable) or fruitless > 2:
+                    break  # rounding allows no more
+            if best is None or audit.gap < best[0]:
+                best = audit.gap, stand(state, NOBODY)
+        if round_ >= 1:
+            refactor(state)
+            trace.refactored += 1
+    assert audit is not None
+    if best is None:
+        raise NotOptimal(f"the path ended with a relative gap of {audit.relative_gap:.1e} after {trace.events} events")
+    if audit.gap > best[0]:
+        restore(state, best[1])
+        trace.noted(audited(state))
+    return trace

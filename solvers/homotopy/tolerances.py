@@ -1,0 +1,80 @@
+"""What counts as equal on a path, and as its end: the numbers the engine decides by, and the rule that scales them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from livesvm.solvers.active_set.workspace import Walk, count_anew
+from livesvm.solvers.homotopy.optimality import EPS, Scales
+from livesvm.solvers.runtime.compile import compiled
+
+ZERO_STEP = 1e-14  # of the path's length 1
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every number the engine decides by; scaled by the problem's own units where it is used."""
+
+    ratio_f: float = 1e-11  #: relaxation of kinks in the ratio test, of the largest kink
+    lap: float = 1e-10  #: how far beyond a kink is worth a lap, of the largest kink
+    ratio_beta: float = 1e-12  #: relaxation of boxes, of the largest level
+    snap: float = 1e-13  #: a bound beta this close to its level is put on it, of the largest level and the longest way
+    dust: float = 1e-13  #: a free beta this close to an end of its box is at that end, of the largest level
+    dependent: float = 2e-15  #: squared pivots below this, of the diagonal, mean dependence; more with many free
+    spoiled: float = 1e-14  #: the same in a factor that rounding has spoiled; ten times more if that is not enough
+    goal: float = 1e-10  #: relative gap that asks for no more correction
+    coarse: float = 1e-7  #: relative gap beyond which rounding is not what is wrong
+    acceptable: float = 1e-8  #: relative gap beyond which a state is not called optimal
+    roundings: float = 64.0  #: or within so many roundings of each f
+    perturbation: float = 1e-8  #: how far ties are spread when the loop stalls
+    max_rounds: int = 12
+    refresh_events: int = 20_000  #: f is computed afresh from beta at least this often
+    lighter: float = 100.0  #: and where the sum of |beta| k(x, x) was so many times as large since it last was
+
+
+SETTINGS = Settings()
+
+_RATIO_F, _LAP, _RATIO_BETA, _DEPENDENT = SETTINGS.ratio_f, SETTINGS.lap, SETTINGS.ratio_beta, SETTINGS.dependent
+_REFRESH_EVENTS, _LIGHTER = SETTINGS.refresh_events, SETTINGS.lighter
+
+
+@compiled
+def begin(w: Walk, units: Scales, total: float, precision: float) -> None:
+    """Start a walk whose motion has been set; ``total`` is what the betas sum up to at its end.
+
+    ``precision`` scales the relaxation of the ratio test: a corrector must not relax by what it is to correct. Left to
+    the caller are b and kappa, and what the walk is allowed beyond the ordinary.
+    """
+    at = w.at[0]
+    count_anew(w)
+    at.tau, at.sum_v, at.sum_end = 1.0, units.sum_speed, total
+    at.sum_rate = total - units.sum_beta if w.intercept else 0.0
+    at.budget = 50 * w.n + 10_000
+    set_tolerances(w, units, precision)
+
+
+@compiled
+def set_tolerances(w: Walk, units: Scales, precision: float) -> None:
+    """Scale the settings by the units of the problem and by the rounding errors of f and of this motion."""
+    tol, n_free = w.tol[0], w.factor.size[1]
+    rounding = EPS * max(8.0 * units.speed, units.mass) * units.diagonal
+    tol.f = max(precision * _RATIO_F * units.kink, rounding)
+    tol.lap = max(precision * _LAP * units.kink, rounding)
+    tol.beta = max(precision * _RATIO_BETA, 1e-18) * units.level
+    tol.dependent = _DEPENDENT * max(1.0, np.sqrt(n_free) / 4.0)
+    tol.balance = max(1e-12, EPS * w.n**1.5) * max(units.level, units.top_speed)
+    tol.zero_step, tol.stall = ZERO_STEP, 2 * n_free + 200
+
+
+@compiled
+def is_due(since: int, events: int, heaviest: float, mass: float) -> bool:
+    """Say whether to compute the f of all afresh, ``since`` so many events, of which this walk has had ``events``.
+
+    It is after many events, or at the end of a long walk of half as many: the walk that fills a large window takes
+    longer than that; a short one that comes after it does not. And where the betas have become much smaller, as when C
+    has, for then the rounding errors of the past are not small any more.
+    """
+    is_long = since > _REFRESH_EVENTS or since >= events > _REFRESH_EVENTS // 2
+    return is_long or heaviest > _LIGHTER * mass

@@ -1,0 +1,114 @@
+"""The table of kernels: what a value is made of, what it becomes, and what is known of it. All that is said by name.
+
+A new kernel is a row here; ``CONTRIBUTING.md`` lists what else it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.solvers.errors import InvalidInput
+
+Numbers = NDArray[Any]  #: of single or double precision
+
+
+class Base(IntEnum):
+    """What a kernel value is made of."""
+
+    PRODUCT = 0  #: x'z
+    SQUARES = 1  #: |x - z|^2, the sum of squared differences
+    DIFFERENCES = 2  #: the sum of absolute differences
+    GIVEN = 3  #: the value itself
+
+
+@dataclass(frozen=True)
+class Form:
+    """A kernel function.
+
+    Parameters
+    ----------
+    finish : turns values of the base into those of the kernel, in place, with coef0 and degree: products times gamma,
+        distances times minus gamma
+    is_positive : whether every kernel matrix is positive semi-definite, for a coef0
+    has_gamma : whether there is a gamma; without one products are taken as they are
+    quick : the same as ``finish`` but for rounding, in less time, where there is such a way
+    """
+
+    base: Base
+    finish: Callable[[Numbers, float, int], None]
+    is_positive: Callable[[float], bool]
+    has_gamma: bool = True
+    quick: Callable[[Numbers, float, int], None] | None = None
+
+    @property
+    def is_of_distances(self) -> bool:
+        """Whether k(x, x) is 1, and gamma decides how near examples are."""
+        return self.base in (Base.SQUARES, Base.DIFFERENCES)
+
+    def scaled_gamma(self, of_squares: float, n_features: int) -> float:
+        """Return the gamma called "scale", from ``of_squares``, that of squared distances, 1 / (d variance).
+
+        Of absolute differences, whose sum is about d times the standard deviation, it is 1 / (d standard deviation).
+        """
+        return (of_squares / n_features) ** 0.5 if self.base == Base.DIFFERENCES else of_squares
+
+
+def _as_it_is(values: Numbers, coef0: float, degree: int) -> None:
+    """Leave values as they are."""
+
+
+def _exponential(values: Numbers, coef0: float, degree: int) -> None:
+    np.exp(values, out=values)
+
+
+def _power(values: Numbers, coef0: float, degree: int) -> None:
+    values += coef0
+    np.power(values, degree, out=values)
+
+
+def _quick_power(values: Numbers, coef0: float, degree: int) -> None:
+    values += coef0
+    base = values.copy()
+    for _ in range(degree - 1):
+        values *= base
+
+
+def _tanh(values: Numbers, coef0: float, degree: int) -> None:
+    values += coef0
+    np.tanh(values, out=values)
+
+
+TABLE = {
+    "linear": Form(Base.PRODUCT, _as_it_is, lambda coef0: True, has_gamma=False),
+    "rbf": Form(Base.SQUARES, _exponential, lambda coef0: True),
+    "laplacian": Form(Base.DIFFERENCES, _exponential, lambda coef0: True),
+    "poly": Form(Base.PRODUCT, _power, lambda coef0: coef0 >= 0, quick=_quick_power),
+    "sigmoid": Form(Base.PRODUCT, _tanh, lambda coef0: False),
+    "precomputed": Form(Base.GIVEN, _as_it_is, lambda coef0: False, has_gamma=False),
+}
+
+ALSO = {"polynomial": "poly"}  #: other names
+
+
+def form_of(name: Any) -> Form:
+    """Return the kernel of a name, in the table or another one.
+
+    Raises
+    ------
+    InvalidInput : there is none
+    """
+    form = TABLE.get(ALSO.get(name, name)) if isinstance(name, str) else None
+    if form is None:
+        raise InvalidInput(f"unknown kernel {name!r}; one of {', '.join(TABLE)}", field="kernel")
+    return form
+
+
+def has_gamma(name: Any) -> bool:
+    """Say whether a kernel, which may be a function, has a gamma; raises InvalidInput for an unknown name."""
+    return not callable(name) and form_of(name).has_gamma
