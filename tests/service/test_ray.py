@@ -49,7 +49,6 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with RayCluster(1) as cluster, RedisServer(directory / "redis") as server:
         common: dict[str, Any] = {"redis_url": server.url, "ray": cluster.address, "ray_actors": 1, "lease_seconds": 2}
         common["ray_seconds"] = PATIENCE  # an actor may take long to start, on a machine that has much to do
-        common["rest_seconds"] = 1.0
         first = ServiceProcess(directory / "first", **common)
         second = ServiceProcess(directory / "second", ray_predictions="actor", **common)
         with first, second:
@@ -417,33 +416,28 @@ def test_without_ray_nothing_of_it_is_loaded() -> None:
 
 
 @pytest.mark.slow
-def test_what_nobody_uses_goes_to_rest_in_its_actor_and_a_call_wakes_it(
-    fleet: Fleet, http: tuple[httpx.Client, httpx.Client], tmp_path: Path
-) -> None:
-    first, second = http
-    first.post("/models", json=MODEL).raise_for_status()
-    for number in range(3):
-        send(first, number).raise_for_status()
-    first.post(
-        "/feeds", json={"id": "f", "target": "load", "time": None, "steps": [1], "window": 40}
-    ).raise_for_status()
-    first.post("/feeds/f/observations", json={"rows": readings(0, 50)}).raise_for_status()
-    forecast = first.get("/feeds/f/forecast").json()
-    before = first.get("/models/m").json()
-    predictions = predicted(first)
-    until(lambda: not any(one["awake"] for client in http for one in everything(client)))
-    assert (before["awake"], first.get("/feeds").json()["feeds"][0]["position"]) == (True, 50)
-    with ServiceProcess(tmp_path, **fleet.settings) as third, third.http(PATIENCE) as late:
-        for client in (*http, late):
-            (model, feed) = everything(client)
-            assert (model["state"], model["version"], model["n_examples"]) == ("live", 3, before["n_examples"])
-            assert (feed["state"], feed["position"]) == ("live", 50)
-        assert late.get("/feeds/f/forecast").json() == forecast
-    assert predicted(second) == predictions
-    assert second.get("/models/m").json()["awake"]
-    assert send(second, 3).json()["version"] == 4
-    check_whole(first, [0, 1, 2, 3])
-    first.delete("/feeds/f").raise_for_status()
+def test_what_nobody_uses_goes_to_rest_in_its_actor_and_a_call_wakes_it(fleet: Fleet, tmp_path: Path) -> None:
+    settings = fleet.settings | {"redis_prefix": "rests", "rest_seconds": 1.0, "ray_actor_mb": 256}
+    fronts = [ServiceProcess(tmp_path / name, **settings) for name in ("first", "second", "late")]
+    with fronts[0], fronts[1], fronts[0].http(PATIENCE) as first, fronts[1].http(PATIENCE) as second:
+        first.post("/models", json=MODEL).raise_for_status()
+        for number in range(3):
+            send(first, number).raise_for_status()
+        first.post("/feeds", json={"id": "f", "target": "load", "time": None, "steps": [1], "window": 40})
+        first.post("/feeds/f/observations", json={"rows": readings(0, 50)}).raise_for_status()
+        forecast = first.get("/feeds/f/forecast").json()
+        before = first.get("/models/m").json()
+        predictions = predicted(first)
+        until(lambda: not any(one["awake"] for client in (first, second) for one in everything(client)))
+        with fronts[2], fronts[2].http(PATIENCE) as late:
+            for client in (first, second, late):
+                (model, feed) = everything(client)
+                assert (model["state"], model["version"], model["n_examples"]) == ("live", 3, before["n_examples"])
+                assert (feed["state"], feed["position"]) == ("live", 50)
+            assert late.get("/feeds/f/forecast").json() == forecast
+        assert predicted(second) == predictions
+        assert send(second, 3).json()["version"] == 4
+        check_whole(first, [0, 1, 2, 3])
 
 
 def everything(client: httpx.Client) -> list[dict[str, Any]]:

@@ -301,7 +301,7 @@ def test_a_change_is_sent_by_a_name_so_that_it_has_one_effect_and_only_its_own_n
 
 
 def test_what_reads_may_be_ended_and_what_changes_may_not(clock: Clock) -> None:
-    reads = {"certificate", "seen", "copy", "examples", "history", "events", "_calibrated"}
+    reads = {"certificate", "seen", "copy", "examples", "history", "what_if", "events", "_calibrated"}
     named = {"update", "restore", "_swap", "observe", "take"}
     for kind in (RemoteModel, RemoteFeed):
         asked = {name: one for name, one in vars(kind).items() if isinstance(one, commands.Command)}
