@@ -7,9 +7,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from livesvm.service.lifecycle import parts
 from livesvm.service.resources import compiling
 from livesvm.service.resources.compiling import Compiling
 from livesvm.solvers.runtime.machine_code import directory
@@ -94,3 +97,12 @@ def test_a_job_waits_for_its_solvers(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert "waits_for" not in job
         assert "the solvers of assessments to be compiled" in seen
         assert "degraded" not in http.get("/health/ready").json()
+
+
+def test_the_first_compiled_call_is_made_before_there_are_other_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = list[str]()
+    monkeypatch.setattr(parts, "call_compiled_code", lambda: done.append("call"))
+    works: Any = SimpleNamespace(_bring_back=lambda: done.append("work"), _warm_up=lambda: done.append("work"))
+    for ended in parts.Service.begin(works):
+        ended.result()
+    assert done == ["call", "work", "work"]

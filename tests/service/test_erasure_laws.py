@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -229,14 +230,23 @@ def test_a_deletion_leaves_nothing_around_what_it_is_of_and_all_around_others(
     world, asked, wiped = World(random.Random(1)), list[tuple[str, str]](), list[bool]()
     erasures = made(world, store, tmp_path, monkeypatch)
     gone: Future[None] = Future()
+
+    def delete(kind: str, id: str) -> Future[None]:
+        asked.append((f"delete {kind}", id))
+        return gone
+
+    def forget(kind: str, id: str) -> None:
+        asked.append((f"forget {kind}", id))
+
+    def note_wipe(wholly: bool) -> Any:
+        wiped.append(wholly)
+        return wipe(wholly=wholly)
+
     for kind, name in (("feed", "_feeds"), ("model", "_models")):
-        home = SimpleNamespace(
-            delete=lambda id, kind=kind: (asked.append((f"delete {kind}", id)), gone)[1],
-            forget=lambda id, kind=kind: asked.append((f"forget {kind}", id)),
-        )
+        home = SimpleNamespace(delete=partial(delete, kind), forget=partial(forget, kind))
         monkeypatch.setattr(erasures, name, home)
     wipe = store.wipe
-    monkeypatch.setattr(store, "wipe", lambda wholly: (wiped.append(wholly), wipe(wholly=wholly))[1])
+    monkeypatch.setattr(store, "wipe", note_wipe)
     own, everywhere, other = (Intent(target, (Part(stored), Part("n"))) for target in (stored, EVERYWHERE, "n"))
     for one in (own, everywhere, other):
         store.put_document(one.at_store, one.encode())

@@ -221,6 +221,8 @@ def test_a_core_is_what_it_says_after_every_example_that_joins(
     found = solve(problem, Options(variant, tol=0.02, sampling=12), Trace(0.02))
     assert found.is_converged
     check_solution(problem, WatchedCore.Q, found, 1e-9)
+    cut = solve(problem, Options(variant, tol=1e-9, sampling=12, max_steps=3), Trace(1e-9))
+    assert (cut.steps, cut.is_converged) == (3, False)
 
 
 @pytest.mark.parametrize("variant", ["fw", "mfw"])
