@@ -269,7 +269,7 @@ def _usmo(work: Work, who: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
     X = X - work.arrays.get("center", 0.0)
     gamma = scaling.gamma(X, weights) if model.gamma == "scale" else float(model.gamma)
     name = "poly" if model.kernel == "polynomial" else model.kernel
-    kernel = Kernel(name, gamma, int(model.degree), float(model.coef0))  # type: ignore[arg-type]
+    kernel = Kernel(name, gamma, int(model.degree), float(model.coef0))
     known = s == 1.0
     c1, c2 = costs(model.prior_, model.lam_, weights[known], weights[~known])
     problem = pu_problem(kernel, X[known], X[~known], c1, c2)

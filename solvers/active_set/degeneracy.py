@@ -7,7 +7,7 @@ import numpy as np
 from livesvm.solvers.active_set.direction import resolve
 from livesvm.solvers.active_set.workspace import Walk, add_to_bound_rate, set_limits, set_velocity
 from livesvm.solvers.linalg.cholesky import Factor, append, delete, schur
-from livesvm.solvers.problem.state import Examples
+from livesvm.solvers.problem.state import Examples, is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -25,7 +25,7 @@ def leave_ends(e: Examples, fac: Factor, n: int, intercept: bool, snap: float, d
         dust = max(dust, rounding)
     for j in range(n):
         q = e.segment[j] // 2
-        if e.segment[j] & 1 == 0:
+        if not is_free(e.segment[j]):
             if abs(e.beta[j] - e.levels[j, q]) <= snap:
                 e.beta[j] = e.levels[j, q]
             continue
@@ -76,7 +76,7 @@ def perturb(w: Walk, random: Floats, size_f: float, size_beta: float) -> None:
     tau = w.at[0].tau
     for j in range(w.n):
         q = e.segment[j] // 2
-        if e.segment[j] & 1:
+        if is_free(e.segment[j]):
             e.dlevels[j, q] -= (0.5 + random[j, 0]) * size_beta / tau
             e.dlevels[j, q + 1] += (0.5 + random[j, 1]) * size_beta / tau
         else:

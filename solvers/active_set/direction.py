@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from livesvm.solvers.active_set.workspace import Walk, kink_rate
 from livesvm.solvers.linalg.cholesky import ONES, RHS, solve_backward, solve_forward
+from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats
 
@@ -33,7 +34,7 @@ def find_direction(w: Walk) -> None:
         df[j] = bound_rate[j] + db
     add_free_rows(w, fac.work, df, w.n_seen)
     for j in range(w.n_seen, w.n):
-        df[j] = kink_rate(w, j) if w.examples.segment[j] & 1 else bound_rate[j] + db + along_row(w, fac.work, j)
+        df[j] = kink_rate(w, j) if is_free(w.examples.segment[j]) else bound_rate[j] + db + along_row(w, fac.work, j)
 
 
 @compiled

@@ -6,6 +6,7 @@ from livesvm.solvers.active_set.direction import add_free_rows, along_row, resol
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.workspace import Walk, add_to_bound_rate, kink_rate, set_limits, set_velocity
 from livesvm.solvers.linalg.cholesky import ONES, RHS, append, compact, delete, schur, solve_backward, solve_forward
+from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import is_stopped
 from livesvm.solvers.runtime.types import Floats
@@ -18,7 +19,7 @@ def change_side(w: Walk, slot: int, side: int) -> Exit:
     """Let an example that is at the end of its segment go on to the next one."""
     if w.row_of[slot] < 0 and not gather_row(w, slot):
         return Exit.NEED_ROW
-    if w.examples.segment[slot] & 1:
+    if is_free(w.examples.segment[slot]):
         leave(w, slot, side)
         return Exit.DONE
     if w.factor.size[0] + 1 > w.factor.R.shape[0]:
@@ -241,6 +242,6 @@ def move_along(w: Walk, z: Floats, slot: int, side: int, length: float) -> None:
     w.at[0].sum_rate -= length * side * off / max(w.at[0].tau, 1e-3)  # the sum is made up for by the end
     for j in range(w.n):
         e.f[j] += length * side * change[j]
-        if e.segment[j] & 1 == 0:
+        if not is_free(e.segment[j]):
             motion.low[j] = min(motion.low[j], e.f[j])
             motion.high[j] = max(motion.high[j], e.f[j])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from livesvm.solvers.active_set.workspace import Walk
+from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats
 
@@ -60,7 +61,7 @@ def largest(x: Floats, n: int, least: float) -> float:
 @compiled
 def coordinate(w: Walk, j: int) -> tuple[float, float, float]:
     """Return what the limits of an example are about, its rate, and the tolerance: beta if it is free, f if bound."""
-    if w.examples.segment[j] & 1:
+    if is_free(w.examples.segment[j]):
         return w.examples.beta[j], w.motion.dbeta[j], w.tol[0].beta
     return w.examples.f[j], w.motion.df[j], w.tol[0].f
 
@@ -77,7 +78,7 @@ def frequencies(w: Walk, out: Floats) -> None:
     low, high, dlow, dhigh = motion.low, motion.high, motion.dlow, motion.dhigh
     tol_f, tol_beta = w.tol[0].f, w.tol[0].beta
     for j in range(w.n):
-        free = segment[j] & 1 == 1
+        free = is_free(segment[j])
         f_j, beta_j, df_j, dbeta_j = f[j], beta[j], df[j], dbeta[j]
         x = beta_j if free else f_j
         dx = dbeta_j if free else df_j
@@ -98,15 +99,15 @@ def advance(w: Walk, step: float) -> None:
         f[j] += step * df[j]
     for j in range(w.n):
         beta_j, v_j, dbeta_j = beta[j], v[j], dbeta[j]
-        beta[j] = beta_j + step * (dbeta_j if segment[j] & 1 == 1 else v_j)
+        beta[j] = beta_j + step * (dbeta_j if is_free(segment[j]) else v_j)
     for j in range(w.n):
         f_j, beta_j = f[j], beta[j]
-        x = beta_j if segment[j] & 1 == 1 else f_j
+        x = beta_j if is_free(segment[j]) else f_j
         limit = low[j] + step * dlow[j]
         low[j] = x if x < limit else limit
     for j in range(w.n):
         f_j, beta_j = f[j], beta[j]
-        x = beta_j if segment[j] & 1 == 1 else f_j
+        x = beta_j if is_free(segment[j]) else f_j
         limit = high[j] + step * dhigh[j]
         high[j] = x if x > limit else limit
     w.at[0].b += step * w.at[0].db

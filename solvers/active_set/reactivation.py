@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from livesvm.solvers.active_set.direction import resolve
 from livesvm.solvers.active_set.workspace import Walk, set_limits
-from livesvm.solvers.problem.state import Examples
+from livesvm.solvers.problem.state import Examples, is_free
 from livesvm.solvers.runtime.compile import compiled
 
 LARGE = 2500  #: in larger windows a stride costs much: its length and the care it takes are other ones
@@ -47,7 +47,7 @@ def another_lap(w: Walk) -> bool:
     anybody = w.intercept and w.factor.size[0] > 0 and abs(off) > w.tol[0].balance
     for j in range(w.n):
         q = e.segment[j] // 2
-        if e.segment[j] & 1 == 0:
+        if not is_free(e.segment[j]):
             above = q < e.n_kinks[j] and e.f[j] > e.kinks[j, q] + w.tol[0].lap
             below = q > 0 and e.f[j] < e.kinks[j, q - 1] - w.tol[0].lap
             anybody = anybody or above or below
@@ -60,7 +60,7 @@ def another_lap(w: Walk) -> bool:
     for j in range(w.n):
         motion.v[j] = 0.0
         motion.bound_rate[j] = 0.0
-        if e.segment[j] & 1 == 0:
+        if not is_free(e.segment[j]):
             shift_kinks(e, j, 1.0)
     start(w)
     return True

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.workspace import Walk
+from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.scalars import One, Scalars
@@ -94,7 +95,7 @@ def is_full(w: Walk, log: Log) -> bool:
 def heed(w: Walk, walls: Walls, j: int) -> None:
     """Let a bound example's limits be no further away than its walls."""
     motion, f = w.motion, w.examples.f[j]
-    if w.examples.segment[j] & 1:
+    if is_free(w.examples.segment[j]):
         return
     high, low = walls.high[j] + walls.slack, walls.low[j] - walls.slack
     if high < motion.high[j]:
@@ -113,7 +114,7 @@ def heed_all(w: Walk, walls: Walls) -> None:
 @compiled
 def is_at_wall(w: Walk, walls: Walls, who: int, side: int) -> bool:
     """Say whether the limit that an example comes to on a side is a wall."""
-    if who < 0 or w.examples.segment[who] & 1:
+    if who < 0 or is_free(w.examples.segment[who]):
         return False
     wall: bool = walls.high[who] < w.motion.high[who] if side > 0 else walls.low[who] > w.motion.low[who]
     return wall

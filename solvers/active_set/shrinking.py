@@ -18,6 +18,7 @@ from livesvm.solvers.active_set.ratio_test import jump
 from livesvm.solvers.active_set.reactivation import LARGE, LEAST_PACE, another_lap, start
 from livesvm.solvers.active_set.subproblem import stride
 from livesvm.solvers.active_set.workspace import STRIDE_EVENTS, Walk, balanced
+from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -192,7 +193,7 @@ def expect(w: Walk, out: Floats) -> None:
     for j in range(w.n):
         drift += SPREAD * steady * abs(motion.df[j]) / w.n
     for j in range(w.n):
-        free = e.segment[j] & 1 == 1
+        free = is_free(e.segment[j])
         x, dx = (e.beta[j], motion.dbeta[j]) if free else (e.f[j], motion.df[j])
         reach, slow = (1.0, 1e-300) if free else (REACH * steady, drift)
         up = reach * max(dx - motion.dhigh[j], 0.0) + slow
@@ -216,7 +217,7 @@ def expect_any_way(w: Walk, out: Floats) -> None:
             most = max(most, abs(e.dkinks[j, k]))
     for j in range(w.n):
         way = min(motion.high[j] - e.f[j], e.f[j] - motion.low[j])
-        out[j] = np.inf if e.segment[j] & 1 == 1 else way / (REACH * most)
+        out[j] = np.inf if is_free(e.segment[j]) else way / (REACH * most)
 
 
 @compiled

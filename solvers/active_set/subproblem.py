@@ -12,7 +12,7 @@ from livesvm.solvers.active_set.reactivation import let_through
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.linalg.cholesky import Factor
 from livesvm.solvers.linalg.products import add_rows_and_multiply, add_rows_to_both
-from livesvm.solvers.problem.state import Examples, Motion
+from livesvm.solvers.problem.state import Examples, Motion, is_free
 from livesvm.solvers.runtime.by_reference import keep, refer
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.memory import LINE
@@ -158,7 +158,7 @@ def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
         df[j] = motion.bound_rate[j] + w.at[0].db
         motion.low[j] += used * motion.dlow[j]
         motion.high[j] += used * motion.dhigh[j]
-        if e.segment[j] & 1 == 0:
+        if not is_free(e.segment[j]):
             e.beta[j] += used * motion.v[j]
     for i in range(near.n):
         e.beta[members[i]] = near.examples.beta[i]
@@ -179,7 +179,7 @@ def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
     if over:
         freshen(near, w, moved[RATE])
     for j in range(w.n):
-        if e.segment[j] & 1 == 0 and (e.f[j] > motion.high[j] or e.f[j] < motion.low[j]):
+        if not is_free(e.segment[j]) and (e.f[j] > motion.high[j] or e.f[j] < motion.low[j]):
             let_through(w, j)
 
 
@@ -191,7 +191,7 @@ def freshen(near: Walk, w: Walk, products: Floats) -> None:
     for i in range(near.n):
         if near.row_of[i] >= 0:
             slot = near.members[i]
-            if w.examples.segment[slot] & 1 == 1:
+            if is_free(w.examples.segment[slot]):
                 fresh = products[m] + w.at[0].b
                 w.at[0].drift = max(w.at[0].drift, abs(fresh - f[slot]))
                 f[slot] = fresh

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.linalg.cholesky import Factor
-from livesvm.solvers.problem.state import Examples, Motion
+from livesvm.solvers.problem.state import Examples, Motion, is_free
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.scalars import One, Scalars
@@ -141,7 +141,7 @@ def set_limits(w: Walk, slot: int) -> None:
     tau = w.at[0].tau
     segment = e.segment[slot]
     q = segment // 2
-    if segment & 1:
+    if is_free(segment):
         motion.high[slot] = max(e.levels[slot, q] - tau * e.dlevels[slot, q], e.beta[slot])
         motion.low[slot] = min(e.levels[slot, q + 1] - tau * e.dlevels[slot, q + 1], e.beta[slot])
         motion.dhigh[slot] = e.dlevels[slot, q]

@@ -201,7 +201,7 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
         before = getattr(self, "classes_", None)
         return before is not None and before.size == 1 and known.size == 2 and known[0] == before[0]
 
-    def _known(self) -> Any:
+    def _standing(self) -> Any:
         known = vars(self)
         return known.get("_window"), known.get("classes_"), known.get("balance_")
 

@@ -223,7 +223,7 @@ class FrankWolfeClassifier:
             gamma = self._kernel.gamma
         elif gamma == "scale":
             gamma = 1.0 if self.kernel in ("linear", "precomputed") else scale_of(X, weights)
-        return Kernel(self.kernel, validation.positive(gamma, "gamma"), self.degree, self.coef0)  # type: ignore[arg-type]
+        return Kernel(self.kernel, validation.positive(gamma, "gamma"), self.degree, self.coef0)
 
     def _last_places(self, places: ArrayLike | None, n: int, classes: NDArray[Any]) -> tuple[Last | None, Ints | None]:
         """Return what to start from and where each row was in it, or nothing."""

@@ -24,6 +24,7 @@ from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.table import ALSO
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.keyed_window import unused_keys
 from livesvm.solvers.models.large_predictor import Trained, of_signs
 from livesvm.solvers.models.large_proofs import proofs
 from livesvm.solvers.models.next_start import next_start, signed_coefficients
@@ -34,6 +35,16 @@ from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
+
+
+class _NotOffered:
+    """What a live estimator with a path has, and a window that is trained from time to time has not."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, model: object, owner: type) -> Any:
+        raise AttributeError(f"{owner.__name__!r} object has no attribute {self._name!r}")
 
 
 class LiveL2SVC(LiveEstimator):
@@ -59,6 +70,14 @@ class LiveL2SVC(LiveEstimator):
     >>> model.predictor().decision_function([[0.5], [3.5]]).round().tolist()
     [-1.0, 1.0]
     """
+
+    fit = _NotOffered()
+    support_ = _NotOffered()
+    support_vectors_ = _NotOffered()
+    dual_coef_ = _NotOffered()
+    intercept_ = _NotOffered()
+    local_optimality = _NotOffered()
+    n_window_ = _NotOffered()
 
     def __init__(
         self,
@@ -108,7 +127,7 @@ class LiveL2SVC(LiveEstimator):
             validation.check_width(rows.shape[1], w.X.shape[1], "X")
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         leaving = validation.known_keys(() if remove is None else remove, w.slots)
-        names = w.unused_keys(rows.shape[0]) if keys is None else keys
+        names = unused_keys(w, rows.shape[0]) if keys is None else keys
         adding = validation.new_keys(names, rows.shape[0], w.slots, set(leaving))
         new_weights = validation.sample_weights(list(reweighted.values()), len(reweighted), "reweight")
         validation.known_keys([*relabelled, *reweighted], w.slots)

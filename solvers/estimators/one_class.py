@@ -25,7 +25,7 @@ class LiveOneClassSVM(ChangingEstimator):
 
     Parameters
     ----------
-    nu : upper bound of the share of outliers, in (0, 1]
+    nu : float in (0, 1], default 0.5. Upper bound of the share of outliers
     kernel, gamma, degree, coef0, cache_mb, scale : as in ``IncrementalSVC``
 
     Attributes

@@ -43,10 +43,11 @@ class LivePUClassifier(ChangingEstimator):
 
     Parameters
     ----------
-    prior : share of positives among the unlabelled, in (0, 1); None or "estimate": estimated from the first examples
-        and kept; ``change(prior=None)`` estimates it from the window as it is
-    lam : weight of ``|w|^2``; None or "auto": chosen from the first examples of both kinds, by the risk on folds, and
-        kept; ``change(lam=None)`` chooses it by the window as it is
+    prior : float in (0, 1), None or "estimate", default None. Share of positives among the unlabelled; None or
+        "estimate": estimated from the first examples and kept; ``change(prior=None)`` estimates it from the window as
+        it is
+    lam : float > 0, None or "auto", default None. Weight of ``|w|^2``; None or "auto": chosen from the first examples
+        of both kinds, by the risk on folds, and kept; ``change(lam=None)`` chooses it by the window as it is
     kernel, gamma, degree, coef0, cache_mb, scale : as in ``IncrementalSVC``
 
     Attributes

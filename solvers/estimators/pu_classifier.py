@@ -187,7 +187,7 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
                 raise InvalidInput(f"must be a number or 'scale', not {gamma!r}", field="gamma")
             gamma = 1.0 if self.kernel == "precomputed" else scaling.gamma(X, weights, self.kernel)
         self.gamma_ = validation.positive(gamma, "gamma")
-        checked = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)  # type: ignore[arg-type]
+        checked = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
         kernel = replace(checked, degree=int(self.degree), coef0=float(self.coef0))
         if kernel.name != "precomputed":
             scaling.size_of_kernel(kernel, X)

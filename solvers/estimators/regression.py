@@ -25,10 +25,10 @@ class LiveSVR(OutlierPaths, ChangingEstimator):
 
     Parameters
     ----------
-    C : weight of the losses, in (0, 1e100]
-    epsilon : half width of the tube without loss, >= 0, in units of y; for the epsilon-insensitive loss
-    loss : "epsilon_insensitive", "absolute" or "pinball"
-    quantile : level of the pinball loss, in (0, 1): f estimates that conditional quantile
+    C : float, default 1. Weight of the losses, in (0, 1e100]
+    epsilon : float >= 0, default 0.1. Half width of the tube without loss, in units of y; for the loss that has one
+    loss : "epsilon_insensitive", "absolute" or "pinball", default "epsilon_insensitive"
+    quantile : float in (0, 1), default 0.5. Level of the pinball loss: f estimates that conditional quantile
     kernel, gamma, degree, coef0, fit_intercept, cache_mb, scale : as in ``IncrementalSVC``
 
     Examples

@@ -5,6 +5,7 @@ They are apart so that a process that only serves models need not import scikit-
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -62,14 +63,47 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+#: Parameters that several estimators have, each with its type, default and unit.
+SHARED = {
+    "kernel": """str or function, default "rbf". "linear", "rbf", "laplacian", "poly" or "sigmoid", see
+        ``livesvm.solvers.kernels.table``; "precomputed": then X is a kernel matrix, see ``update``; or a function that
+        returns (m, n) values of rows (m, d) and (n, d), or of lists of examples of any other type""",
+    "gamma": """float > 0, "scale" or "auto", default "scale". Coefficient of rbf, laplacian, poly and sigmoid, in
+        one over the units of what it multiplies. "scale" is 1 / (d * variance of the first data seen, rows weighted),
+        for the laplacian with the standard deviation in place of the variance, and stays, see ``gamma_``; "auto" is
+        1 / d""",
+    "degree": """int >= 1, default 3. Degree of the kernel poly""",
+    "coef0": """float, default 0. What is added in poly and sigmoid, in units of gamma x'z""",
+    "class_weight": """dict, "balanced" or None, default None. Multiplies C by class, {label: weight}; 1 for a
+        label that it does not name. "balanced": by ``n / (n_classes * count)``, of the window as it is at any time""",
+    "fit_intercept": """bool, default True. Whether f has an intercept""",
+    "cache_mb": """float > 0, default 512. Memory that all kernel rows together may take, in MiB""",
+    "scale": """"none", "standard", "minmax" or "robust", default "none". What features go through first, fitted to the
+        first data seen, and then kept, as ``feature_scale_``; ``rescale`` fits it to the window as it is""",
+    "support_": """(n_support,) indices into the window, oldest first""",
+    "support_vectors_": """(n_support, d)""",
+    "dual_coef_": """(1, n_support) signed coefficients beta; of several classes (n_classes - 1, n_support)""",
+    "intercept_": """(1,), of several classes (n_pairs,), in units of f""",
+    "keys_": """list, keys of the window, oldest first""",
+    "n_window_": """int, how many examples the window holds""",
+}
+
+
+def _written_out(doc: str | None) -> str:
+    """Return a docstring in which what is the same as elsewhere is said."""
+
+    def said(line: re.Match[str]) -> str:
+        return "\n".join(f"    {name} : {SHARED[name]}" for name in line[1].split(", "))
+
+    return re.sub(r"^    ([a-zC_, 0-9]+) : as in ``(?:Live|Incremental)SVC``$", said, doc or "", flags=re.MULTILINE)
+
+
 def _with_ignored(doc: str | None, more: str = "") -> str:
     """Return a docstring that names the parameters that are taken and ignored, and why."""
     ignored = "".join(f"    {name} : taken and ignored: {reason}\n" for name, reason in IGNORED.items())
-    before, mark, after = (
-        (doc or "").partition("\n    Attributes\n")
-        if "\n    Attributes\n" in (doc or "")
-        else ((doc or "").partition("\n    Examples\n"))
-    )
+    doc = _written_out(doc)
+    mark = "\n    Attributes\n" if "\n    Attributes\n" in doc else "\n    Examples\n"
+    before, mark, after = doc.partition(mark)
     return f"{before.rstrip()}\n{more}{ignored}{mark}{after}"
 
 
@@ -183,7 +217,7 @@ class IncrementalSVR(RegressorMixin, _Estimator, DropIn, LiveSVR):  # type: igno
 
 
 class IncrementalPUClassifier(ClassifierMixin, _Estimator, LivePUClassifier):  # type: ignore[misc]
-    __doc__ = LivePUClassifier.__doc__
+    __doc__ = _written_out(LivePUClassifier.__doc__)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, keys: Any = None) -> Self:
         """Train from nothing, as the live model does; warn where nothing or everything is predicted to be positive."""

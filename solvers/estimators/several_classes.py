@@ -33,18 +33,35 @@ from livesvm.solvers.runtime.types import Floats, Ints
 class LiveMultiClassSVC(LiveSVC):
     """A support vector classifier of two or more classes that stays exactly optimal while examples come and go.
 
-    Two classes are one problem, that of ``LiveSVC``. Of more, every pair is one [Hsu & Lin, one-against-one]: all share
-    one window, in which features are held once; an update moves the pairs that it touches, all or none of them. Labels
-    may be of any one type, and new ones may come in any update.
+    Two classes are one problem: it minimizes ``1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i f(x_i))`` over the window,
+    and an update moves many examples in and out along one path [Karasuyama & Takeuchi, eqs. 3-4]. Of more, every pair
+    is one [Hsu & Lin, one-against-one]: all share one window, in which features are held once; an update moves the
+    pairs that it touches, all or none of them. Labels may be of any one type, and new ones may come in any update.
 
     Parameters
     ----------
-    C, kernel, gamma, degree, coef0, class_weight, fit_intercept, scale, cache_mb : as in ``LiveSVC``; the
-        memory is for the kernel rows of all pairs together
-    classes : the labels that there may be; learned from the data by default, and then others may still come
-    decision_function_shape : "ovr": one score for each class, (m, n_classes), or "ovo": one decision for each pair
-    break_ties : whether classes with as many votes are told apart by their decisions, and not by their order
-    n_jobs : threads that may update pairs at once, -1: one for each core; None: as many as the process allows now
+    C : float, default 1. Weight of the losses, in (0, 1e100]; infinite for a hard margin, which is 1e10
+    kernel, gamma, degree, coef0, class_weight, fit_intercept, cache_mb, scale : as in ``LiveSVC``
+    classes : labels or None, default None. Those that there may be; learned from the data by default, and then others
+        may still come
+    decision_function_shape : "ovr" or "ovo", default "ovr". One score for each class, (m, n_classes), or one decision
+        for each pair
+    break_ties : bool, default False. Whether classes with as many votes are told apart by their decisions, and not by
+        their order
+    n_jobs : int or None, default None. Threads that may update pairs at once, -1: one for each core; None: as many as
+        the process allows now
+
+    Attributes
+    ----------
+    support_, support_vectors_, dual_coef_, intercept_, keys_, n_window_ : as in ``LiveSVC``
+
+    Examples
+    --------
+    >>> from livesvm.solvers import IncrementalSVC
+    >>> model = IncrementalSVC(C=10.0, gamma=0.5).fit([[0.0], [1.0], [3.0], [4.0]], [-1, -1, 1, 1])
+    >>> report = model.update(add=([[2.0]], [1]), remove=[0])
+    >>> report.added, report.removed, report.n
+    ((4,), (0,), 4)
     """
 
     def __init__(

@@ -21,7 +21,7 @@ from livesvm.solvers.homotopy.run import NOBODY, ByNumber, Solve, Trace
 from livesvm.solvers.homotopy.warm_start import correct
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
-from livesvm.solvers.problem.state import Examples, PathState
+from livesvm.solvers.problem.state import Examples, PathState, is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import check, undisturbed
 from livesvm.solvers.runtime.types import Bools, Ints
@@ -213,12 +213,12 @@ def hold_near(state: PathState, slots: Ints) -> None:
 def _find_far(e: Examples, far: Bools) -> None:
     slack, supports = 0.0, 0
     for j in range(far.size):
-        if e.segment[j] & 1 == 0 and e.beta[j] != 0.0 and e.n_kinks[j] > 0:
+        if not is_free(e.segment[j]) and e.beta[j] != 0.0 and e.n_kinks[j] > 0:
             slack += distance(e, j)
             supports += 1
     reach = FAR * slack / max(supports, 1)
     for j in range(far.size):
-        rests = e.segment[j] & 1 == 0 and e.beta[j] == 0.0 and e.levels[j, e.segment[j] // 2] == 0.0
+        rests = not is_free(e.segment[j]) and e.beta[j] == 0.0 and e.levels[j, e.segment[j] // 2] == 0.0
         far[j] = rests and distance(e, j) > reach
 
 

@@ -14,7 +14,7 @@ from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy.optimality import scales
 from livesvm.solvers.homotopy.recompute import combine
-from livesvm.solvers.problem.state import Examples, PathState
+from livesvm.solvers.problem.state import Examples, PathState, is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import check, is_stopped, raise_what_stopped, watch
 from livesvm.solvers.runtime.scalars import One, Scalars
@@ -210,7 +210,7 @@ def _partner(e: Examples, row: Floats, i: int, lowest: float, n: int, down: Floa
 def _next_above(e: Examples, j: int) -> float:
     """Return the level that a coefficient reaches first when it rises."""
     q = e.segment[j] // 2
-    level: float = e.levels[j, q if e.segment[j] & 1 else max(q - 1, 0)]
+    level: float = e.levels[j, q if is_free(e.segment[j]) else max(q - 1, 0)]
     return level
 
 
@@ -231,14 +231,14 @@ def _move(
     before, beta = e.beta[j], e.beta[j] + t
     near = 4.0 * np.finfo(np.float64).eps * max(abs(high), abs(low))
     rises = t > 0.0
-    is_free = e.segment[j] & 1 == 1
+    free = is_free(e.segment[j])
     if rises and beta >= high - near:
-        e.beta[j], e.segment[j] = high, 2 * q if is_free else 2 * max(q - 1, 0)
+        e.beta[j], e.segment[j] = high, 2 * q if free else 2 * max(q - 1, 0)
     elif not rises and beta <= low + near:
-        e.beta[j], e.segment[j] = low, 2 * q + 2 if is_free else 2 * min(q + 1, e.n_kinks[j])
+        e.beta[j], e.segment[j] = low, 2 * q + 2 if free else 2 * min(q + 1, e.n_kinks[j])
     else:
         e.beta[j] = beta
-        if not is_free:
+        if not free:
             e.segment[j] += -1 if rises else 1
     change, f = e.beta[j] - before, e.f
     used[row_of[j]] = clock
@@ -251,7 +251,7 @@ def _move(
 def _set_kinks(e: Examples, j: int, up: Floats, down: Floats) -> None:
     """Note the kinks that decide whether a coefficient should rise or fall."""
     q = e.segment[j] // 2
-    if e.segment[j] & 1:
+    if is_free(e.segment[j]):
         up[j] = down[j] = e.kinks[j, q]
         return
     up[j] = e.kinks[j, q - 1] if q > 0 else -np.inf

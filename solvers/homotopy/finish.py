@@ -7,6 +7,7 @@ from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.homotopy.optimality import BLUR, EPS, Scales
 from livesvm.solvers.homotopy.recompute import BLOCK, compute_f
 from livesvm.solvers.homotopy.tolerances import SETTINGS
+from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import AT_ONCE
 from livesvm.solvers.runtime.types import Ints
@@ -49,7 +50,7 @@ def refresh_close(w: Walk, close: Ints, band: float) -> bool:
     """Compute the f of bound examples afresh that are that close to a kink; False: they are many, or lack a row."""
     e, m = w.examples, 0
     for j in range(w.n):
-        if e.segment[j] & 1 == 0 and min(abs(e.f[j] - e.kinks[j, 0]), abs(e.f[j] - e.kinks[j, 1])) <= band:
+        if not is_free(e.segment[j]) and min(abs(e.f[j] - e.kinks[j, 0]), abs(e.f[j] - e.kinks[j, 1])) <= band:
             if w.row_of[j] < 0:
                 return False
             close[m] = j

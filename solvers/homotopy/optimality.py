@@ -9,7 +9,7 @@ import numpy as np
 
 from livesvm.solvers.certificate import unit_of_gap
 from livesvm.solvers.problem.piecewise_linear import Losses, nearest_kink, values
-from livesvm.solvers.problem.state import Examples, PathState
+from livesvm.solvers.problem.state import Examples, PathState, is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats
 
@@ -160,7 +160,7 @@ def audit_of(
         p = e.n_kinks[j]
         f, beta = e.f[j], e.beta[j]
         is_close = min(abs(f - e.kinks[j, 0]), abs(f - e.kinks[j, 1])) <= band  # kinks that are not there are infinite
-        n_close += is_close and e.segment[j] & 1 == 0
+        n_close += is_close and not is_free(e.segment[j])
         primal += 0.5 * beta * (f - b)
         sum_beta += beta
         sum_size += abs(beta)
@@ -180,7 +180,7 @@ def audit_of(
         else:
             primal -= e.levels[j, 0] * f
         off, width = 0.0, 0.0
-        if e.segment[j] & 1:
+        if is_free(e.segment[j]):
             off = abs(f - e.kinks[j, q])
             width = beta - e.levels[j, q + 1] if f > e.kinks[j, q] else e.levels[j, q] - beta
             outside = max(beta - e.levels[j, q], e.levels[j, q + 1] - beta, 0.0)

@@ -24,7 +24,7 @@ from livesvm.solvers.homotopy.piecewise import Changes, Position, Segments, join
 from livesvm.solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
 from livesvm.solvers.homotopy.run import Trace, raise_for, tally, walk_of, walk_to_the_end
 from livesvm.solvers.problem.piecewise_linear import Losses
-from livesvm.solvers.problem.state import Motion, PathState, empty_motion
+from livesvm.solvers.problem.state import Motion, PathState, are_free, empty_motion
 from livesvm.solvers.runtime.types import Floats, Ints
 
 PORTION = 2000  # events between two looks at whether to go on
@@ -111,7 +111,7 @@ def _set_out(state: PathState, slots: Ints, end: Losses) -> Motion:
         moves = np.isfinite(now[slots]) & np.isfinite(then)
         rates[slots] = np.where(moves, then - np.where(moves, now[slots], 0.0), 0.0)
         now[slots] = np.where(moves, then, now[slots])
-    bound = np.flatnonzero(e.segment[:n] & 1 == 0)
+    bound = np.flatnonzero(~are_free(e.segment[:n]))
     motion.v[bound] = e.levels[bound, e.segment[bound] // 2] - e.beta[bound]
     moving = np.flatnonzero(motion.v[:n])
     motion.bound_rate[:n] = combine(state, moving, motion.v[moving])

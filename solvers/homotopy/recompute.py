@@ -11,7 +11,7 @@ from livesvm.solvers.errors import MemoryLimit
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.linalg.products import add_rows
 from livesvm.solvers.problem.piecewise_linear import Losses
-from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.problem.state import PathState, are_free
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import check, parts
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -124,7 +124,7 @@ def refresh_close(state: PathState, band: float) -> bool:
     """
     e, n = state.examples, state.n_slots
     off = np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1)  # kinks that are not there are infinite
-    close = np.flatnonzero((off <= band) & (e.segment[:n] & 1 == 0))
+    close = np.flatnonzero((off <= band) & (~are_free(e.segment[:n])))
     if close.size > max(BLOCK, state.n_free):
         is_far_off = UNSEEN * state.drift >= band
         if is_far_off:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from livesvm.solvers.linalg.cholesky import Factor
 from livesvm.solvers.linalg.products import add_rows
-from livesvm.solvers.problem.state import Examples, Motion
+from livesvm.solvers.problem.state import Examples, Motion, is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -61,7 +61,7 @@ def set_motion(e: Examples, motion: Motion, n: int, moving: Ints) -> int:
 @compiled
 def is_off(e: Examples, j: int) -> bool:
     """Say whether an example is to move, or free to."""
-    off: bool = e.segment[j] & 1 != 0 or e.beta[j] != e.levels[j, e.segment[j] // 2]
+    off: bool = is_free(e.segment[j]) or e.beta[j] != e.levels[j, e.segment[j] // 2]
     for k in range(e.n_kinks[j]):
         off = off or is_beyond(e, j, k)
     return off
@@ -84,7 +84,7 @@ def set_motion_of(e: Examples, motion: Motion, j: int) -> None:
     motion.v[j] = 0.0
     motion.dbeta[j] = 0.0
     beta = e.beta[j]
-    if e.segment[j] & 1:
+    if is_free(e.segment[j]):
         e.dlevels[j, q] = min(0.0, e.levels[j, q] - beta)
         e.dlevels[j, q + 1] = max(0.0, e.levels[j, q + 1] - beta)
         return

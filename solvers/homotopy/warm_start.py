@@ -20,7 +20,7 @@ from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.linalg.cholesky import Factor
 from livesvm.solvers.problem.piecewise_linear import Losses
-from livesvm.solvers.problem.state import Examples, PathState, capacity_for
+from livesvm.solvers.problem.state import Examples, PathState, are_free, capacity_for
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.memory import padded
 from livesvm.solvers.runtime.threads import in_parts
@@ -57,7 +57,7 @@ def resume(
     e.segment[slots] = segment
     state.b = b
     state.kappa = mean_diagonal(state)
-    free = _steadiest_first(state, slots[(segment & 1) == 1])
+    free = _steadiest_first(state, slots[are_free(segment)])
     longest = 8 * capacity_for(slots.size)
     if free.size > max(1, state.cache_bytes // longest):
         raise MemoryLimit(longest * free.size, state.cache_bytes)
@@ -78,7 +78,7 @@ def correct(state: PathState, trace: Trace) -> None:
     """
     e, n = state.examples, state.n_slots
     state.kappa = mean_diagonal(state)
-    free = _steadiest_first(state, np.flatnonzero(e.segment[:n] & 1))
+    free = _steadiest_first(state, np.flatnonzero(are_free(e.segment[:n])))
     refill(state, free, SETTINGS.spoiled)
     _leave_dependent(e, state.factor, free)
     follow(state, trace)

@@ -26,6 +26,7 @@ from livesvm.solvers.models.centering import center_of, is_movable
 from livesvm.solvers.models.edits import NO_EDITS, NOBODY, Edited, Edits, edited
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
+from livesvm.solvers.models.keyed_window import unused_keys
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Change, Window
@@ -189,7 +190,7 @@ class LiveEstimator(Fitted):
         edits: Edits = NO_EDITS,
     ) -> UpdateReport:
         """Change the window; a first update that fails leaves the estimator as if it had not been."""
-        started, before = time.perf_counter(), self._known()
+        started, before = time.perf_counter(), self._standing()
         is_first = not hasattr(self, "_window")
         try:
             change, trace = self._change(add, sample_weight, keys, remove, edits)
@@ -202,7 +203,7 @@ class LiveEstimator(Fitted):
         self._note(report)
         return report
 
-    def _known(self) -> Any:
+    def _standing(self) -> Any:
         """Return what an update that fails has to bring back besides the window."""
         return None
 
@@ -243,7 +244,7 @@ class LiveEstimator(Fitted):
             window.state.allow(self._cache_bytes())
             if self._set_anew():
                 edits = edits._replace(everyone=True)
-        names = window.unused_keys(len(targets)) if keys is None else keys
+        names = unused_keys(window, len(targets)) if keys is None else keys
         adding = validation.new_keys(names, len(targets), window.keys, set(leaving))
         changed = edited(window, edits, set(leaving), self._targets, self._walling)
         if self._weigh(window, leaving, (targets, weights), changed):
@@ -477,7 +478,7 @@ class LiveEstimator(Fitted):
             return FunctionKernel(function=self.kernel, objects=self._objects)
         name = ALSO.get(self.kernel, self.kernel)
         gram = Gram() if name == "precomputed" else None
-        checked = Kernel(name, gamma, self.degree, self.coef0, gram)  # type: ignore[arg-type]
+        checked = Kernel(name, gamma, self.degree, self.coef0, gram)
         return replace(checked, degree=int(self.degree), coef0=float(self.coef0))
 
     def _new_window(self, X: Features, weights: Floats) -> Window:

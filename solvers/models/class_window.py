@@ -29,6 +29,7 @@ from livesvm.solvers.models.scaling import NOTHING
 from livesvm.solvers.models.side_by_side import side_by_side
 from livesvm.solvers.models.window import Change
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
+from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.robust.ramp_losses import Sides
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows
@@ -189,7 +190,7 @@ class ClassWindow:
         out = np.zeros(numbers.size, np.bool_)
         for pair in self.pairs.values():
             here = np.flatnonzero(pair.holds(numbers))
-            out[here] |= pair.state.examples.segment[pair.slot[numbers[here]]] & 1 == 1
+            out[here] |= are_free(pair.state.examples.segment[pair.slot[numbers[here]]])
         return out
 
     def targets_of(self, keys: list[Key]) -> tuple[Floats, Floats, Sides]:
@@ -207,18 +208,10 @@ class ClassWindow:
         numbers = self.numbers
         return float(self.shared.diagonals[numbers].max(initial=0.0)), float(self._weight[numbers].max(initial=0.0))
 
-    def unused_keys(self, m: int) -> list[Key]:
-        """Return ``m`` whole numbers that are nobody's key."""
-        following = range(self.next_key, self.next_key + m)
-        if self.keys.keys().isdisjoint(following):
-            return list(following)
-        out: list[Key] = []
-        key = self.next_key
-        while len(out) < m:
-            if key not in self.keys:
-                out.append(key)
-            key += 1
-        return out
+    @property
+    def members(self) -> dict[Key, int]:
+        """The number of each example by its key, oldest first."""
+        return self.keys
 
     def rename(self, places: Ints, n_classes: int) -> None:
         """Let class ``i`` be class ``places[i]`` of ``n_classes``, in the same order; the others are new."""

@@ -15,6 +15,7 @@ from livesvm.solvers.kernels.function import FunctionKernel, objects_in
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.window import Window
+from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, as_scipy
 from livesvm.solvers.validation import Key
@@ -123,7 +124,7 @@ class Fitted:
     @property
     def window_is_free(self) -> NDArray[np.bool_]:
         """Whether each of the window's examples is on the margin, (n,), oldest first."""
-        return (self._learnt.state.examples.segment[self._learnt.slots] & 1).astype(np.bool_)
+        return are_free(self._learnt.state.examples.segment[self._learnt.slots])
 
     @property
     def support_(self) -> NDArray[np.int32]:

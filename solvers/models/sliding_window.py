@@ -56,15 +56,10 @@ class SlidingWindow:
         self.costs = np.zeros(capacity)
         self.parts = np.zeros((2, 0, capacity))
 
-    def unused_keys(self, m: int) -> list[Key]:
-        """``m`` whole numbers that are no key."""
-        found: list[Key] = []
-        key = self.next_key
-        while len(found) < m:
-            if key not in self.slots:
-                found.append(key)
-            key += 1
-        return found
+    @property
+    def members(self) -> dict[Key, int]:
+        """The slot of each example by its key, oldest first."""
+        return self.slots
 
     def leave(self, keys: list[Key]) -> None:
         """Let examples leave."""

@@ -165,18 +165,10 @@ class Window:
         diagonal = self.state.examples.diagonal[slots]
         return float(diagonal.max(initial=0.0)), float(self._weight[slots].max(initial=0.0))
 
-    def unused_keys(self, m: int) -> list[Key]:
-        """Return ``m`` whole numbers that are nobody's key."""
-        following = range(self.next_key, self.next_key + m)
-        if self.keys.keys().isdisjoint(following):
-            return list(following)
-        out: list[Key] = []
-        key = self.next_key
-        while len(out) < m:
-            if key not in self.keys:
-                out.append(key)
-            key += 1
-        return out
+    @property
+    def members(self) -> dict[Key, int]:
+        """The slot of each example by its key, oldest first."""
+        return self.keys
 
     def update(self, change: Change, total_per_weight: float, terms: Terms | None = None) -> Trace:
         """Make a change that has been checked; betas sum up to ``total_per_weight`` times the sum of weights.

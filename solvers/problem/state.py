@@ -30,7 +30,7 @@ from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, parts
 from livesvm.solvers.runtime.memory import aligned, padded
-from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
 
 Build = Callable[["PathState", Ints], None]
@@ -67,6 +67,17 @@ class Motion(NamedTuple):
     df: Floats  #: (c,) rate of f
     dbeta: Floats  #: (c,) rate of beta of free examples
     work: Floats  #: (c,) work of the ratio test
+
+
+@compiled
+def is_free(segment: int) -> bool:
+    """Say whether an example in this place of its staircase is free, at a kink; else it is bound, on a piece."""
+    return segment & 1 == 1
+
+
+def are_free(segment: NDArray[np.integer[Any]]) -> Bools:
+    """Say of each place whether it is free."""
+    return np.asarray(segment & 1 == 1)
 
 
 def empty_motion(c: int) -> Motion:
@@ -448,7 +459,7 @@ class PathState:
 def count_bound_supports(beta: Floats, segment: Ints, n: int) -> int:
     count = 0
     for j in range(n):
-        count += beta[j] != 0.0 and segment[j] & 1 == 0
+        count += beta[j] != 0.0 and not is_free(segment[j])
     return count
 
 

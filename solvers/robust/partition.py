@@ -37,7 +37,7 @@ from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.linalg.cholesky import Factor, solve_forward
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
 from livesvm.solvers.problem.snapshot import LITTLE
-from livesvm.solvers.problem.state import PathState, empty_motion
+from livesvm.solvers.problem.state import PathState, are_free, empty_motion
 from livesvm.solvers.robust import c_step
 from livesvm.solvers.robust import sides as split
 from livesvm.solvers.robust.local_optimality import AT_WALL, ROUNDINGS
@@ -182,7 +182,7 @@ class Rounds:
         f rest.
         """
         p, state = self.p, self.state
-        who = np.flatnonzero(p.at_wall & (state.examples.segment[: state.n_slots] & 1 == 0))
+        who = np.flatnonzero(p.at_wall & (~are_free(state.examples.segment[: state.n_slots])))
         if who.size == 0:
             return
         shift = state.kappa if state.intercept else 0.0

@@ -14,6 +14,7 @@ from livesvm.solvers.active_set.ratio_test import largest
 from livesvm.solvers.active_set.reactivation import EVENTS_EACH, EVENTS_EACH_OF_LARGE, LARGE, LEAST_PACE, is_moving
 from livesvm.solvers.active_set.recorder import HEEDED
 from livesvm.solvers.active_set.workspace import Walk, set_limits
+from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND
 from livesvm.solvers.robust.sides import FIRST_LIMIT, SECOND_LIMIT, Split
 from livesvm.solvers.runtime.compile import compiled
@@ -122,7 +123,7 @@ def has_arrived(w: Walk, p: Split) -> bool:
         above = f_j - next_one if place < 4 else -np.inf
         below = last_one - f_j if place >= 2 else -np.inf
         further = above if above > below else below
-        beyond[j] = further if place & 1 == 0 else -np.inf
+        beyond[j] = further if not is_free(place) else -np.inf
     if largest(beyond, w.n, 0.0) > w.tol[0].f:
         return False
     if not w.intercept or w.factor.size[0] == 0:
@@ -139,7 +140,7 @@ def put_on_levels(w: Walk, snap: float) -> None:
     """Put bound betas that have moved, and are within ``snap`` of their level, on it."""
     e, v = w.examples, w.motion.v
     for j in range(w.n):
-        if v[j] != 0.0 and e.segment[j] & 1 == 0:
+        if v[j] != 0.0 and not is_free(e.segment[j]):
             level = e.levels[j, e.segment[j] // 2]
             if abs(e.beta[j] - level) <= snap:
                 e.beta[j] = level

@@ -16,6 +16,7 @@ from livesvm.solvers.active_set.ratio_test import largest
 from livesvm.solvers.active_set.recorder import Log, note_places
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.homotopy.tolerances import SETTINGS
+from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.robust.c_step import SINCE_EXACT, add_row, exact, note_events, set_out_for, take_sides
 from livesvm.solvers.robust.passes import place_stops, put_on_levels, rest, set_out_among_walls
 from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls
@@ -253,7 +254,7 @@ def leave_for(w: Walk, p: Split, pull: Pull, end: float) -> None:
         rate = (end - p.now[0].theta) * outermost_level(p, j)
         for q in range(e.dlevels.shape[1]):
             e.dlevels[j, q] = rate
-        if e.segment[j] & 1 == 0:
+        if not is_free(e.segment[j]):
             w.motion.v[j] = rate
 
 
@@ -268,7 +269,7 @@ def set_rate_of_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
         bound[j] = 0.0
     for i in range(pull.size[0]):
         j = pull.who[i]
-        bound[j] = outermost_level(p, j) if w.examples.segment[j] & 1 == 0 else 0.0
+        bound[j] = outermost_level(p, j) if not is_free(w.examples.segment[j]) else 0.0
     many = differing(bound, pull)
     for i in range(many):
         if bound[pull.changed[i]] == 0.0 and w.row_of[pull.changed[i]] < 0:
@@ -329,6 +330,6 @@ def choose_tied(w: Walk, p: Split, notes: Notes) -> None:
         p.wrong[j] = p.proper[j] != p.sides[j]
     for j in range(w.n if p.now[0].at_walls > 0 else 0):
         if p.at_wall[j]:
-            p.wrong[j] = j == notes.used[0].first or (not still and w.examples.segment[j] & 1 == 0)
+            p.wrong[j] = j == notes.used[0].first or (not still and not is_free(w.examples.segment[j]))
     for j in range(w.n if still else 0):
         p.resting[j] = p.at_wall[j]

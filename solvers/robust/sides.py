@@ -14,6 +14,7 @@ from livesvm.solvers.active_set.recorder import Walls as Stops
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.linalg.cholesky import schur
 from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, WITHIN, Sides, Walls
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
@@ -193,7 +194,7 @@ def choose_loose(w: Walk, p: Split) -> bool:
     e, fac = w.examples, w.factor
     kappa = w.at[0].kappa if w.intercept else 0.0
     for j in range(w.n if p.now[0].at_walls > 0 else 0):
-        if not p.at_wall[j] or p.tried[j] or e.segment[j] & 1:
+        if not p.at_wall[j] or p.tried[j] or is_free(e.segment[j]):
             continue
         if is_stopped(w.stop, 0):
             return False

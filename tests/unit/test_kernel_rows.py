@@ -17,7 +17,7 @@ def test_rows_are_those_of_the_kernel_however_few_are_kept(name: str, places: in
     rng = np.random.default_rng(1)
     X = rng.normal(size=(40, 5))
     K = oracle.Kernel(name, 0.3, 3, 1.0)(X, X).astype(np.float64)
-    rows = KernelRows(Kernel(name, 0.3, 3, 1.0), X, cache_bytes=8 * 40 * places)  # type: ignore[arg-type]
+    rows = KernelRows(Kernel(name, 0.3, 3, 1.0), X, cache_bytes=8 * 40 * places)
     assert rows.max_rows == places
     for _ in range(30):
         who = rng.permutation(40)[:3]

@@ -343,3 +343,14 @@ def test_a_kernel_that_is_not_positive_leaves_the_model_as_it_was(variant: str) 
     with pytest.raises(NotPositiveSemidefinite):
         made.retrain(variant)
     assert np.array_equal(decisions(made), before)
+
+
+def test_what_a_window_that_is_only_trained_does_not_have_is_not_offered() -> None:
+    X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), [-1, -1, 1, 1]
+    model = LiveL2SVC(C=10.0, gamma=0.5)
+    model.update(add=(X, y))
+    model.retrain(tol=0.01)
+    for name in ("fit", "partial_fit", "support_", "support_vectors_", "dual_coef_", "intercept_", "local_optimality"):
+        assert not hasattr(model, name)
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'"):
+            getattr(model, name)

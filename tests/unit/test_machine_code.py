@@ -242,9 +242,9 @@ def _unkept(function: ast.FunctionDef) -> list[str]:
     last: dict[str, int] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call | ast.Tuple):
-            for name in ast.walk(ast.Tuple([*node.targets], ast.Store())):
-                if isinstance(name, ast.Name) and any(isinstance(part, ast.Call) for part in ast.walk(node.value)):
-                    made.add(name.id)
+            for target in ast.walk(ast.Tuple([*node.targets], ast.Store())):
+                if isinstance(target, ast.Name) and any(isinstance(part, ast.Call) for part in ast.walk(node.value)):
+                    made.add(target.id)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "keep":
             assert isinstance(node.args[0], ast.Name)
             kept[node.args[0].id] = node.lineno

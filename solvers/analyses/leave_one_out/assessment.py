@@ -25,6 +25,7 @@ from livesvm.solvers.homotopy.recompute import refresh
 from livesvm.solvers.homotopy.run import NOBODY
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.view import View
+from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
@@ -138,7 +139,7 @@ def _leave_one_out(copy: View, tell: Callable[[int, int], None], members: Ints |
     refresh(state)
     decisions = state.examples.f[slots].copy()
     e = state.examples
-    may_be_missed = (e.beta[slots] != 0.0) | (e.segment[slots] & 1 == 1)
+    may_be_missed = (e.beta[slots] != 0.0) | (are_free(e.segment[slots]))
     if per_weight or (state.intercept and state.n_free == 0):  # where nobody is free, b hangs on the others too
         may_be_missed[:] = True
     missed = np.flatnonzero(may_be_missed)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.analyses.leave_one_out.tableau import CANCEL, Columns, Tableau, add_row, make_column
-from livesvm.solvers.problem.state import Examples
+from livesvm.solvers.problem.state import Examples, is_free
 from livesvm.solvers.runtime.by_reference import by_reference, keep, refer
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import is_stopped
@@ -98,7 +98,7 @@ def walk_all(
 def side_limits(e: Examples, slot: int, segment: int) -> tuple[float, float]:
     """Return the limits of a side: of beta if it is a kink, of f if it is a piece."""
     q = segment // 2
-    if segment & 1:
+    if is_free(segment):
         return e.levels[slot, q + 1], e.levels[slot, q]
     return e.kinks[slot, q - 1] if q > 0 else -np.inf, e.kinks[slot, q] if q < e.n_kinks[slot] else np.inf
 
@@ -154,7 +154,7 @@ def walk(
 @compiled
 def change_side(e: Examples, tableau: Tableau, columns: Columns, w: Work, who: int, side: int, count: int) -> int:
     """Let ``who`` go on to his next side; return how many are to be solved for now, or -1."""
-    if w.segment[who] & 1:
+    if is_free(w.segment[who]):
         w.beta[who] = w.high[who] if side > 0 else w.low[who]
         w.segment[who] -= side
     else:
@@ -244,7 +244,7 @@ def next_event(w: Work, leaver: int, left: float, tol_f: float, tol_beta: float)
     """
     bound = left
     for j in range(w.beta.size):
-        x, dx, tol = (w.beta[j], w.dbeta[j], tol_beta) if w.segment[j] & 1 else (w.f[j], w.df[j], tol_f)
+        x, dx, tol = (w.beta[j], w.dbeta[j], tol_beta) if is_free(w.segment[j]) else (w.f[j], w.df[j], tol_f)
         if j != leaver and dx != 0.0:
             gap = w.high[j] - x if dx > 0.0 else x - w.low[j]
             bound = min(bound, (max(gap, 0.0) + tol) / abs(dx))
@@ -252,7 +252,7 @@ def next_event(w: Work, leaver: int, left: float, tol_f: float, tol_beta: float)
         return left, -1, 0
     step, who, side, best = left, -1, 0, 0.0
     for j in range(w.beta.size):
-        x, dx, tol = (w.beta[j], w.dbeta[j], tol_beta) if w.segment[j] & 1 else (w.f[j], w.df[j], tol_f)
+        x, dx, tol = (w.beta[j], w.dbeta[j], tol_beta) if is_free(w.segment[j]) else (w.f[j], w.df[j], tol_f)
         if j != leaver and abs(dx) > best * tol:
             gap = w.high[j] - x if dx > 0.0 else x - w.low[j]
             if max(gap, 0.0) <= bound * abs(dx):
@@ -314,7 +314,7 @@ def judge_all(
                     beta, segment = leaving.beta[i, k], leaving.segment[i, k]
             total += beta - e.beta[j]
             low, high = side_limits(e, j, segment)
-            if segment & 1:
+            if is_free(segment):
                 well = well and low - tol_beta <= beta <= high + tol_beta
                 held = held or low + tol_beta < beta < high - tol_beta
                 well = well and abs(leaving.f[i, j] - e.kinks[j, segment // 2]) <= tol_f

@@ -13,7 +13,7 @@ from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.parametric import track
 from livesvm.solvers.homotopy.piecewise import Changes, Segments
 from livesvm.solvers.homotopy.recompute import restore, stand
-from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.problem.state import PathState, are_free
 from livesvm.solvers.runtime.progress import Teller
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -154,7 +154,7 @@ class Walker:
     def is_at_rest(self) -> bool:
         """Say whether nothing will change any more on the way to larger C: nobody is at a bound that moves."""
         e = self.state.examples
-        bound = e.segment[self.slots] & 1 == 0
+        bound = ~are_free(e.segment[self.slots])
         return self.parameter == "C" and not np.any(e.beta[self.slots][bound]) and self.is_inside()
 
     def is_inside(self) -> bool:

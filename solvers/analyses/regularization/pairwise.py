@@ -19,6 +19,7 @@ from livesvm.solvers.analyses.regularization.path import RegularizationPath, Siz
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.models.pairs_predictor import by_other_class, winners
 from livesvm.solvers.models.view import Two, View
+from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
@@ -172,7 +173,7 @@ class PairwiseRegularizationPath:
         free, support = np.zeros((2, len(self.keys)), np.int64)
         for two, path in self._paths.items():
             found, here = path.position(value), self._here(two)
-            is_free = found.segment & 1 == 1
+            is_free = are_free(found.segment)
             free[here] += is_free
             support[here] += is_free | (found.beta != 0.0)
         return free, support

@@ -23,6 +23,7 @@ from livesvm.solvers.analyses.regularization.validation_sweep import Pieces, res
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.piecewise import Position, position
 from livesvm.solvers.models.window import ON_BOUNDARY
+from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
@@ -121,7 +122,7 @@ class RegularizationPath:
     def sizes(self, value: float) -> Sizes:
         """Return how many examples are free at a value of the parameter, and how many are support vectors."""
         found = self.position(value)
-        free = found.segment & 1 == 1
+        free = are_free(found.segment)
         return Sizes(int(np.count_nonzero(free)), int(np.count_nonzero(free | (found.beta != 0.0))))
 
     def validation_error(self, X: ArrayLike, y: ArrayLike | None = None) -> ErrorCurve:
@@ -217,7 +218,7 @@ class RegularizationPath:
         start, end = (self._view.losses_at(self.parameter, value).levels for value in (leg.start, leg.end))
         segment, rates = leg.places, end - start
         at_start = position(segment, leg.segments, leg.changes, 1.0, start).beta
-        bound = np.take_along_axis(rates, (segment // 2)[:, None], 1)[:, 0] * (segment & 1 == 0)
+        bound = np.take_along_axis(rates, (segment // 2)[:, None], 1)[:, 0] * (~are_free(segment))
         s, c = leg.segments, leg.changes
         return Pieces(
             s.start_tau, s.end_tau, s.start_b, s.end_b, s.first, s.changes_before, s.slot, s.start_beta, s.end_beta,
@@ -232,7 +233,7 @@ class RegularizationPath:
         first = self.position(self.minimum).segment
 
         def weighs(who: Ints, segment: Ints) -> Ints:
-            return np.asarray((segment & 1 == 1) | counted[who, segment // 2], np.int64)
+            return np.asarray((are_free(segment)) | counted[who, segment // 2], np.int64)
 
         free = np.count_nonzero(first & 1) + np.cumsum((after & 1) - (before & 1))
         everyone = np.arange(first.size)

@@ -22,7 +22,7 @@ from livesvm.solvers.homotopy.target import set_bound_rate, set_motion
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
 from livesvm.solvers.linalg.cholesky import empty_factor
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
-from livesvm.solvers.problem.state import Examples, empty_motion
+from livesvm.solvers.problem.state import Examples, empty_motion, is_free
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
@@ -129,7 +129,7 @@ def _is_at_rest(w: Walk) -> bool:
     e = w.examples
     for j in range(w.n):
         q = e.segment[j] // 2
-        if e.segment[j] & 1 == 0:
+        if not is_free(e.segment[j]):
             if e.beta[j] != 0.0:
                 return False
         elif not e.levels[j, q + 1] <= e.beta[j] <= e.levels[j, q]:

@@ -1,0 +1,37 @@
+"""What every window is asked for, whatever it holds its examples for: a path, pairs of classes, or trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any, Protocol
+
+from livesvm.solvers.validation import Key
+
+
+class KeyedWindow(Protocol):
+    """Examples by key, oldest first."""
+
+    next_key: int  #: larger than every whole number that has been a key
+
+    @property
+    def members(self) -> dict[Key, int]:
+        """The place of each example by its key, oldest first."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all arrays, and of the table of keys."""
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return what a checkpoint needs, oldest first."""
+
+
+def unused_keys(window: KeyedWindow, m: int) -> list[Key]:
+    """Return ``m`` whole numbers that are no key of a window."""
+    taken: Container[Key] = window.members
+    out: list[Key] = []
+    key = window.next_key
+    while len(out) < m:
+        if key not in taken:
+            out.append(key)
+        key += 1
+    return out
