@@ -83,6 +83,11 @@ class HostedFeed(Replica[FeedState]):
         return None if self._view is None else self
 
     @property
+    def shown(self) -> View | None:
+        """The feed as readers see it; None while it is at rest."""
+        return self._view
+
+    @property
     def glimpse(self) -> Glimpse | None:
         """What is known of it without waking it."""
         return glimpse_of(self.spec, self._summary)
@@ -97,13 +102,7 @@ class HostedFeed(Replica[FeedState]):
 
     def sample(self) -> FeedSample | None:
         """What the metrics show; None where nothing is known."""
-        if self.served is not None:
-            return sample_of(self)
-        seen = self.glimpse
-        if seen is None or not self.is_served:
-            return None
-        now = seen.position, self.queue_depth, seen.updated_at, seen.every, self.spec.coverage
-        return FeedSample(self.id, *now, seen.steps)
+        return sample_of(self, self.shown or self.glimpse) if self.is_served else None
 
     @property
     def flow(self) -> Flow | None:

@@ -361,6 +361,10 @@ class AnyFeed(Hosted, Protocol):
         """The feed itself, if it is awake, and served."""
 
     @property
+    def shown(self) -> View | None:
+        """The feed as readers see it; None while it is at rest, or not served."""
+
+    @property
     def glimpse(self) -> Glimpse | None:
         """What is known of it without waking it; None if nothing is."""
 
@@ -447,15 +451,16 @@ class Hosting(Protocol):
         """Let go of everything."""
 
 
-def sample_of(feed: FeedHandle) -> FeedSample:
-    """What the metrics show of a feed that is awake."""
-    seen, flow = feed.view, feed.flow
-    steps = steps_of(seen)
+def sample_of(feed: FeedHandle, seen: View | Glimpse | None) -> FeedSample | None:
+    """What the metrics show of a feed by its view, or by what is known of it at rest; None where nothing is."""
+    if seen is None:
+        return None
+    steps = seen.steps if isinstance(seen, Glimpse) else steps_of(seen)
     now = seen.position, feed.queue_depth, seen.updated_at, seen.every, feed.spec.coverage
-    source = None
-    if flow is not None:
+    flow, source = feed.flow, None
+    if flow is not None and isinstance(seen, View):
         backlog = None if flow.backlog is None else flow.backlog.entries
-        source = SourceSample(flow.fault is None, backlog, feed.progress.refused)
+        source = SourceSample(flow.fault is None, backlog, seen.progress.refused)
     return FeedSample(feed.id, *now, steps, source)
 
 

@@ -413,6 +413,11 @@ class RemoteFeed(RemoteReplica):
         return self if self._seen is not None and self.is_served else None
 
     @property
+    def shown(self) -> Forecasts | None:
+        """The feed as readers see it; None while it is at rest, or not served."""
+        return self._seen if self.is_served else None
+
+    @property
     def glimpse(self) -> Glimpse | None:
         """What is known of it without waking it."""
         return glimpse_of(self.spec, self._summary)
@@ -423,13 +428,7 @@ class RemoteFeed(RemoteReplica):
 
     def sample(self) -> FeedSample | None:
         """What the metrics show; None where nothing is known."""
-        if self.served is not None:
-            return sample_of(self)
-        seen = self.glimpse
-        if seen is None or not self.is_served:
-            return None
-        now = seen.position, self.queue_depth, seen.updated_at, seen.every, self.spec.coverage
-        return FeedSample(self.id, *now, seen.steps)
+        return sample_of(self, self.shown or self.glimpse) if self.is_served else None
 
     @property
     def returned(self) -> Return | None:

@@ -169,7 +169,7 @@ def main() -> None:
     given = parser.parse_args()
     print(machine(), "\n")
     cells: list[Cell] = []
-    seconds = []
+    seconds: list[list[str]] = []
     for series in (*SERIES, *UNSEEN):
         if series.task != "value" or (given.only and series.name not in given.only):
             continue

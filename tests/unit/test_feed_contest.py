@@ -32,8 +32,8 @@ def test_a_naive_forecast_is_served_where_its_weighted_errors_are_clearly_less(
     assert contest.sums == pytest.approx(means, abs=1e-12)
     back = Contest(WINDOW)
     back.restore(contest.to_arrays())
-    for one in (contest, back):
-        served = one.best()
+    for kept in (contest, back):
+        served = kept.best()
         if len(made) < LEAST:
             assert served == 0
         elif served:

@@ -27,6 +27,7 @@ from livesvm.service.api.routes.access import (
     told,
     up_to_date,
 )
+from livesvm.service.feeds.calls import Progress
 from livesvm.service.history.names import stored_feed
 from livesvm.service.hosting.handle import AnyFeed, FeedHandle
 from livesvm.service.lifecycle.parts import Service
@@ -141,10 +142,9 @@ async def write_back(id: ModelId, request: Request, service: Parts) -> Response:
 
 def description(feed: AnyFeed, service: Service, *, whole: bool = True) -> FeedDescription:
     """What the API says of a feed."""
-    live = feed.served
-    if live is None:
+    live, seen, level = feed.served, feed.shown, service.health.durability
+    if live is None or seen is None:
         return _described_at_rest(feed)
-    seen, level = live.view, service.health.durability
     found = dict(seen.settings)
     chosen = found["chosen"]
     if not whole:
@@ -158,7 +158,7 @@ def description(feed: AnyFeed, service: Service, *, whole: bool = True) -> FeedD
             "season": chosen["season"],
             "settings": found,
             "events": list(seen.announced) if whole else [],
-            "source": source_told(live),
+            "source": source_told(live, seen.progress),
             "durability": None if level is None else level.value,
             "queue_depth": live.queue_depth,
             "updated_at": moment(seen.updated_at),
@@ -177,9 +177,9 @@ def _described_at_rest(feed: AnyFeed) -> FeedDescription:
     return FeedDescription.model_validate({"id": feed.id, **told, **now})
 
 
-def source_told(feed: FeedHandle) -> FeedSource | None:
+def source_told(feed: FeedHandle, progress: Progress) -> FeedSource | None:
     """What the API says of a feed's source."""
-    spec, flow, progress = feed.spec.source, feed.flow, feed.progress
+    spec, flow = feed.spec.source, feed.flow
     if spec is None or flow is None:
         return None
     backlog = flow.backlog

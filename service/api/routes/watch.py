@@ -116,10 +116,9 @@ def _row(model: AnyModel) -> dict[str, object]:
 
 def _feed_row(feed: AnyFeed) -> dict[str, object]:
     """What an overview shows of a feed."""
-    live = feed.served
-    if live is None:
+    live, seen = feed.served, feed.shown
+    if live is None or seen is None:
         return _glimpsed(feed)
-    seen = live.view
     return {
         "id": feed.id,
         "state": seen.state if feed.state == "live" else feed.state,
