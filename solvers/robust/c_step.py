@@ -1,229 +1,335 @@
-"""The compiled D-step: who is on the wrong side of a wall switches, the path is followed, until nobody is.
+"""The compiled loops of the two outlier paths: C-steps where nobody switches, D-steps where somebody does, and notes.
 
-A path makes dozens of such steps of a few events each, so that everything around the events is compiled too, and a
-whole run of steps is one call. A round costs little more than its events: what does not change along a path is
-computed once, and what f is, is taken from what is tracked. The f of free examples is computed afresh every hundred
-events, everybody's by the caller now and then, and at the end. All is by slot: who is not in the window has no loss, no
-walls, and stays within.
+Each is called again and again, and goes on where it stopped: `livesvm.solvers.robust.path` gives it what it asks for.
 """
 
 from __future__ import annotations
 
-from livesvm.solvers.active_set.degeneracy import center
+from typing import NamedTuple
+
+import numpy as np
+
+from livesvm.solvers.active_set.direction import resolve
 from livesvm.solvers.active_set.exits import Exit
-from livesvm.solvers.active_set.shrinking import WHOLE_WORK, follow_path
+from livesvm.solvers.active_set.loop import track_path
+from livesvm.solvers.active_set.ratio_test import largest
+from livesvm.solvers.active_set.recorder import Log, note_places
 from livesvm.solvers.active_set.workspace import Walk
-from livesvm.solvers.homotopy.finish import put_on_ends
-from livesvm.solvers.homotopy.optimality import EPS, Scales, audit_of, is_good
-from livesvm.solvers.homotopy.target import set_motion_of
-from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
-from livesvm.solvers.robust.crossing import follow_over_walls
-from livesvm.solvers.robust.passes import is_at_an_end, place_stops_of_round, put_on_levels, rest, set_out
-from livesvm.solvers.robust.sides import Split, Stage, choose_loose, choose_misplaced, look, place_levels
+from livesvm.solvers.homotopy.tolerances import SETTINGS
+from livesvm.solvers.problem.state import is_free
+from livesvm.solvers.robust.d_step import SINCE_EXACT, add_row, exact, note_events, set_out_for, take_sides
+from livesvm.solvers.robust.passes import place_stops, put_on_levels, rest, set_out_among_walls
+from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls
+from livesvm.solvers.robust.sides import Split, Stage, look, outermost_level, place_levels, place_walls
+from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
-from livesvm.solvers.runtime.types import Bools, Floats
+from livesvm.solvers.runtime.scalars import One, Scalars
+from livesvm.solvers.runtime.types import Floats, Ints
 
-ROUNDING = 1e-9  #: a rise of the objective by this share of itself is rounding
-MOST_ROUNDS = 500  #: switches in a row after which a D-step is given up
-SINCE_EXACT = 100  #: events after which a round ends with an audit
-FEW = 64  #: events that a round may have without being walked in strides
-CROWD = 16  #: when more than so many switch at once, the walk is long and heeds no walls from its start
+PORTION = 64  #: D-steps between two looks at whether to go on
+PORTION_EVENTS = 2000  #: or events of one C-step
+STANDSTILL = 1e-12  #: a C-step that takes theta down by no more than this makes no progress
+STANDSTILLS = 1000  #: C-steps without progress after which a path is given up
 
-_DUST, _SNAP, _GOAL = SETTINGS.dust, SETTINGS.snap, SETTINGS.goal
+_SNAP = SETTINGS.snap
+
+# Columns of the values, and of the counts: of the log at the start of the leg, and at the end of the D-step
+START, END, DROP = range(3)
+SEGMENTS_BEFORE, CHANGES_BEFORE, ROUNDS_MADE, SWITCHES_SO_FAR = range(4)
+
+
+class Used(Scalars):
+    """How many notes there are, and where the walk is."""
+
+    legs: int
+    jumps: int  #: D-steps
+    still: int  #: C-steps in a row without progress
+    first: int  #: who came to a wall first
+    begun: int  #: 1: it has
+
+
+@by_reference
+class Notes(NamedTuple):
+    """What is written down of each leg and of the D-step at its end; room for k of them, n slots."""
+
+    values: Floats  #: (k, 3) of the parameter where the leg starts, and where it ends; the drop of the objective
+    counts: Ints  #: (k, 4) named above
+    sides: Sides  #: (k, n) at the start
+    segment: Sides  #: (k, n) places on the staircase at the start
+    used: One[Used]
+
+
+@by_reference
+class Pull(NamedTuple):
+    """Who is an outlier, and what that does to f as theta moves, kept up from one leg to the next."""
+
+    by: Floats  #: (n,) the rate, per theta, of the betas of bound outliers
+    sum: Floats  #: (n,) their kernel rows times that
+    who: Ints  #: (n,) outliers on this leg, in order
+    changed: Ints  #: (n,) work: whose rate is another one than on the leg before
+    size: Ints  #: (1,) how many outliers there are
+
+
+@by_reference
+class Constants(NamedTuple):
+    """The coefficients on legs on which nothing moves; room for k of them, n slots."""
+
+    beta: Floats  #: (k, n)
+    b: Floats  #: (k,)
 
 
 @compiled
-def take_sides(w: Walk, p: Split, crossing: bool) -> int:
-    """Let who is ``wrong`` switch, follow, and go on with who is wrong then; DONE, or what is needed.
+def begin_leg(w: Walk, p: Split, notes: Notes, start: float) -> None:
+    """Note how everyone stands at the start of a leg."""
+    k = notes.used[0].legs
+    notes.values[k, START] = start
+    for j in range(w.n):
+        notes.sides[k, j] = p.sides[j]
+        notes.segment[k, j] = w.examples.segment[j]
 
-    With ``crossing`` who comes to a wall on the way switches there, otherwise at the end of it.
-    NEED_ROWS: kernel rows of who moves, or the rate itself, and then the next stage. NEED_ROW, NEED_ROOM: see
-    ``follow_path``. SWITCHES_FULL: room to write down. INEXACT, STALLED and the other exits of a walk: the state must
-    be brought to its optimum by other means, and then comes the next stage. ROSE, ENDLESS: the D-step has failed.
+
+@compiled
+def begin_jump(p: Split, notes: Notes) -> None:
+    """Those who are to switch have been chosen.
+
+    Where the path stands still they have switched already, all at once and alone: now they rest where that leaves them.
+    """
+    p.now[0].start_objective = p.now[0].objective
+    p.now[0].rounds = 0
+    p.tried[:] = notes.used[0].still > 0
+    p.now[0].stage = Stage.CHOSEN
+
+
+@compiled
+def end_jump(p: Split, notes: Notes) -> None:
+    """Note what a D-step did."""
+    k = notes.used[0].jumps
+    notes.values[k, DROP] = p.now[0].start_objective - p.now[0].objective
+    notes.counts[k, ROUNDS_MADE] = p.now[0].rounds
+    notes.counts[k, SWITCHES_SO_FAR] = p.now[0].switched
+    notes.used[0].jumps = k + 1
+    p.now[0].stage = Stage.AT_REST
+
+
+@compiled
+def finish_jump(w: Walk, p: Split, notes: Notes) -> int:
+    """Let those who switch take their sides and note the jump; STRIDE: so many have been that it is time to report."""
+    outcome = take_sides(w, p, True)
+    if outcome != Exit.DONE:
+        return outcome
+    end_jump(p, notes)
+    return Exit.STRIDE if notes.used[0].jumps % PORTION == 0 else Exit.DONE
+
+
+@compiled
+def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Walls, inwards: float, ends: Floats) -> int:
+    """Let s go from ``ends[0]`` to ``ends[1]``; nothing moves until a wall reaches somebody.
+
+    ``zero`` are the walls at s = 0, ``inwards`` is 1 where they come in as s grows, -1 where as it falls. Stops with
+    NOTES_FULL, STRIDE, STUCK, and what ``take_sides`` asks for.
+    """
+    while True:
+        if p.now[0].stage == Stage.AT_REST:
+            k = notes.used[0].legs
+            if k == len(notes.values):
+                return Exit.NOTES_FULL
+            begin_leg(w, p, notes, ends[0])
+            keep(w, p, kept, k)
+            notes.used[0].legs = k + 1
+            nearest = inwards * max(inwards * ends[0], nearest_wall(w, p, zero))
+            if inwards * nearest > inwards * ends[1]:
+                notes.values[k, END] = ends[1]
+                return Exit.DONE
+            notes.values[k, END] = nearest
+            notes.used[0].still = notes.used[0].still + 1 if abs(nearest - ends[0]) <= p.near else 0
+            if notes.used[0].still > STANDSTILLS or not abs(nearest) < np.inf:
+                return Exit.STUCK
+            ends[0] = nearest
+            place_walls(p, zero, inwards * nearest)
+            look(w, p)
+            for j in range(w.n):
+                p.wrong[j] = p.sides[j] == WITHIN if p.at_wall[j] else p.proper[j] != p.sides[j]
+            begin_jump(p, notes)
+        outcome = finish_jump(w, p, notes)
+        if outcome != Exit.DONE:
+            return outcome
+
+
+@compiled
+def keep(w: Walk, p: Split, kept: Constants, k: int) -> None:
+    """Write the coefficients down."""
+    for j in range(w.n):
+        kept.beta[k, j] = w.examples.beta[j]
+    kept.b[k] = w.at[0].b
+
+
+@compiled
+def nearest_wall(w: Walk, p: Split, zero: Walls) -> float:
+    """Return how far in walls must be to reach the first of those within."""
+    f, low, high, way = w.examples.f, zero.low, zero.high, w.motion.work
+    for j in range(w.n):
+        below, above = low[j] - f[j], f[j] - high[j]
+        closest = below if below > above else above
+        way[j] = closest if p.sides[j] == WITHIN else -np.inf
+    return -largest(way, w.n, -np.inf)
+
+
+@compiled
+def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: float) -> int:
+    """Let theta fall to ``end``, and write every linear piece into the log.
+
+    Stops with WITH_TIES if somebody stands at a wall before the first leg, NOTES_FULL, STUCK, STRIDE, AT_ONCE where a
+    leg has no length, TIED and LOST where a C-step stalls or has no end, and what ``track_path`` and ``take_sides`` ask
+    for. INEXACT, and NEED_ROWS, may also be about the C-step.
     """
     now = p.now[0]
-    while True:
-        if now.stage == Stage.CHOSEN:
-            many = count(p.wrong)
-            if many == 0:
-                if not choose_loose(w, p):
-                    return Exit.DONE
-                many = 1
-            if now.switched + many > p.who.size:
-                return Exit.SWITCHES_FULL
-            if now.rounds >= MOST_ROUNDS:
-                return Exit.ENDLESS
-            switch(w, p)
-            now.rounds += 1
-            if now.theta == 1.0:
-                return Exit.DONE  # both sides are the same still: nothing moves, not even b where nobody is free
-            send_off(w, p)
-            now.stage = Stage.SET_OUT
-        if now.stage == Stage.SET_OUT:
-            if not set_bound_rate(w, p):
-                return Exit.NEED_ROWS
-            now.stage = Stage.DRIVEN
-        if now.stage == Stage.DRIVEN:
-            set_out_for(w, p)
-            if crossing:
-                if now.switched - now.switched_before > CROWD:
-                    w.at[0].whole = 0
-                place_stops_of_round(w, p)
-            set_out(w, p)
-            now.stage = Stage.WALKING
-        if now.stage == Stage.WALKING:
-            outcome = follow_over_walls(w, p) if crossing else follow_path(w)
-            if outcome != Exit.DONE:
-                return outcome
-            landed_well = landed(w, p)
-            note_events(w, p)
-            if not landed_well:
-                return Exit.INEXACT
-            now.stage = Stage.ARRIVED
-        before = now.objective
+    if notes.used[0].begun == 0:
+        notes.used[0].begun = 1
         look(w, p)
-        if now.objective > before + ROUNDING * abs(before) and now.objective > before + roundings(w):
-            return Exit.ROSE
-        choose_misplaced(p)
-        now.stage = Stage.CHOSEN
+        if now.at_walls > 0:
+            return Exit.WITH_TIES
+    while True:
+        if now.stage == Stage.AT_REST:
+            if notes.used[0].legs == len(notes.values):
+                return Exit.NOTES_FULL
+            begin_leg(w, p, notes, p.now[0].theta)
+            notes.counts[notes.used[0].legs, SEGMENTS_BEFORE] = log.used[0].segments
+            notes.counts[notes.used[0].legs, CHANGES_BEFORE] = log.used[0].changes
+            leave_for(w, p, pull, end)
+            now.stage = Stage.LEAVING
+        if now.stage == Stage.LEAVING:
+            if not set_rate_of_outliers(w, p, pull, end):
+                return Exit.NEED_ROWS
+            now.stage = Stage.LEFT
+        if now.stage == Stage.LEFT:
+            set_out_for(w, p)
+            set_out_among_walls(w, p)
+            resolve(w)
+            note_places(w, log)
+            w.at[0].stride_end = PORTION_EVENTS
+            now.stage = Stage.TRACKING
+        if now.stage == Stage.TRACKING:
+            outcome = track_path(w, log, p.stops)
+            if outcome == Exit.STALLED:
+                return Exit.TIED
+            if outcome == Exit.EXHAUSTED:
+                return Exit.LOST
+            if outcome != Exit.DONE and outcome != Exit.STOPPED:
+                return outcome
+            nothing = log.used[0].segments == notes.counts[notes.used[0].legs, SEGMENTS_BEFORE]
+            arrive(w, p, pull, notes, end, outcome == Exit.STOPPED)
+            now.stage = Stage.STOPPING
+            if nothing:
+                return Exit.AT_ONCE
+        if now.stage == Stage.STOPPING:
+            if notes.used[0].first < 0:
+                return Exit.DONE
+            if now.since_audit >= SINCE_EXACT and not exact(w, p):
+                return Exit.INEXACT
+            now.stage = Stage.SWITCHING
+        if now.stage == Stage.SWITCHING:
+            if notes.used[0].still > STANDSTILLS:
+                return Exit.STUCK
+            choose_tied(w, p, notes)
+            begin_jump(p, notes)
+        outcome = finish_jump(w, p, notes)
+        if outcome != Exit.DONE:
+            return outcome
 
 
 @compiled
-def roundings(w: Walk) -> float:
-    """Return what rounding of the sums that f are can do to the objective."""
-    size, mass = 0.0, 0.0
-    for j in range(w.n):
-        beta = abs(w.examples.beta[j])
-        size += beta
-        mass += beta * w.examples.diagonal[j]
-    return EPS * size * mass
-
-
-@compiled
-def count(flags: Bools) -> int:
-    """Return how many are set."""
-    total = 0
-    for j in range(flags.size):
-        total += flags[j]
-    return total
-
-
-@compiled
-def switch(w: Walk, p: Split) -> None:
-    """Let who is wrong count on the other side; the state is then not optimal."""
-    first, last = p.now[0].switched, p.now[0].switched
-    for j in range(w.n):
-        if p.wrong[j]:
-            p.who[last] = j
-            last += 1
-    for i in range(first, last):
-        j = p.who[i]
-        p.sides[j] = p.to[i] = p.proper[j]
-        place_levels(w, p, j, p.now[0].theta)
-    p.now[0].switched_before, p.now[0].switched = first, last
-
-
-@compiled
-def send_off(w: Walk, p: Split) -> None:
-    """Set those in motion whose levels have changed; everyone else is in his place."""
+def leave_for(w: Walk, p: Split, pull: Pull, end: float) -> None:
+    """Give everyone the losses of the end, the rates that lead there, and the walls that stop the way."""
+    e = w.examples
     rest(w)
-    for i in range(p.now[0].switched_before, p.now[0].switched):
-        set_motion_of(w.examples, w.motion, p.who[i])
+    place_stops(p)
+    many = 0
+    for j in range(w.n):
+        pull.who[many] = j
+        many += p.sides[j] != WITHIN
+    pull.size[0] = many
+    for i in range(many):
+        j = pull.who[i]
+        place_levels(w, p, j, end)
+        rate = (end - p.now[0].theta) * outermost_level(p, j)
+        for q in range(e.dlevels.shape[1]):
+            e.dlevels[j, q] = rate
+        if not is_free(e.segment[j]):
+            w.motion.v[j] = rate
 
 
 @compiled
-def set_bound_rate(w: Walk, p: Split) -> bool:
-    """Sum up what the moving betas, of those who have switched, do to f; False: somebody's kernel row is missing."""
-    motion, first, last = w.motion, p.now[0].switched_before, p.now[0].switched
-    for i in range(first, last):
-        if motion.v[p.who[i]] != 0.0 and w.row_of[p.who[i]] < 0:
-            return False
+def set_rate_of_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
+    """Take up who has become a bound outlier, or is one no more; False: somebody's kernel row is missing.
+
+    Without the row of one who is no more, all are summed up anew.
+    """
+    bound = w.motion.work
     for j in range(w.n):
-        motion.bound_rate[j] = 0.0
-    for i in range(first, last):
-        if motion.v[p.who[i]] != 0.0:
-            add_row(w, p.who[i], motion.v[p.who[i]], motion.bound_rate)
+        bound[j] = 0.0
+    for i in range(pull.size[0]):
+        j = pull.who[i]
+        bound[j] = outermost_level(p, j) if not is_free(w.examples.segment[j]) else 0.0
+    many = differing(bound, pull)
+    for i in range(many):
+        if bound[pull.changed[i]] == 0.0 and w.row_of[pull.changed[i]] < 0:
+            pull.by[:] = 0.0
+            pull.sum[:] = 0.0
+            many = differing(bound, pull)
+            break
+    for i in range(many):
+        if w.row_of[pull.changed[i]] < 0:
+            return False
+    for i in range(many):
+        j = pull.changed[i]
+        add_row(w, j, bound[j] - pull.by[j], pull.sum)
+        pull.by[j] = bound[j]
+    way = end - p.now[0].theta
+    for j in range(w.n):
+        w.motion.bound_rate[j] = way * pull.sum[j]
     return True
 
 
 @compiled
-def add_row(w: Walk, slot: int, factor: float, out: Floats) -> None:
-    """Add a multiple of a cached kernel row to ``out``."""
-    row = w.rows[w.row_of[slot]]
-    for j in range(w.n):
-        out[j] += factor * row[j]
+def differing(bound: Floats, pull: Pull) -> int:
+    """Find whose rate is not that of ``bound`` (n,); return how many."""
+    many = 0
+    for j in range(bound.size):
+        pull.changed[many] = j
+        many += bound[j] != pull.by[j]
+    return many
 
 
 @compiled
-def set_out_for(w: Walk, p: Split) -> None:
-    """Start a walk: all of its way is ahead."""
-    now = p.now[0]
-    begin(w, units_of_round(w, p), now.total, 1.0)
-    w.at[0].whole = FEW if w.n * w.factor.size[1] < WHOLE_WORK else 0
-    now.spreads = 0
+def arrive(w: Walk, p: Split, pull: Pull, notes: Notes, end: float, stopped: bool) -> None:
+    """Give everyone the losses of where the way has stopped, and end the leg."""
+    k = notes.used[0].legs
+    note_events(w, p)
+    tau = w.at[0].tau if stopped else 0.0
+    start = notes.values[k, START]
+    theta = end + (start - end) * tau
+    p.now[0].theta = theta
+    notes.values[k, END] = theta
+    notes.used[0].legs = k + 1
+    notes.used[0].first = w.at[0].who if stopped else -1
+    notes.used[0].still = notes.used[0].still + 1 if start - theta <= STANDSTILL else 0
+    for i in range(pull.size[0]):
+        place_levels(w, p, pull.who[i], theta)
+    put_on_levels(w, _SNAP * p.now[0].level)
 
 
 @compiled
-def units_of_round(w: Walk, p: Split) -> Scales:
-    """Return the units of a walk, of which those of the losses are the same along the whole path."""
-    e, motion, now = w.examples, w.motion, p.now[0]
-    sum_v, sum_beta, mass, speed, top = 0.0, 0.0, 0.0, 0.0, 0.0
-    for j in range(w.n):
-        v, beta = motion.v[j], e.beta[j]
-        sum_v += v
-        speed += abs(v)
-        top = max(top, abs(v))
-        sum_beta += beta
-        mass += abs(beta)
-    return Scales(now.kink, now.level, now.diagonal_unit, speed, top, mass, sum_v, sum_beta)
+def choose_tied(w: Walk, p: Split, notes: Notes) -> None:
+    """Choose all bound examples who stand at a wall, and whom a correction has taken beyond it.
 
-
-@compiled
-def note_events(w: Walk, p: Split) -> None:
-    """Count what a walk did."""
-    at, now = w.at[0], p.now[0]
-    now.all_events += at.events
-    now.since_refresh += at.events
-    now.since_audit += at.events
-    at.events = 0
-
-
-@compiled
-def landed(w: Walk, p: Split) -> bool:
-    """Put betas that are at an end there, b in its middle if nobody is free, and judge; False: not exact.
-
-    A walk in which nobody was let beyond a limit, or moved to an end, keeps f and beta together, but for rounding: only
-    now and then is it judged by more.
+    Of several who hold each other there, so that the path stands still, one at a time: then no partition comes twice.
     """
-    level, moved = p.now[0].level, False
-    alone = w.intercept and w.factor.size[1] == 1
-    astray = w.at[0].laps + w.at[0].through + p.now[0].spreads > 0
-    if alone or astray or is_at_an_end(w, _DUST * level):
-        moved = put_on_ends(w, units_of_round(w, p), _DUST)
-    else:
-        put_on_levels(w, _SNAP * level)
-    if w.factor.size[1] == 0 and w.intercept:
-        w.at[0].b += center(w)
-    due = p.now[0].since_audit + w.at[0].events >= SINCE_EXACT
-    return exact(w, p) if moved or astray or due else True
-
-
-@compiled
-def exact(w: Walk, p: Split) -> bool:
-    """Compute the f of free examples afresh, and say whether the state is optimal, as ``follow`` asks for."""
-    p.now[0].since_audit = -w.at[0].events
-    for k in range(w.factor.size[0]):
-        slot = w.factor.slot[k]
-        if slot >= 0:
-            w.examples.f[slot] = product(w.rows[w.row_of[slot]], w.examples.beta, w.n) + w.at[0].b
-    audit = audit_of(w.examples, w.n, w.at[0].b, -1.0, 0.0, p.now[0].total, w.intercept, w.n, w.factor.size[1])
-    return audit.balanced and is_good(audit, _GOAL, 1.0)
-
-
-@compiled
-def product(x: Floats, y: Floats, n: int) -> float:
-    """Return the inner product of the first ``n`` entries."""
-    total = 0.0
-    for j in range(n):
-        total += x[j] * y[j]
-    return total
+    look(w, p)
+    still = notes.used[0].still > 0
+    for j in range(w.n):
+        p.wrong[j] = p.proper[j] != p.sides[j]
+    for j in range(w.n if p.now[0].at_walls > 0 else 0):
+        if p.at_wall[j]:
+            p.wrong[j] = j == notes.used[0].first or (not still and not is_free(w.examples.segment[j]))
+    for j in range(w.n if still else 0):
+        p.resting[j] = p.at_wall[j]

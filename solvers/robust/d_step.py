@@ -1,225 +1,229 @@
-"""The two outlier paths: C-steps where nobody switches, D-steps where somebody does [Suzumura et al., Alg. 1]."""
+"""The compiled D-step: who is on the wrong side of a wall switches, the path is followed, until nobody is.
+
+A path makes dozens of such steps of a few events each, so that everything around the events is compiled too, and a
+whole run of steps is one call. A round costs little more than its events: what does not change along a path is
+computed once, and what f is, is taken from what is tracked. The f of free examples is computed afresh every hundred
+events, everybody's by the caller now and then, and at the end. All is by slot: who is not in the window has no loss, no
+walls, and stays within.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
+from livesvm.solvers.active_set.degeneracy import center
 from livesvm.solvers.active_set.exits import Exit
-from livesvm.solvers.active_set.recorder import Log, empty_log
-from livesvm.solvers.errors import NotOptimal
-from livesvm.solvers.homotopy.piecewise import Changes, joined
-from livesvm.solvers.problem.piecewise_linear import Losses
-from livesvm.solvers.robust import pieces as tracks
-from livesvm.solvers.robust.legs import ConstantLeg, Leg, LinearLeg, Solution
-from livesvm.solvers.robust.partition import Partition, Rounds
-from livesvm.solvers.robust.pieces import Constants, Notes, Pull, Used, steps_of_s, steps_of_theta
-from livesvm.solvers.robust.ramp_losses import Walling
-from livesvm.solvers.robust.sides import Split
-from livesvm.solvers.runtime.interrupt import COPY, parts
-from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.active_set.shrinking import WHOLE_WORK, follow_path
+from livesvm.solvers.active_set.workspace import Walk
+from livesvm.solvers.homotopy.finish import put_on_ends
+from livesvm.solvers.homotopy.optimality import EPS, Scales, audit_of, is_good
+from livesvm.solvers.homotopy.target import set_motion_of
+from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
+from livesvm.solvers.robust.crossing import follow_over_walls
+from livesvm.solvers.robust.passes import is_at_an_end, place_stops_of_round, put_on_levels, rest, set_out
+from livesvm.solvers.robust.sides import Split, Stage, choose_loose, choose_misplaced, look, place_levels
+from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.types import Bools, Floats
 
-SEGMENTS = 512  #: linear pieces that there is room for at first; memory that is not written to costs nothing
-LEGS = 64  #: legs likewise
+ROUNDING = 1e-9  #: a rise of the objective by this share of itself is rounding
+MOST_ROUNDS = 500  #: switches in a row after which a D-step is given up
+SINCE_EXACT = 100  #: events after which a round ends with an audit
+FEW = 64  #: events that a round may have without being walked in strides
+CROWD = 16  #: when more than so many switch at once, the walk is long and heeds no walls from its start
 
-STOPS_OF_S = (Exit.STRIDE, Exit.NOTES_FULL, Exit.STUCK)
-STOPS_OF_THETA = (*STOPS_OF_S, Exit.LOG_FULL, Exit.AT_ONCE, Exit.TIED, Exit.LOST, Exit.WITH_TIES)
-
-
-@dataclass
-class Jump:
-    """One D-step: at which value, and who went to which side, by position."""
-
-    value: float
-    switched: list[tuple[int, int]]
-    rounds: int
-    drop: float  #: of the objective
+_DUST, _SNAP, _GOAL = SETTINGS.dust, SETTINGS.snap, SETTINGS.goal
 
 
-@dataclass
-class Walked:
-    """What a path is made of: legs in order, with a D-step between each two. They are put together when asked for."""
+@compiled
+def take_sides(w: Walk, p: Split, crossing: bool) -> int:
+    """Let who is ``wrong`` switch, follow, and go on with who is wrong then; DONE, or what is needed.
 
-    made: Callable[[], tuple[list[Leg], list[Jump]]]
-    events: int = 0
-    stalls: int = 0  #: how often ties had to be spread
-
-    @cached_property
-    def _parts(self) -> tuple[list[Leg], list[Jump]]:
-        return self.made()
-
-    @property
-    def legs(self) -> list[Leg]:
-        """Stretches on which everyone stays on a side."""
-        return self._parts[0]
-
-    @property
-    def jumps(self) -> list[Jump]:
-        """D-steps, one at the end of each leg but the last."""
-        return self._parts[1]
-
-
-def stay(partition: Partition, start: float, end: float) -> Walked:
-    """Return the path on which nobody is beyond a wall, and so nothing happens."""
-    legs: list[Leg] = [ConstantLeg(start, end, partition.sides.copy(), solution_of(partition))]
-    return Walked(partial(_only, legs))
-
-
-def _only(legs: list[Leg]) -> tuple[list[Leg], list[Jump]]:
-    """Return legs without a D-step."""
-    return legs, []
-
-
-def solution_of(partition: Partition) -> Solution:
-    """Return the coefficients that a partition's state has now."""
-    e, slots = partition.state.examples, partition.slots
-    return Solution(e.beta[slots].copy(), e.segment[slots].copy(), partition.state.b)
-
-
-def walk_s(
-    partition: Partition, walling: Walling, y: Floats, start: float, end: float, tell: Callable[[float], None]
-) -> Walked:
-    """Let s go from ``start`` to ``end``; nothing moves until a wall reaches somebody.
-
-    ``y`` (m,): targets. ``tell`` hears where it is, from 0 to 1, and may raise Cancelled.
-
-    Raises
-    ------
-    NotOptimal : a D-step failed, or the path stands still
+    With ``crossing`` who comes to a wall on the way switches there, otherwise at the end of it.
+    NEED_ROWS: kernel rows of who moves, or the rate itself, and then the next stage. NEED_ROW, NEED_ROOM: see
+    ``follow_path``. SWITCHES_FULL: room to write down. INEXACT, STALLED and the other exits of a walk: the state must
+    be brought to its optimum by other means, and then comes the next stage. ROSE, ENDLESS: the D-step has failed.
     """
-    rounds, m = Rounds(partition), partition.slots.size
-    notes, kept = _empty_notes(m), Constants(np.empty((LEGS, m)), np.empty(LEGS))
-    zero, ends = walling.walls(y, 0.0), np.array([start, end])
+    now = p.now[0]
     while True:
-        exit_ = rounds.run(steps_of_s, notes, kept, zero, walling.inwards, ends, until=STOPS_OF_S)
-        if exit_ == Exit.DONE:
-            break
-        tell((ends[0] - start) / (end - start))
-        if exit_ == Exit.STUCK:
-            raise NotOptimal(f"the path stands still at s = {ends[0]}")
-        if exit_ == Exit.NOTES_FULL:
-            notes, kept = _roomier(notes), Constants._make(_doubled(kept))
-        rounds.freshen()
-    return Walked(partial(_constant_legs, notes, kept, rounds.p), rounds.events, rounds.stalls)
+        if now.stage == Stage.CHOSEN:
+            many = count(p.wrong)
+            if many == 0:
+                if not choose_loose(w, p):
+                    return Exit.DONE
+                many = 1
+            if now.switched + many > p.who.size:
+                return Exit.SWITCHES_FULL
+            if now.rounds >= MOST_ROUNDS:
+                return Exit.ENDLESS
+            switch(w, p)
+            now.rounds += 1
+            if now.theta == 1.0:
+                return Exit.DONE  # both sides are the same still: nothing moves, not even b where nobody is free
+            send_off(w, p)
+            now.stage = Stage.SET_OUT
+        if now.stage == Stage.SET_OUT:
+            if not set_bound_rate(w, p):
+                return Exit.NEED_ROWS
+            now.stage = Stage.DRIVEN
+        if now.stage == Stage.DRIVEN:
+            set_out_for(w, p)
+            if crossing:
+                if now.switched - now.switched_before > CROWD:
+                    w.at[0].whole = 0
+                place_stops_of_round(w, p)
+            set_out(w, p)
+            now.stage = Stage.WALKING
+        if now.stage == Stage.WALKING:
+            outcome = follow_over_walls(w, p) if crossing else follow_path(w)
+            if outcome != Exit.DONE:
+                return outcome
+            landed_well = landed(w, p)
+            note_events(w, p)
+            if not landed_well:
+                return Exit.INEXACT
+            now.stage = Stage.ARRIVED
+        before = now.objective
+        look(w, p)
+        if now.objective > before + ROUNDING * abs(before) and now.objective > before + roundings(w):
+            return Exit.ROSE
+        choose_misplaced(p)
+        now.stage = Stage.CHOSEN
 
 
-def _constant_legs(notes: Notes, kept: Constants, p: Split) -> tuple[list[Leg], list[Jump]]:
-    """Return the parts of an s path."""
-    notes = _trimmed(notes)
-    legs: list[Leg] = [
-        ConstantLeg(start, end, notes.sides[k], Solution(kept.beta[k], notes.segment[k], b))
-        for k, ((start, end, _), b) in enumerate(zip(notes.values.tolist(), kept.b.tolist(), strict=False))
-    ]
-    return legs, _jumps(notes, p)
+@compiled
+def roundings(w: Walk) -> float:
+    """Return what rounding of the sums that f are can do to the objective."""
+    size, mass = 0.0, 0.0
+    for j in range(w.n):
+        beta = abs(w.examples.beta[j])
+        size += beta
+        mass += beta * w.examples.diagonal[j]
+    return EPS * size * mass
 
 
-def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) -> Walked:
-    """Let theta fall from what it is to ``end``; ``tell`` hears where it is, from 0 to 1, and may raise Cancelled.
+@compiled
+def count(flags: Bools) -> int:
+    """Return how many are set."""
+    total = 0
+    for j in range(flags.size):
+        total += flags[j]
+    return total
 
-    Raises
-    ------
-    NotOptimal : a C-step or a D-step failed, or the path stands still
+
+@compiled
+def switch(w: Walk, p: Split) -> None:
+    """Let who is wrong count on the other side; the state is then not optimal."""
+    first, last = p.now[0].switched, p.now[0].switched
+    for j in range(w.n):
+        if p.wrong[j]:
+            p.who[last] = j
+            last += 1
+    for i in range(first, last):
+        j = p.who[i]
+        p.sides[j] = p.to[i] = p.proper[j]
+        place_levels(w, p, j, p.now[0].theta)
+    p.now[0].switched_before, p.now[0].switched = first, last
+
+
+@compiled
+def send_off(w: Walk, p: Split) -> None:
+    """Set those in motion whose levels have changed; everyone else is in his place."""
+    rest(w)
+    for i in range(p.now[0].switched_before, p.now[0].switched):
+        set_motion_of(w.examples, w.motion, p.who[i])
+
+
+@compiled
+def set_bound_rate(w: Walk, p: Split) -> bool:
+    """Sum up what the moving betas, of those who have switched, do to f; False: somebody's kernel row is missing."""
+    motion, first, last = w.motion, p.now[0].switched_before, p.now[0].switched
+    for i in range(first, last):
+        if motion.v[p.who[i]] != 0.0 and w.row_of[p.who[i]] < 0:
+            return False
+    for j in range(w.n):
+        motion.bound_rate[j] = 0.0
+    for i in range(first, last):
+        if motion.v[p.who[i]] != 0.0:
+            add_row(w, p.who[i], motion.v[p.who[i]], motion.bound_rate)
+    return True
+
+
+@compiled
+def add_row(w: Walk, slot: int, factor: float, out: Floats) -> None:
+    """Add a multiple of a cached kernel row to ``out``."""
+    row = w.rows[w.row_of[slot]]
+    for j in range(w.n):
+        out[j] += factor * row[j]
+
+
+@compiled
+def set_out_for(w: Walk, p: Split) -> None:
+    """Start a walk: all of its way is ahead."""
+    now = p.now[0]
+    begin(w, units_of_round(w, p), now.total, 1.0)
+    w.at[0].whole = FEW if w.n * w.factor.size[1] < WHOLE_WORK else 0
+    now.spreads = 0
+
+
+@compiled
+def units_of_round(w: Walk, p: Split) -> Scales:
+    """Return the units of a walk, of which those of the losses are the same along the whole path."""
+    e, motion, now = w.examples, w.motion, p.now[0]
+    sum_v, sum_beta, mass, speed, top = 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(w.n):
+        v, beta = motion.v[j], e.beta[j]
+        sum_v += v
+        speed += abs(v)
+        top = max(top, abs(v))
+        sum_beta += beta
+        mass += abs(beta)
+    return Scales(now.kink, now.level, now.diagonal_unit, speed, top, mass, sum_v, sum_beta)
+
+
+@compiled
+def note_events(w: Walk, p: Split) -> None:
+    """Count what a walk did."""
+    at, now = w.at[0], p.now[0]
+    now.all_events += at.events
+    now.since_refresh += at.events
+    now.since_audit += at.events
+    at.events = 0
+
+
+@compiled
+def landed(w: Walk, p: Split) -> bool:
+    """Put betas that are at an end there, b in its middle if nobody is free, and judge; False: not exact.
+
+    A walk in which nobody was let beyond a limit, or moved to an end, keeps f and beta together, but for rounding: only
+    now and then is it judged by more.
     """
-    rounds, state = Rounds(partition), partition.state
-    n, start = state.n_slots, partition.theta
-    notes = _empty_notes(partition.slots.size)
-    log = empty_log(n, SEGMENTS, SEGMENTS * (state.n_free + 16) + n)
-    pull = Pull(np.zeros(n), np.zeros(n), np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(1, np.int64))
-    at_once: dict[int, Solution] = {}
-    while True:
-        exit_ = rounds.run(steps_of_theta, notes, log, pull, end, until=STOPS_OF_THETA)
-        if exit_ == Exit.DONE:
-            break
-        if exit_ == Exit.WITH_TIES:
-            rounds.part_at_walls()
-            continue
-        partition.theta = float(rounds.p.now[0].theta)
-        tell((start - partition.theta) / (start - end))
-        if exit_ in (Exit.STUCK, Exit.LOST):
-            raise NotOptimal(f"the path stands still at theta = {partition.theta}")
-        if exit_ == Exit.LOG_FULL:
-            log = _longer(log)
-        elif exit_ == Exit.NOTES_FULL:
-            notes = _roomier(notes)
-        elif exit_ == Exit.AT_ONCE:
-            at_once[int(notes.used[0].legs) - 1] = solution_of(partition)
-        elif exit_ == Exit.TIED:
-            rounds.spread_ties()
-        else:
-            rounds.w.at[0].stride_end += tracks.PORTION_EVENTS
-        rounds.freshen()
-    made = partial(_linear_legs, partition.base, notes, log, end, at_once, rounds.p)
-    return Walked(made, rounds.events, rounds.stalls)
+    level, moved = p.now[0].level, False
+    alone = w.intercept and w.factor.size[1] == 1
+    astray = w.at[0].laps + w.at[0].through + p.now[0].spreads > 0
+    if alone or astray or is_at_an_end(w, _DUST * level):
+        moved = put_on_ends(w, units_of_round(w, p), _DUST)
+    else:
+        put_on_levels(w, _SNAP * level)
+    if w.factor.size[1] == 0 and w.intercept:
+        w.at[0].b += center(w)
+    due = p.now[0].since_audit + w.at[0].events >= SINCE_EXACT
+    return exact(w, p) if moved or astray or due else True
 
 
-def _linear_legs(
-    base: Losses, notes: Notes, log: Log, goal: float, at_once: dict[int, Solution], p: Split
-) -> tuple[list[Leg], list[Jump]]:
-    """Return the parts of a theta path, whose slots are positions."""
-    notes = _trimmed(notes)
-    segments, changes = joined([log])
-    legs: list[Leg] = []
-    before = [*notes.counts[:, :2].tolist(), [segments.start_tau.size, changes.tau.size]]
-    for k, (start, end, _) in enumerate(notes.values.tolist()):
-        if k in at_once:
-            legs.append(ConstantLeg(start, end, notes.sides[k], at_once[k]))
-            continue
-        (first, first_change), (last, last_change) = before[k], before[k + 1]
-        mine = segments.part(slice(first, last), first_change)
-        events = Changes._make(a[first_change:last_change] for a in changes)
-        legs.append(LinearLeg(start, end, goal, notes.sides[k], base, notes.segment[k], mine, events))
-    return legs, _jumps(notes, p)
+@compiled
+def exact(w: Walk, p: Split) -> bool:
+    """Compute the f of free examples afresh, and say whether the state is optimal, as ``follow`` asks for."""
+    p.now[0].since_audit = -w.at[0].events
+    for k in range(w.factor.size[0]):
+        slot = w.factor.slot[k]
+        if slot >= 0:
+            w.examples.f[slot] = product(w.rows[w.row_of[slot]], w.examples.beta, w.n) + w.at[0].b
+    audit = audit_of(w.examples, w.n, w.at[0].b, -1.0, 0.0, p.now[0].total, w.intercept, w.n, w.factor.size[1])
+    return audit.balanced and is_good(audit, _GOAL, 1.0)
 
 
-def _jumps(notes: Notes, p: Split) -> list[Jump]:
-    """Return the D-steps."""
-    switched = list(zip(p.who.tolist(), p.to.tolist(), strict=True))
-    jumps, first = [], 0
-    for k in range(notes.used[0].jumps):
-        _, value, drop = notes.values[k].tolist()
-        _, _, rounds, last = notes.counts[k].tolist()
-        jumps.append(Jump(value, switched[first:last], rounds, drop))
-        first = last
-    return jumps
-
-
-def _empty_notes(m: int) -> Notes:
-    return Notes(
-        np.empty((LEGS, 3)),
-        np.empty((LEGS, 4), np.int64),
-        np.empty((LEGS, m), np.int8),
-        np.empty((LEGS, m), np.int8),
-        Used.of(),
-    )
-
-
-def _roomier(notes: Notes) -> Notes:
-    """Return notes with twice the room."""
-    return Notes._make([*_doubled(notes[:-1]), notes.used])
-
-
-def _trimmed(notes: Notes) -> Notes:
-    """Return notes without room for more."""
-    legs = int(notes.used[0].legs)
-    return Notes._make([*(a[:legs].copy() for a in notes[:-1]), notes.used])
-
-
-def _longer(log: Log) -> Log:
-    """Return a log with twice the room."""
-    return Log._make([*_doubled(log[:-2]), log.used, log.seen])
-
-
-def _doubled(arrays: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Return copies with twice as many rows; what the new ones hold is not defined."""
-    out = []
-    for a in arrays:
-        larger = np.empty((2 * len(a), *a.shape[1:]), a.dtype)
-        for part in parts(len(a), COPY * (a.size // len(a))):
-            larger[: len(a)][part] = a[part]
-        out.append(larger)
-    return out
+@compiled
+def product(x: Floats, y: Floats, n: int) -> float:
+    """Return the inner product of the first ``n`` entries."""
+    total = 0.0
+    for j in range(n):
+        total += x[j] * y[j]
+    return total

@@ -38,7 +38,7 @@ from livesvm.solvers.linalg.cholesky import Factor, solve_forward
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
 from livesvm.solvers.problem.snapshot import LITTLE
 from livesvm.solvers.problem.state import PathState, are_free, empty_motion
-from livesvm.solvers.robust import c_step
+from livesvm.solvers.robust import d_step
 from livesvm.solvers.robust import sides as split
 from livesvm.solvers.robust.local_optimality import AT_WALL, ROUNDINGS
 from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls, outermost, size_of
@@ -172,7 +172,7 @@ class Rounds:
         split.choose_misplaced(self.p)
         self.p.tried[:] = False
         self.p.now[0].stage = Stage.CHOSEN
-        self.run(c_step.take_sides, True)
+        self.run(d_step.take_sides, True)
 
     def part_at_walls(self) -> None:
         """At theta = 1 both sides of a wall are the same: let who stands at one be beyond it if that takes him there.
@@ -242,7 +242,7 @@ class Rounds:
         elif exit_ == Exit.ROSE:
             raise NotOptimal(f"the objective rose to {p.now[0].objective} at a D-step")
         elif exit_ == Exit.ENDLESS:
-            raise NotOptimal(f"a D-step did not end within {c_step.MOST_ROUNDS} rounds")
+            raise NotOptimal(f"a D-step did not end within {d_step.MOST_ROUNDS} rounds")
         else:
             raise_for(exit_)
             self._correct()

@@ -12,8 +12,8 @@ from livesvm.solvers import IncrementalSVC, IncrementalSVR
 from livesvm.solvers.analyses.outlier.cccp import cccp
 from livesvm.solvers.analyses.outlier.result import OutlierPath
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.robust.c_step import CROWD
-from livesvm.solvers.robust.d_step import SEGMENTS
+from livesvm.solvers.robust.d_step import CROWD
+from livesvm.solvers.robust.path import SEGMENTS
 from livesvm.solvers.robust.ramp_losses import Parameter
 from tests.oracle import Kernel, Matrix, Vector
 from tests.robust import judge_labels, judge_targets

@@ -3,7 +3,7 @@
 At each candidate value, everyone is put on the side where he stands and the convex problem of that partition is
 solved, again and again until nobody stands elsewhere. The first candidate starts from the convex model, each other one
 from the solution before. The losses are those of the paths, and so is what solves the convex problems, the compiled
-rounds of ``livesvm.solvers.robust.c_step``: the two differ in what they compute, not in how well it is done.
+rounds of ``livesvm.solvers.robust.d_step``: the two differ in what they compute, not in how well it is done.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from livesvm.solvers.analyses.outlier.path import Begun, begin
 from livesvm.solvers.analyses.outlier.result import arrays_at
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.robust.c_step import take_sides
+from livesvm.solvers.robust.d_step import take_sides
 from livesvm.solvers.robust.legs import Solution
 from livesvm.solvers.robust.partition import Rounds
 from livesvm.solvers.robust.ramp_losses import WITHIN, Parameter, Sides

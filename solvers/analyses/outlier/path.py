@@ -22,8 +22,8 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.view import View
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.snapshot import compact_copy
-from livesvm.solvers.robust.d_step import stay, walk_s, walk_theta
 from livesvm.solvers.robust.partition import Partition
+from livesvm.solvers.robust.path import stay, walk_s, walk_theta
 from livesvm.solvers.robust.ramp_losses import Parameter, Walling, true_sides
 from livesvm.solvers.robust.settings import Robustness, checked, share
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily

@@ -14,8 +14,8 @@ from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.view import View
-from livesvm.solvers.robust.d_step import Walked
 from livesvm.solvers.robust.legs import AT_ONCE, Leg, Nodes, Solution
+from livesvm.solvers.robust.path import Walked
 from livesvm.solvers.robust.ramp_losses import WITHIN, Parameter, Sides
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.interrupt import parts

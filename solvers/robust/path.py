@@ -1,0 +1,225 @@
+"""The two outlier paths: C-steps where nobody switches, D-steps where somebody does [Suzumura et al., Alg. 1]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.recorder import Log, empty_log
+from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.homotopy.piecewise import Changes, joined
+from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.robust import c_step as tracks
+from livesvm.solvers.robust.c_step import Constants, Notes, Pull, Used, steps_of_s, steps_of_theta
+from livesvm.solvers.robust.legs import ConstantLeg, Leg, LinearLeg, Solution
+from livesvm.solvers.robust.partition import Partition, Rounds
+from livesvm.solvers.robust.ramp_losses import Walling
+from livesvm.solvers.robust.sides import Split
+from livesvm.solvers.runtime.interrupt import COPY, parts
+from livesvm.solvers.runtime.types import Floats
+
+SEGMENTS = 512  #: linear pieces that there is room for at first; memory that is not written to costs nothing
+LEGS = 64  #: legs likewise
+
+STOPS_OF_S = (Exit.STRIDE, Exit.NOTES_FULL, Exit.STUCK)
+STOPS_OF_THETA = (*STOPS_OF_S, Exit.LOG_FULL, Exit.AT_ONCE, Exit.TIED, Exit.LOST, Exit.WITH_TIES)
+
+
+@dataclass
+class Jump:
+    """One D-step: at which value, and who went to which side, by position."""
+
+    value: float
+    switched: list[tuple[int, int]]
+    rounds: int
+    drop: float  #: of the objective
+
+
+@dataclass
+class Walked:
+    """What a path is made of: legs in order, with a D-step between each two. They are put together when asked for."""
+
+    made: Callable[[], tuple[list[Leg], list[Jump]]]
+    events: int = 0
+    stalls: int = 0  #: how often ties had to be spread
+
+    @cached_property
+    def _parts(self) -> tuple[list[Leg], list[Jump]]:
+        return self.made()
+
+    @property
+    def legs(self) -> list[Leg]:
+        """Stretches on which everyone stays on a side."""
+        return self._parts[0]
+
+    @property
+    def jumps(self) -> list[Jump]:
+        """D-steps, one at the end of each leg but the last."""
+        return self._parts[1]
+
+
+def stay(partition: Partition, start: float, end: float) -> Walked:
+    """Return the path on which nobody is beyond a wall, and so nothing happens."""
+    legs: list[Leg] = [ConstantLeg(start, end, partition.sides.copy(), solution_of(partition))]
+    return Walked(partial(_only, legs))
+
+
+def _only(legs: list[Leg]) -> tuple[list[Leg], list[Jump]]:
+    """Return legs without a D-step."""
+    return legs, []
+
+
+def solution_of(partition: Partition) -> Solution:
+    """Return the coefficients that a partition's state has now."""
+    e, slots = partition.state.examples, partition.slots
+    return Solution(e.beta[slots].copy(), e.segment[slots].copy(), partition.state.b)
+
+
+def walk_s(
+    partition: Partition, walling: Walling, y: Floats, start: float, end: float, tell: Callable[[float], None]
+) -> Walked:
+    """Let s go from ``start`` to ``end``; nothing moves until a wall reaches somebody.
+
+    ``y`` (m,): targets. ``tell`` hears where it is, from 0 to 1, and may raise Cancelled.
+
+    Raises
+    ------
+    NotOptimal : a D-step failed, or the path stands still
+    """
+    rounds, m = Rounds(partition), partition.slots.size
+    notes, kept = _empty_notes(m), Constants(np.empty((LEGS, m)), np.empty(LEGS))
+    zero, ends = walling.walls(y, 0.0), np.array([start, end])
+    while True:
+        exit_ = rounds.run(steps_of_s, notes, kept, zero, walling.inwards, ends, until=STOPS_OF_S)
+        if exit_ == Exit.DONE:
+            break
+        tell((ends[0] - start) / (end - start))
+        if exit_ == Exit.STUCK:
+            raise NotOptimal(f"the path stands still at s = {ends[0]}")
+        if exit_ == Exit.NOTES_FULL:
+            notes, kept = _roomier(notes), Constants._make(_doubled(kept))
+        rounds.freshen()
+    return Walked(partial(_constant_legs, notes, kept, rounds.p), rounds.events, rounds.stalls)
+
+
+def _constant_legs(notes: Notes, kept: Constants, p: Split) -> tuple[list[Leg], list[Jump]]:
+    """Return the parts of an s path."""
+    notes = _trimmed(notes)
+    legs: list[Leg] = [
+        ConstantLeg(start, end, notes.sides[k], Solution(kept.beta[k], notes.segment[k], b))
+        for k, ((start, end, _), b) in enumerate(zip(notes.values.tolist(), kept.b.tolist(), strict=False))
+    ]
+    return legs, _jumps(notes, p)
+
+
+def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) -> Walked:
+    """Let theta fall from what it is to ``end``; ``tell`` hears where it is, from 0 to 1, and may raise Cancelled.
+
+    Raises
+    ------
+    NotOptimal : a C-step or a D-step failed, or the path stands still
+    """
+    rounds, state = Rounds(partition), partition.state
+    n, start = state.n_slots, partition.theta
+    notes = _empty_notes(partition.slots.size)
+    log = empty_log(n, SEGMENTS, SEGMENTS * (state.n_free + 16) + n)
+    pull = Pull(np.zeros(n), np.zeros(n), np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(1, np.int64))
+    at_once: dict[int, Solution] = {}
+    while True:
+        exit_ = rounds.run(steps_of_theta, notes, log, pull, end, until=STOPS_OF_THETA)
+        if exit_ == Exit.DONE:
+            break
+        if exit_ == Exit.WITH_TIES:
+            rounds.part_at_walls()
+            continue
+        partition.theta = float(rounds.p.now[0].theta)
+        tell((start - partition.theta) / (start - end))
+        if exit_ in (Exit.STUCK, Exit.LOST):
+            raise NotOptimal(f"the path stands still at theta = {partition.theta}")
+        if exit_ == Exit.LOG_FULL:
+            log = _longer(log)
+        elif exit_ == Exit.NOTES_FULL:
+            notes = _roomier(notes)
+        elif exit_ == Exit.AT_ONCE:
+            at_once[int(notes.used[0].legs) - 1] = solution_of(partition)
+        elif exit_ == Exit.TIED:
+            rounds.spread_ties()
+        else:
+            rounds.w.at[0].stride_end += tracks.PORTION_EVENTS
+        rounds.freshen()
+    made = partial(_linear_legs, partition.base, notes, log, end, at_once, rounds.p)
+    return Walked(made, rounds.events, rounds.stalls)
+
+
+def _linear_legs(
+    base: Losses, notes: Notes, log: Log, goal: float, at_once: dict[int, Solution], p: Split
+) -> tuple[list[Leg], list[Jump]]:
+    """Return the parts of a theta path, whose slots are positions."""
+    notes = _trimmed(notes)
+    segments, changes = joined([log])
+    legs: list[Leg] = []
+    before = [*notes.counts[:, :2].tolist(), [segments.start_tau.size, changes.tau.size]]
+    for k, (start, end, _) in enumerate(notes.values.tolist()):
+        if k in at_once:
+            legs.append(ConstantLeg(start, end, notes.sides[k], at_once[k]))
+            continue
+        (first, first_change), (last, last_change) = before[k], before[k + 1]
+        mine = segments.part(slice(first, last), first_change)
+        events = Changes._make(a[first_change:last_change] for a in changes)
+        legs.append(LinearLeg(start, end, goal, notes.sides[k], base, notes.segment[k], mine, events))
+    return legs, _jumps(notes, p)
+
+
+def _jumps(notes: Notes, p: Split) -> list[Jump]:
+    """Return the D-steps."""
+    switched = list(zip(p.who.tolist(), p.to.tolist(), strict=True))
+    jumps, first = [], 0
+    for k in range(notes.used[0].jumps):
+        _, value, drop = notes.values[k].tolist()
+        _, _, rounds, last = notes.counts[k].tolist()
+        jumps.append(Jump(value, switched[first:last], rounds, drop))
+        first = last
+    return jumps
+
+
+def _empty_notes(m: int) -> Notes:
+    return Notes(
+        np.empty((LEGS, 3)),
+        np.empty((LEGS, 4), np.int64),
+        np.empty((LEGS, m), np.int8),
+        np.empty((LEGS, m), np.int8),
+        Used.of(),
+    )
+
+
+def _roomier(notes: Notes) -> Notes:
+    """Return notes with twice the room."""
+    return Notes._make([*_doubled(notes[:-1]), notes.used])
+
+
+def _trimmed(notes: Notes) -> Notes:
+    """Return notes without room for more."""
+    legs = int(notes.used[0].legs)
+    return Notes._make([*(a[:legs].copy() for a in notes[:-1]), notes.used])
+
+
+def _longer(log: Log) -> Log:
+    """Return a log with twice the room."""
+    return Log._make([*_doubled(log[:-2]), log.used, log.seen])
+
+
+def _doubled(arrays: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Return copies with twice as many rows; what the new ones hold is not defined."""
+    out = []
+    for a in arrays:
+        larger = np.empty((2 * len(a), *a.shape[1:]), a.dtype)
+        for part in parts(len(a), COPY * (a.size // len(a))):
+            larger[: len(a)][part] = a[part]
+        out.append(larger)
+    return out
