@@ -460,7 +460,7 @@ def test_one_setting_is_chosen_after_the_other_where_it_is_clearly_better(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """The error of a recipe is the product of what is said of its parts; gammas are times the number of features."""
-    spec = spec_of({"target": "y", "season": 4, "window": 100, "band": None} | settings)
+    spec = spec_of({"target": "y", "season": 4, "window": 100, "band": None, "generation": 1} | settings)
     rows = Rows(layout_of(spec, 4, Every(HOUR)), 1, 100, 24)
     d = 1 if spec.gamma != "auto" else rows.layout.shared + rows.layout.own
 
