@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from livesvm.service.client import Client
-from livesvm.service.jobs.outlier_path import make_robust
+from livesvm.service.jobs import plots
+from livesvm.service.jobs.outlier_path import make_robust, plot
 from livesvm.service.models.commands import Command, Edits, Robust, Update
 from livesvm.solvers import IncrementalSVC, IncrementalSVR
 from livesvm.solvers.errors import InvalidInput
@@ -197,3 +198,29 @@ def test_commands_keep_what_makes_a_model_robust() -> None:
     assert Edits(robust=robust).only({7}) == Edits(robust=Robust(0.5, 0.0, {7: -1}))
     assert Update(edits=Edits(C=1.0)).digest() != Update(edits=Edits(C=1.0, robust=robust)).digest()
     assert Robustness(0.5, 0.0, robust.sides).outliers == robust.sides
+
+
+@pytest.mark.parametrize("is_judged", [False, True])
+def test_a_plot_counts_the_outliers_from_switch_to_switch(is_judged: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
+
+    def note(*given: Any, **_: Any) -> bytes:
+        drawn.extend(given)
+        return b""
+
+    monkeypatch.setattr(plots, "draw", note)
+    result: dict[str, Any] = {
+        "parameter": "s", "n_examples": 9, "d_steps": 2, "start": 2.0, "end": 0.0,
+        "outliers_at_start": {"key": ["a", "b"], "side": [1, -1]},
+        "switches": {"value": [1.5, 1.0, 1.0, 0.5], "key": ["c", "a", "d", "d"], "side": [1, 0, 1, 0]},
+    }  # fmt: skip
+    if is_judged:
+        result["validation"] = {"what": "error", "value": [2.0, 1.0], "error": [0.3, 0.1], "best": {"value": 1.0}}
+    plot(result, "svg")
+    extension, title, label, curves, best = drawn
+    assert (extension, label, best) == ("svg", "s", (1.0, 1.0) if is_judged else None)
+    assert "9 examples" in title
+    assert [*curves[-1].x] == [2.0, 1.5, 1.5, 1.0, 1.0, 0.5, 0.5, 0.0]
+    assert [*curves[-1].y] == [2, 2, 3, 3, 3, 3, 2, 2]
+    judged = [([2.0, 1.0], [0.3, 0.1])] if is_judged else []
+    assert [(one.x, one.y) for one in curves[:-1]] == judged
