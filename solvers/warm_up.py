@@ -19,6 +19,7 @@ from livesvm.solvers.estimators.regression import LiveSVR
 from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
 from livesvm.solvers.frank_wolfe import warm_up as frank_wolfe
 from livesvm.solvers.homotopy.batch_update import fill, hold_near
+from livesvm.solvers.homotopy.edit import meet, place
 from livesvm.solvers.homotopy.optimality import audited, scales
 from livesvm.solvers.homotopy.recompute import doubtful, refresh_free
 from livesvm.solvers.homotopy.refill import refill
@@ -109,8 +110,14 @@ def _what_comes_up_rarely(model: LiveSVC) -> None:
     frequencies(w, motion.work)
     degeneracy.center(w)
     doubtful(0.0, refresh_free(state), 0.0)
-    audited(state)
+    audited(state).good(1.0)
     hold_near(state, NOBODY)
+    place(state.examples, NOBODY)
+    rows = state.rows
+    meet(state.examples, rows.values, rows.row_of, NOBODY, w.n, 0.0, NOBODY)
+    state.drop_losses(NOBODY)
+    model.certificate()
+    Kernel("laplacian").matrix(np.zeros((1, 1)), np.zeros((1, 1)))
     state.rows.room_beside(NOBODY)
     state.rows.update_columns(NOBODY, NOBODY, state.rows.values, NOBODY)
 
