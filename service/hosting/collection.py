@@ -17,7 +17,8 @@ from weakref import WeakValueDictionary
 from livesvm.service.errors import ModelUnavailable, ServiceError
 from livesvm.service.hosting import summary
 from livesvm.service.hosting.context import Context
-from livesvm.service.hosting.replica import Replica, first_summary
+from livesvm.service.hosting.logged import first_summary
+from livesvm.service.hosting.replica import Replica
 from livesvm.service.logs.audit import changed
 from livesvm.service.models.types import ServingState
 from livesvm.service.settings import Settings

@@ -13,7 +13,7 @@ from livesvm.service.hosting import summary
 from livesvm.service.hosting.collection import Collection, Kind
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.kinds import FEED, MODEL
-from livesvm.service.hosting.replica import first_summary
+from livesvm.service.hosting.logged import first_summary
 from livesvm.service.models.types import ServingState
 from livesvm.service.ray import commands
 from livesvm.service.ray.handle import RemoteFeed, RemoteModel, is_told

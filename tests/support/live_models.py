@@ -12,8 +12,8 @@ from livesvm.service.history.journal import Source
 from livesvm.service.history.recovery import Recovered
 from livesvm.service.history.replay import Patience
 from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.logged import first_summary
 from livesvm.service.hosting.model import HostedModel
-from livesvm.service.hosting.replica import first_summary
 from livesvm.service.models.commands import Batch, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState

@@ -18,8 +18,8 @@ from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.history.journal import Source
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Description
+from livesvm.service.hosting.logged import first_summary
 from livesvm.service.hosting.model import _SHOWN as SHOWN
-from livesvm.service.hosting.replica import first_summary
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray import calls, commands

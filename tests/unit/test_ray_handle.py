@@ -20,8 +20,8 @@ from livesvm.service.feeds.state import FeedState
 from livesvm.service.feeds.state import View as ForecastsOfFeed
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Description, Glimpse, Reply
+from livesvm.service.hosting.logged import first_summary
 from livesvm.service.hosting.model import _SHOWN as SHOWN
-from livesvm.service.hosting.replica import first_summary
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.models.commands import Batch, Command, Update
 from livesvm.service.models.published import Published

@@ -1,0 +1,375 @@
+"""What is done to a state that is awake: log, then apply, then publish, then answer; and a snapshot behind it.
+
+All of it runs in the replica's mailbox. What an entry of the log means, and what readers are shown, is for models and
+feeds to say.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from livesvm.service import crash
+from livesvm.service.errors import (
+    IdempotencyConflict,
+    ModelUnavailable,
+    NotSolved,
+    OutOfMemory,
+    OutOfTime,
+    ServiceError,
+    TurnMissed,
+)
+from livesvm.service.history.checkpoints import Checkpoints
+from livesvm.service.history.erasure import Intent
+from livesvm.service.history.journal import Journal
+from livesvm.service.history.recovery import Recovered
+from livesvm.service.history.replay import Patience
+from livesvm.service.history.writeback import Snapshot, write_back
+from livesvm.service.hosting import erasing
+from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.handle import Reply
+from livesvm.service.hosting.memory import Held
+from livesvm.service.hosting.summary import Summary
+from livesvm.service.logs.audit import changed
+from livesvm.service.logs.calls import stage
+from livesvm.service.resources.turns import Solve
+from livesvm.service.store import codec
+from livesvm.service.store.base import (
+    Durability,
+    Idempotency,
+    Indexed,
+    Lease,
+    StoreDamaged,
+    StoredModel,
+    StoreError,
+)
+from livesvm.solvers.errors import SolverError
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class State(Protocol):
+    """What a log makes: it goes up to a record, has a version, and can be written down."""
+
+    @property
+    def sequence(self) -> int: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes that ``cool`` gives back."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all of it."""
+
+    def cool(self) -> None:
+        """Give up what the next call makes again."""
+
+    def encode(self) -> bytes:
+        """All of it."""
+
+    def skip(self) -> None:
+        """Pass over a record that has no effect."""
+
+
+S = TypeVar("S", bound=State)
+
+
+class Loggable(Protocol):
+    """An entry of a log; ``request`` is the Idempotency-Key that it came with."""
+
+    @property
+    def request(self) -> str | None: ...
+
+    def encode(self) -> bytes:
+        """Bytes for the log."""
+
+
+class Logged(ABC, Generic[S]):
+    """A state with a log before it and a snapshot behind it.
+
+    Invariant: the state is what the log says, or it is broken and owed to be made anew before the next call.
+
+    Parameters
+    ----------
+    id, stored : its name, and the one that it is stored under
+    found : what the store's index says of it
+    context : what all replicas share
+    """
+
+    word: ClassVar[str]  #: what people call the kind
+    gone: ClassVar[type[ServiceError]]  #: says that there is no such thing
+    spec_field: ClassVar[str]  #: what a stored specification is under
+    undoes: ClassVar[bool]  #: whether an entry that is refused while it is applied leaves the state as it was
+
+    journal: Journal
+    checkpoints: Checkpoints
+
+    def __init__(self, id: str, stored: str, found: Indexed, context: Context) -> None:
+        self.id, self.stored = id, stored
+        self.context = context
+        self._found = found
+        self._spec: Any = None
+        self._state: S | None = None
+        self._held: Held | None = None
+        self._is_broken = self._deleted = False
+        self._leaving: ServiceError | None = None
+        self._under_way = Solve()
+        self.hot = 0  #: bytes that cooling would give back, after the newest call
+
+    def __str__(self) -> str:
+        return f"{self.word} {self.id}"
+
+    # What kinds are told apart by.
+
+    @staticmethod
+    @abstractmethod
+    def parse_spec(text: str) -> Any:
+        """The specification in JSON; raises ValueError."""
+
+    @abstractmethod
+    def _recover(self, lease: Lease, patience: Patience) -> Recovered[S]:
+        """The state from what is stored; raises StoreError or NotSolved."""
+
+    @abstractmethod
+    def _publish(self) -> None:
+        """Show readers the state."""
+
+    @abstractmethod
+    def _tell(self) -> dict[str, Any]:
+        """What is shown of it while it is at rest."""
+
+    @abstractmethod
+    def _count(self, became: str, seconds: float | None) -> None:
+        """Count what became of a call, and its seconds if it had an effect."""
+
+    @classmethod
+    def wakes(cls, spec: Any) -> bool:
+        """Whether one of this specification wakes with the service."""
+        return False
+
+    @classmethod
+    def encode_spec(cls, spec: Any) -> bytes:
+        """A specification as stores keep it."""
+        return codec.encode({cls.spec_field: spec.model_dump_json()})
+
+    @classmethod
+    def decode_spec(cls, stored: StoredModel) -> Any:
+        """The specification in what is stored; raises StoreError."""
+        stored.check()
+        try:
+            return cls.parse_spec(codec.decode(stored.spec)[cls.spec_field])
+        except (ValueError, KeyError) as error:
+            raise StoreDamaged(f"its specification cannot be read: {error}") from error
+
+    @property
+    def audit_name(self) -> str:
+        """Its name in the lines of the audit."""
+        return str(self)
+
+    # What calls are made of.
+
+    @property
+    def current(self) -> S:
+        """The state, in the mailbox."""
+        assert self._state is not None
+        return self._state
+
+    @property
+    def held(self) -> Held:
+        """What it holds of the budget, in the mailbox."""
+        assert self._held is not None
+        return self._held
+
+    def begun(self, solve: Solve | None = None) -> Solve:
+        """The solve that is under way now: within the service's own limit, whatever was asked."""
+        self._under_way = solve = solve or Solve()
+        solve.seconds = min(solve.seconds, self.context.settings.solve_seconds)
+        if self._leaving is not None:
+            raise self._leaving
+        return solve
+
+    def check_open(self) -> None:
+        """Raise unless a call can be taken, after telling the store what it is owed."""
+        self._check_exists()
+        self.journal.check_writable()
+        self.journal.settle()
+
+    def perform(
+        self, entry: Loggable, digest: bytes, apply: Callable[[], T], solve: Solve
+    ) -> tuple[T, bytes, Durability]:
+        """Log, then apply, all or nothing; what came of it, the record, and how durable that is."""
+        self.context.turns.check_open()
+        solve.check()
+        crash.point("before-log")
+        stage("log")
+        record = entry.encode()
+        named = None if entry.request is None else Idempotency(entry.request, digest)
+        durability = self.journal.append_next(self.current, record, named)
+        crash.point("after-log")
+        done = self._applied(apply, solve)
+        crash.point("before-publish")
+        stage("publish")
+        return done, record, durability
+
+    def remember(self, request: str | None, answer: bytes) -> None:
+        """Have the store keep the answer to a request, now or before the next call: the log has what it did."""
+        if request is None:
+            return
+        self.journal.owe(lambda: self.journal.remember(request, answer))
+        with suppress(StoreError):
+            self.journal.settle()
+
+    def breaks(self) -> None:
+        """Know that the state is no longer what the log says; it is made anew before the next call."""
+        self._is_broken = True
+        self.journal.owe(self._rebuild)
+
+    def supersede(self, intent: Intent) -> int:
+        """Have what was solved without stand for all that was stored, and show it; how many requests were forgotten."""
+        crash.point("erase-solved")
+        stage("log")
+        state = self.current
+        try:
+            told = first_summary(self._spec, self.wakes(self._spec))
+            keep = self.context.settings.idempotency_keep
+            size, requests = erasing.write(self.journal, state, intent, told, keep)
+        except BaseException:
+            self.breaks()
+            raise
+        self._publish()
+        self.checkpoints.saved(state, size)
+        self._found = Indexed(self.stored, state.sequence, b"", 0)  # rest, or stop, describes it
+        return requests
+
+    def _applied(self, apply: Callable[[], T], solve: Solve) -> T:
+        """Apply what was logged; where that fails the record is taken back, and the state is as it was before."""
+        sequence = self.current.sequence + 1
+        try:
+            stage("turn")
+            with self.context.turns.turn(solve):
+                stage("solve")
+                return apply()
+        except Exception as error:
+            foreseen = isinstance(error, SolverError | NotSolved)
+            self.journal.owe(lambda: self.journal.abort(sequence))
+            if foreseen and self.undoes:
+                self.current.skip()
+                self.journal.settle()
+                raise
+            if not foreseen:
+                log.exception("%s: a call failed in an unforeseen way; it is made anew", self)
+            self.breaks()
+            try:
+                self.journal.settle()
+            except Exception as failure:
+                log.warning("%s: it is made anew before its next call: %s", self, failure)
+            raise
+
+    def _rebuild(self) -> None:
+        self._under_way = Solve()
+        found = self._recover(self.journal.lease, Patience.short(self._under_way))
+        self.journal.known = found.state.sequence
+        self._state = found.state
+        self._publish()
+        self._is_broken = False
+
+    def _once(
+        self, request: str | None, digest: Callable[[], bytes], call: Callable[[bytes, Solve], Reply], solve: Solve
+    ) -> Reply:
+        self.check_open()
+        asked = b"" if request is None else digest()
+        if request is not None and (earlier := self.journal.recall(request, asked)) is not None:
+            return Reply(earlier, replayed=True)
+        return call(asked, solve)
+
+    def _counted(self, call: Callable[[], Reply]) -> Reply:
+        count, start = self._count, time.perf_counter()
+        try:
+            reply = call()
+        except (SolverError, IdempotencyConflict, OutOfMemory):
+            count("refused", None)
+            raise
+        except NotSolved as error:
+            count("timed-out" if isinstance(error, OutOfTime | TurnMissed) else "withdrawn", None)
+            raise self._leaving or error from error
+        except Exception:
+            count("failed", None)
+            raise
+        count("replayed" if reply.replayed else "applied", time.perf_counter() - start)
+        crash.point("before-answer")
+        return reply
+
+    def _read(self, call: Callable[[], T]) -> T:
+        self._check_exists()
+        if self._is_broken:
+            self.journal.settle()
+        return call()
+
+    def _checkpoint(self) -> dict[str, Any]:
+        self.check_open()
+        start = time.perf_counter()
+        self._save(self.checkpoints.save)
+        return {"version": self.current.version, "seconds": time.perf_counter() - start}
+
+    def _save(self, save: Callable[[S, bytes], None]) -> None:
+        told, sequence = self._summarize(), self.current.sequence
+        save(self.current, told)
+        if not self.checkpoints.has_changes:
+            self._found = Indexed(self.stored, sequence, told, sequence)
+
+    def _summarize(self) -> bytes:
+        spec, told = self._spec, self._tell()
+        return Summary(spec.model_dump_json(), int(self.current.held_bytes), told, self.wakes(spec)).encode()
+
+    def _write_down(self) -> bytes:
+        """Have the store hold the state as it is, and return what it tells of that; raises StoreError."""
+        state, told = self.current, self._summarize()
+        self.journal.settle()
+        if self.checkpoints.has_changes:
+            self.checkpoints.save(state, told)
+        elif told != self._found.summary or state.sequence != self._found.described:
+            self.journal.describe(state.sequence, told)
+        return told
+
+    def _snapshot(self) -> Snapshot:
+        return self.current.sequence, self.current.encode(), self.current.version
+
+    def _write_back(self) -> dict[str, Any]:
+        self._check_exists()
+        if self._is_broken:
+            raise ModelUnavailable(f"{self} cannot be written back: its newest call has left it broken")
+        start, snapshot = time.perf_counter(), self._snapshot()
+        written = write_back(self.journal, self.encode_spec(self._spec), snapshot)
+        if written:
+            self.checkpoints.saved(self.current, len(snapshot[1]))
+            changed("writeback", self.audit_name, version=self.current.version)
+        return {"version": self.current.version, "written": written, "seconds": time.perf_counter() - start}
+
+    def _check_exists(self) -> None:
+        if self._deleted:
+            raise self._is_gone()
+
+    def _is_gone(self) -> ServiceError:
+        return self.gone(f"{self} was deleted")
+
+    def _between(self) -> None:
+        """Between two calls: write a snapshot when it is time for one."""
+        if self._state is None or self._deleted or self._is_broken:
+            return
+        self.hot = self._state.hot_bytes
+        if self.checkpoints.is_due(self._state.version):
+            self._save(self.checkpoints.save_quietly)
+
+
+def first_summary(spec: Any, wakes: bool) -> bytes:
+    """What is known of a replica whose state is not described yet: its specification."""
+    return Summary(spec.model_dump_json(), wakes=wakes).encode()
