@@ -17,7 +17,7 @@ def main(file: Path = RIVER) -> None:
     header, *days = file.read_bytes().splitlines(keepends=True)
     with Client(os.environ.get("LIVESVM_URL", "http://127.0.0.1:8000")) as client:
         feed = client.create_feed(
-            target="flow_m3s", time="date", features=["precip_mm", "temp_c"], steps=[1, 3, 7], window=365
+            target="flow_m3s", time="date", features=["precip_mm", "temp_c"], steps=[1, 3, 7], window=730
         )["id"]
         for start in range(0, len(days), 30):
             client.observe(feed, b"".join([header, *days[start : start + 30]]))

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import Any
 
-from livesvm.service.errors import CutOff, ModelUnavailable, NotSolved, OutOfMemory, ServiceError
+from livesvm.service.errors import CutOff, ModelUnavailable, NotSolved, ServiceError
 from livesvm.service.history.names import is_feed
 from livesvm.service.hosting.collection import Collection
 from livesvm.service.hosting.context import Context
@@ -184,24 +184,18 @@ class Registry:
     def make_room(self, size: int) -> None:
         """Cool replicas, then put them to rest, the least recently used first, until so many bytes are free."""
         with self._room:
-            if self._fits(size):
+            fits = self._context.budget.has_room
+            if fits(size):
                 return
             self._is_freed = True
             size += int(min(self._context.budget.limit, sys.maxsize) * SPARE)  # for those that come next
             awake = self._by_use()
-            if not any(one.hot and one.cool() and self._fits(size) for one in awake):
-                any(one.may_rest and one.rest() and self._fits(size) for one in awake)
+            if not any(one.hot and one.cool() and fits(size) for one in awake):
+                any(one.may_rest and one.rest() and fits(size) for one in awake)
 
     def _by_use(self) -> list[Replica[Any]]:
         """Those that are awake, the least recently used first."""
         return sorted((one for home in self._collections for one in home.awake()), key=lambda one: one.used_at)
-
-    def _fits(self, size: int) -> bool:
-        try:
-            self._context.budget.check("models", size)
-        except OutOfMemory:
-            return False
-        return True
 
     # In a thread of its own.
 

@@ -19,7 +19,6 @@ from livesvm.service.errors import (
     ModelUnavailable,
     NoRoom,
     NotSolved,
-    OutOfMemory,
     QueueFull,
     Restoring,
     ServiceError,
@@ -414,14 +413,10 @@ class Replica(Logged[S]):
     def _check_room(self, size: int) -> None:
         """Raise NoRoom where others cannot make room either."""
         budget = self.context.budget
-        try:
-            budget.check("models", size)
-        except OutOfMemory:
+        if not budget.has_room(size):
             self._owner.make_room(size)
-            try:
-                budget.check("models", size)
-            except OutOfMemory as error:
-                raise NoRoom(f"{self} cannot wake now: {error}") from error
+            if not budget.has_room(size):
+                raise NoRoom(f"{self} cannot wake now: {budget.told()}")
 
     def _opened(self, lease: Lease, found: Recovered[S]) -> None:
         source, settings = self.context.source, self.context.settings

@@ -60,6 +60,17 @@ class Budget:
         with self._lock:
             self._check(kind, size)
 
+    def has_room(self, size: int) -> bool:
+        """Return whether ``size`` bytes more would last, whatever requests hold for the moment."""
+        with self._lock:
+            lasting = sum(held for kind, held in self._held.items() if kind == "base" or kind in LASTING)
+            return lasting + size <= (1.0 - RESERVED) * self.limit
+
+    def told(self) -> str:
+        """What is held, and by what."""
+        with self._lock:
+            return self._told(sum(self._held.values()))
+
     def take(self, kind: Kind, size: int, beside: int = 0) -> None:
         """Hold ``size`` bytes more; raises BodyTooLarge, MemoryBusy or OutOfMemory if they do not fit.
 

@@ -21,10 +21,10 @@ from livesvm.service.history.erasure import BEGUN, EVERYWHERE, LEFT, Intent, Par
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, is_feed, stored_feed
 from livesvm.service.history.rescue import DIRECTORY, rescue
+from livesvm.service.hosting.handle import Erased
 from livesvm.service.lifecycle.erasures import DELETING, Asked, Erasures
 from livesvm.service.lifecycle.receipts import RECEIPT
 from livesvm.service.lifecycle.search import Sought
-from livesvm.service.live.handle import Erased
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.settings import Settings

@@ -29,7 +29,6 @@ def settings(seed: int) -> dict[str, Any]:
         "every": ["1h", "8h", "1d"][seed % 3],
         "timezone": [None, "Europe/Berlin"][seed % 2],
         "features": ["u", "v"][: int(random.integers(0, 3))],
-        "known": ["k", "l"][: int(random.integers(0, 3))],
         "lags": int(random.integers(1, 6)) if seed % 2 else lags,
         "rolling": {name: widths[name] for name in random.permutation(list(widths))[: int(random.integers(0, 4))]},
         "calendar": bool(random.random() < 0.7),
@@ -39,7 +38,7 @@ def settings(seed: int) -> dict[str, Any]:
         "batch": int(random.choice([1, 5, 24])),
         "missing": str(random.choice(["hold", "skip"])),
         "task": str(random.choice(["value", "direction"])),
-        "C": 1.0, "gamma": 0.05, "represent": "change", "band": None,
+        "C": 1.0, "gamma": 0.05, "represent": "change", "band": None, "generation": 1,
     }  # fmt: skip
 
 
@@ -60,9 +59,6 @@ class Plain:
             self.given.append(cells)
             self.held.append([b if c is None else c for c, b in zip(cells, before, strict=True)])
         self.y = np.array([row[0] for row in self.held])
-        full = np.cumsum([row[0] is not None for row in self.given])
-        self.full = int(np.searchsorted(full, self.spec.window))  # the slot at which the window is first full
-        self.announced: list[tuple[int, int, list[float]]] = []  # at which slot, of which one, what
 
     def shared(self, slot: int) -> list[float]:
         past, n = self.y[: slot + 1], len(self.spec.features)
@@ -95,15 +91,7 @@ class Plain:
                 if 3 * seconds <= cycle:
                     angle = 2 * math.pi * then / cycle
                     found += [math.sin(angle), math.cos(angle)]
-        return found + self.ahead(slot, step)
-
-    def ahead(self, slot: int, step: int) -> list[float]:
-        """What was known at a slot of a later one."""
-        first = 1 + len(self.spec.features)
-        now = max(slot, self.full)  # when the row was made
-        known = {at: self.held[at][first:] for at in range(slot, now + 1)}  # of the first window all is known
-        known |= {at: values for when, at, values in self.announced if when < now and at > now}
-        return known[max(at for at in known if at <= slot + step)]
+        return found
 
 
 @pytest.mark.parametrize("seed", range(16))
@@ -127,12 +115,6 @@ def test_rows_are_those_of_the_list_of_readings(seed: int) -> None:
         size = int(random.integers(1, 20))
         feed.observe(rows[at : at + size])
         at += size
-        if feed.spec.known and feed.spec.missing == "hold" and seconds != DAY and feed.timeline.slot > 0:
-            later = int(random.integers(1, 9))
-            told = random.normal(size=len(feed.spec.known)).tolist()
-            cells = dict(zip(feed.spec.known, told, strict=True))
-            feed.observe([{"time": plain.times[feed.timeline.slot] + later * seconds} | cells])
-            plain.announced.append((feed.timeline.slot, feed.timeline.slot + later, told))
     assert feed.rows is not None
     assert feed.timeline.slot == len(plain.y) - 1
     for one in (feed, from_arrays(feed.spec, to_arrays(feed))):
