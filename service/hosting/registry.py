@@ -24,6 +24,8 @@ from livesvm.service.store.base import StoreError, StoreUnavailable
 
 START_SECONDS = 0.5
 """For which a start waits for replicas that wake with it."""
+GIVE_WAY_SECONDS = 3.0
+"""For which, after that, the others wait until the service is ready: loading the solvers comes first."""
 WOKEN_AT_ONCE = 4
 """By the registry itself; calls wake others meanwhile."""
 RETRY_SECONDS = 1.0
@@ -60,7 +62,7 @@ class Registry:
         self._stopping = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_on, name="sweep", daemon=True)
         self._scrubbed = dict.fromkeys(self._collections, "")
-        self._scrub_at = 0.0
+        self._scrub_at = self._began = 0.0
 
     @property
     def _collections(self) -> tuple[Collection[Any], ...]:
@@ -68,7 +70,7 @@ class Registry:
 
     def restore(self) -> None:
         """Learn what is stored, and begin to wake what wakes with the service; raises StoreError."""
-        store = self._context.source.store
+        store, self._began = self._context.source.store, time.monotonic()
         with self._context.source.health.store_call("load"):
             self._changes = store.changes()
             found = list(store.index())
@@ -86,6 +88,7 @@ class Registry:
 
     def _wake(self, home: Collection[Any], id: str) -> None:
         """Wake one, however long that takes, unless it is gone, awake or unavailable meanwhile."""
+        self._give_way()
         began = time.monotonic()
         while not self._stopping.is_set():
             replica = home.known(id)
@@ -102,6 +105,14 @@ class Registry:
                 if time.monotonic() - began > RETRY_SECONDS:
                     log.info("%s is back, at version %d", replica, replica.describe().version)
                 return
+
+    def _give_way(self) -> None:
+        """Wait for the service to be ready, unless it has just begun, or takes long."""
+        health = self._context.source.health
+        while not (health.is_restored or self._stopping.is_set()):
+            if not START_SECONDS < time.monotonic() - self._began < GIVE_WAY_SECONDS:
+                return
+            self._stopping.wait(SWEEP_SECONDS)
 
     def watch(self) -> None:
         """Learn whether other writers or losses of the store concern any replica that is awake; raises StoreError."""
