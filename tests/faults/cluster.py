@@ -123,6 +123,7 @@ class Scene:
     chance: random.Random
 
     def actor(self) -> float:
+        self._one_with_actors()
         pid = self.chance.choice(self.cluster.actors())
         os.kill(pid, signal.SIGKILL)
         return time.monotonic()
@@ -191,7 +192,11 @@ class Scene:
         return [front.errors[-2000:] for front in over]
 
     def _one_with_actors(self) -> int:
-        return self.chance.choice([node for node in self.cluster.raylets if self.cluster.actors(node)])
+        end = time.monotonic() + PATIENCE  # those of nodes that were lost may still be on their way to others
+        while not (nodes := [node for node in self.cluster.raylets if self.cluster.actors(node)]):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        return self.chance.choice(nodes)
 
 
 KINDS: dict[str, Callable[[Scene], float]] = {
