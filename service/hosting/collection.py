@@ -35,7 +35,7 @@ class Kind(Generic[R]):
     ----------
     replica : the handle of one
     prefix : of what it is stored under
-    letter : that ids begin with which nobody has chosen
+    letter : with which generated ids begin
     exists, too_many : what refuses a new one
     limit : how many there may be
     check : raises InvalidInput for a specification that this service does not take, or OutOfMemory
@@ -57,8 +57,8 @@ class Kind(Generic[R]):
 class Collection(Generic[R]):
     """Owns every replica of a kind. Its calls block on the store, but for those that only look.
 
-    ``_index`` has all of them; ``_kept`` those that are awake, or unavailable, as they are; ``_handles`` every one that
-    somebody has at hand, so that there is never a second.
+    ``_index`` has all of them; ``_kept`` those that are awake or unavailable; ``_handles`` every handle that is
+    referenced anywhere, so that no replica ever has two.
     """
 
     def __init__(self, kind: Kind[R], context: Context, make_room: Callable[[int], None]) -> None:
@@ -104,6 +104,10 @@ class Collection(Generic[R]):
             first = bisect_right(self._ids, after) if after else 0
             ids = self._ids[first : None if limit is None else first + limit]
         return [found for id_ in ids if (found := self.known(id_)) is not None]
+
+    def __contains__(self, id: str) -> bool:
+        """Whether there is one of that id."""
+        return id in self._index
 
     def __len__(self) -> int:
         """How many there are."""
@@ -162,7 +166,7 @@ class Collection(Generic[R]):
         return replica
 
     def new_id(self) -> str:
-        """An id that nobody has chosen."""
+        """Generate an id."""
         return f"{self.kind.letter}-{secrets.token_hex(6)}"
 
     def delete(self, id: str) -> Future[None]:
@@ -248,7 +252,7 @@ class Collection(Generic[R]):
             return sorted(self._stale)
 
     def resting(self) -> list[str]:
-        """Those that are at rest, and nobody has at hand."""
+        """Those at rest, without those whose handle is referenced."""
         with self._lock:
             return [id_ for id_ in self._ids if id_ not in self._handles]
 
@@ -274,7 +278,7 @@ class Collection(Generic[R]):
         self._is_closed = True
 
     def all_handles(self) -> list[R]:
-        """Every one that somebody has at hand."""
+        """Every handle that is referenced."""
         with self._lock:
             return list(self._handles.values())
 
@@ -285,7 +289,7 @@ class Collection(Generic[R]):
             return self._handle(id, found)
 
     def _handle(self, id: str, found: Indexed) -> R:
-        """Make the handle of one, which becomes it while somebody has it."""
+        """Make the handle of one; it is the only one while it is referenced."""
         made = self.kind.replica(id, self.kind.stored(id), found, self._context, self)
         self._handles[id] = made
         self._judge(made, found)
@@ -295,7 +299,7 @@ class Collection(Generic[R]):
         """Have it say what the index says against it."""
         if found.holder and found.holder != self._context.holder:
             with suppress(StoreError):
-                replica.held_elsewhere(f"model {found.id} is held by another service, {self._where(found.holder)}")
+                replica.held_elsewhere(f"it is held by another service, {self._where(found.holder)}")
         elif found.damage:
             replica.set_aside("failed", found.damage)
 
@@ -322,9 +326,3 @@ class Collection(Generic[R]):
             yield
         finally:
             self._making.discard(id)
-
-
-def wake_quietly(replica: Replica[Any]) -> None:
-    """Begin to wake one; what keeps it from that is known by it."""
-    with suppress(ServiceError):
-        replica.wake()

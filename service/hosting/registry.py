@@ -57,6 +57,7 @@ class Registry:
         self.models = Models(MODEL, context, self.make_room)
         self.feeds = Feeds(FEED, context, self.make_room)
         self._waking = ThreadPoolExecutor(WOKEN_AT_ONCE, "wake")
+        self._pending: list[Future[None]] = []
         self._room, self._changes = threading.Lock(), 0
         self._is_freed = False  #: and the system is not given back what was
         self._stopping = threading.Event()
@@ -81,10 +82,13 @@ class Registry:
                 store.is_silent(holder)  # from this look on it may be found so
         if not self._sweeper.is_alive():
             self._sweeper.start()
-        wait(self._wake_stale(), START_SECONDS)
+        self._wake_stale()
 
-    def _wake_stale(self) -> list[Future[None]]:
-        return [self._waking.submit(self._wake, home, id_) for home in self._collections for id_ in home.stale()]
+    def _wake_stale(self) -> None:
+        """Begin to wake those that are to be, and wait a while for them."""
+        stale = [(home, id_) for home in self._collections for id_ in home.stale()]
+        self._pending = [self._waking.submit(self._wake, home, id_) for home, id_ in stale]
+        wait(self._pending, START_SECONDS)
 
     def _wake(self, home: Collection[Any], id: str) -> None:
         """Wake one, however long that takes, unless it is gone, awake or unavailable meanwhile."""
@@ -144,7 +148,8 @@ class Registry:
                 for holder, held in home.holders().items():
                     if len(held) <= LOOKED_UP or store.is_silent(holder):
                         self._look_again(home, held)
-        wait(self._wake_stale(), START_SECONDS)
+        if all(one.done() for one in self._pending):
+            self._wake_stale()
         self.models.tidy()
 
     def _look_at_all(self) -> None:
@@ -152,7 +157,7 @@ class Registry:
         for found in self._context.source.store.index():
             home: Collection[Any] = self.feeds if is_feed(found.id) else self.models
             stored.add(found.id)
-            if home.known(found.id.removeprefix(home.kind.prefix)) is None:
+            if found.id.removeprefix(home.kind.prefix) not in home:
                 home.learn_again(found)
         for home in self._collections:
             for id_ in home.gone_but(stored):

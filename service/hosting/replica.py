@@ -451,8 +451,6 @@ class Replica(Logged[S]):
             return
         self._opened(lease, found)
 
-    # What calls are made of.
-
     def _delete(self) -> None:
         try:
             self._check_exists()

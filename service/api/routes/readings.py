@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -16,8 +16,8 @@ from livesvm.service.api.answers.feeds import (
     ObservationAnswer,
     WhatIfAnswer,
 )
-from livesvm.service.api.bodies.observations import BYTES_A_CELL, MEDIA, parse_announcements, parse_rows, read_rows
-from livesvm.service.api.bodies.reading import JSON
+from livesvm.service.api.bodies.observations import BYTES_A_CELL, MEDIA, Row, parse_announcements, parse_rows, read_rows
+from livesvm.service.api.bodies.reading import JSON, Body
 from livesvm.service.api.routes.access import (
     MaxSeconds,
     ModelId,
@@ -36,10 +36,12 @@ from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.streams import Event, every_event
 from livesvm.service.errors import ModelUnavailable, Restoring, UnknownFeed
 from livesvm.service.feeds.lookback import MOST_POINTS, Lookback
+from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.told import seconds_asked
 from livesvm.service.jobs.feed_plots import draw_feed
 from livesvm.service.jobs.plots import MEDIA as PICTURES
 from livesvm.service.jobs.plots import Extension
+from livesvm.service.lifecycle.parts import Service
 from livesvm.service.resources.turns import Solve
 
 router = APIRouter(tags=["feeds"])
@@ -101,13 +103,7 @@ async def observe(id: ModelId, request: Request, service: Parts, idempotency_key
     JSON `{"rows": [{"time": .., "demand": .., ..}, ..]}`, CSV with a row of names, or npz with an array a column. Rows
     of a fault count from 0; its field is the column.
     """
-    live = service.feeds().get(id)
-    body = await read_rows(request)
-    with service.workers.place():
-        rows = await service.workers.run(parse_rows, body, live.spec)
-    with service.budget.holding("updates", BYTES_A_CELL * sum(len(row) + 1 for row in rows)):
-        reply = await awaited(request, live.observe(rows, idempotency_key), Solve())
-    return replied(reply)
+    return await _taken(parse_rows, id, request, service, idempotency_key)
 
 
 @router.post(
@@ -119,13 +115,7 @@ async def observe(id: ModelId, request: Request, service: Parts, idempotency_key
 )
 async def announce(id: ModelId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
     """Take values of known columns for times to come; forecasts change at once, and the clock does not move."""
-    live = service.feeds().get(id)
-    body = await read_rows(request)
-    with service.workers.place():
-        rows = await service.workers.run(parse_announcements, body, live.spec)
-    with service.budget.holding("updates", BYTES_A_CELL * sum(len(row) + 1 for row in rows)):
-        reply = await awaited(request, live.observe(rows, idempotency_key), Solve())
-    return replied(reply)
+    return await _taken(parse_announcements, id, request, service, idempotency_key)
 
 
 @router.post(
@@ -259,6 +249,19 @@ async def plot(id: ModelId, extension: Extension, request: Request, service: Par
         service,
         lambda: Response(draw_feed(extension, id, live.spec, rows, seen.forecasts), media_type=PICTURES[extension]),
     )
+
+
+async def _taken(
+    parse: Callable[[Body, FeedSpec], list[Row]], id: str, request: Request, service: Service, key: str | None
+) -> Response:
+    """Have a feed take the rows of a body, once for each Idempotency-Key."""
+    live = service.feeds().get(id)
+    body = await read_rows(request)
+    with service.workers.place():
+        rows = await service.workers.run(parse, body, live.spec)
+    with service.budget.holding("updates", BYTES_A_CELL * sum(len(row) + 1 for row in rows)):
+        reply = await awaited(request, live.observe(rows, key), Solve())
+    return replied(reply)
 
 
 def _events_after(events: Sequence[dict[str, Any]], seen: int) -> list[Event]:
