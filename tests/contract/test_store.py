@@ -393,13 +393,12 @@ def test_a_document_is_always_one_that_was_put(open_store: Open) -> None:
     seen: set[bytes | None] = set()
     open_store().put_document(at, values[0])
 
-    def put(value: bytes) -> None:
+    def put(store: Store, value: bytes) -> None:
         """Many times."""
-        store = open_store()
         for _ in range(10):
             store.put_document(at, value)
 
-    writers = [threading.Thread(target=put, args=(value,)) for value in values]
+    writers = [threading.Thread(target=put, args=(open_store(), value)) for value in values]
     for writer in writers:
         writer.start()
     reader = open_store()
