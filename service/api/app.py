@@ -33,6 +33,7 @@ from livesvm.service.api.routes import (
     models,
     operations,
     predict,
+    questions,
     readings,
     versions,
     watch,
@@ -98,7 +99,8 @@ def create_app(
     app.state.service = parts
     app.state.reception = Reception(settings)
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
-    resources = (models, learn, predict, versions, examples, erasures, jobs, datasets, feeds, readings, feed_jobs)
+    of_models = (models, learn, predict, questions, versions, examples)
+    resources = (*of_models, erasures, jobs, datasets, feeds, readings, feed_jobs)
     routers = [learn.updates, *(resource.router for resource in (*resources, watch, operations)), jobs.submissions()]
     routes = [route for router in routers for route in router.routes]
     app.router.routes.extend(routes)  # as they are: including a router makes its routes anew, at the first request

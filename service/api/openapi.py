@@ -9,7 +9,14 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from livesvm.service.api.answers.operations import Problem
-from livesvm.service.api.requests import ApplyRequest, FeedRequest, PredictRequest, RestoreRequest, UpdateRequest
+from livesvm.service.api.requests import (
+    ApplyRequest,
+    FeedRequest,
+    PredictRequest,
+    RestoreRequest,
+    UpdateRequest,
+    WhatIfRequest,
+)
 from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.settings import Settings
@@ -17,6 +24,7 @@ from livesvm.service.settings import Settings
 _NAMED = (
     ModelSpec,
     UpdateRequest,
+    WhatIfRequest,
     RestoreRequest,
     PredictRequest,
     ApplyRequest,

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.wanted import Wanted
+from livesvm.service.hosting.what_if import Question
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.models import commands
 from livesvm.service.models.arrays import Key
@@ -176,13 +177,18 @@ class UpdateRequest(Request):
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:
-        given = {name for name, value in self if value is not None} | ({"robust"} if self._is_convex else set())
+        self._check_verbs()
+        return self
+
+    def _check_verbs(self) -> None:
+        """Raise unless there is something to do, and what stands alone does."""
+        given = {name for name in UpdateRequest.model_fields if getattr(self, name) is not None}
+        given |= {"robust"} if self._is_convex else set()
         if not given:
             raise ValueError(NOTHING)
         for alone in ("change", "rescale"):
             if alone in given and len(given) > 1:
                 raise InvalidInput("stands alone; send the rest as another update", field=alone)
-        return self
 
     def command(self) -> commands.Update:
         """The update for the model."""
@@ -247,6 +253,39 @@ class EraseRequest(Request):
     def sought(self) -> Sought:
         """What is meant."""
         return Sought(tuple(self.keys or ()), tuple(self.tags or ()))
+
+
+class WhatIfRequest(UpdateRequest):
+    """An update that is not made, or an erasure that is weighed, and rows that are decided before and after it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "minProperties": 1,
+            "examples": [
+                {"remove": {"keys": ["mon"]}, "X": [[0.2, 0.5]]},
+                {"erase": {"tags": ["customer-17"]}},
+            ],
+        }
+    )
+
+    X: Matrix | None = None
+    erase: EraseRequest | None = Field(
+        default=None, description="Weigh an erasure, as `POST /models/{id}/erase` makes it. Stands alone, beside `X`."
+    )
+
+    @model_validator(mode="after")
+    def _does_something(self) -> Self:
+        if self.erase is None:
+            self._check_verbs()
+        elif self.model_fields_set - {"erase", "X"}:
+            raise InvalidInput("stands alone; ask for the rest as another question", field="erase")
+        return self
+
+    def question(self) -> Question:
+        """Return what is asked of the model's copy."""
+        if self.erase is None:
+            return Question(self.command(), X=self.X)
+        return Question(keys=tuple(self.erase.keys or ()), tags=tuple(self.erase.tags or ()), X=self.X)
 
 
 class FeedEraseRequest(Request):

@@ -1,4 +1,4 @@
-"""``livesvm update``, ``predict`` and ``certificate``: what a model is told and asked, with data in files."""
+"""``livesvm update``, ``what-if``, ``predict`` and ``certificate``: data in files, sent to a model."""
 
 from __future__ import annotations
 
@@ -35,13 +35,7 @@ def update(
     as_json: AsJson = False,
 ) -> None:
     """Add and remove examples, along one path, whole or not at all."""
-    from livesvm.service.cli import files
-
-    if remove and remove_oldest:
-        raise typer.BadParameter("give --remove or --remove-oldest")
-    removal: dict[str, Any] | None = {"oldest": remove_oldest} if remove_oldest else None
-    if remove:
-        removal = {"keys": [files.as_key(given) for given in remove]}
+    removal = _removal(remove, remove_oldest)
     with connected(url, key) as client:
         added: dict[str, Any] = {} if file is None else vars(_read(client, model, file))
         options: dict[str, Any] = {
@@ -52,6 +46,57 @@ def update(
         }
         answer = client.update(model, **added, remove=removal, **options)
         show(answer if as_json else _counted(answer), as_json)
+
+
+def what_if(
+    model: ModelId,
+    file: Annotated[Path | None, typer.Argument(help=f"Examples that would be added. {FORMATS}")] = None,
+    remove: Annotated[list[str] | None, typer.Option(help="Key of an example to remove; may be repeated.")] = None,
+    remove_oldest: Annotated[int, typer.Option(help="How many of the oldest examples to remove.")] = 0,
+    erase: Annotated[list[str] | None, typer.Option(help="Key of an example to erase; may be repeated.")] = None,
+    erase_tag: Annotated[list[str] | None, typer.Option(help="Tag of examples to erase; may be repeated.")] = None,
+    decay: Annotated[float | None, typer.Option(help="Multiplies the weights of those that stay.")] = None,
+    C: Annotated[float | None, typer.Option("--C", help="Another C.")] = None,
+    rows: Annotated[Path | None, typer.Option(help="Rows to decide before and after the change.")] = None,
+    url: Url = LOCAL,
+    key: ApiKey = "",
+    as_json: AsJson = False,
+) -> None:
+    """Tell what an update or an erasure would do, without doing it."""
+    from livesvm.service.cli import files
+
+    erased = {"keys": list(map(files.as_key, erase or ())), "tags": list(erase_tag or ())}
+    with connected(url, key) as client:
+        if any(erased.values()):
+            if file or remove or remove_oldest or decay or C:
+                raise typer.BadParameter("an erasure is weighed alone")
+            change: dict[str, Any] = {"erase": {name: given for name, given in erased.items() if given}}
+        else:
+            added: dict[str, Any] = {} if file is None else vars(_read(client, model, file))
+            change = {**added, "remove": _removal(remove, remove_oldest), "decay": decay, "C": C}
+        answer = client.what_if(model, None if rows is None else _read(client, model, rows).X, **change)
+        show(answer if as_json else _told(answer), as_json)
+
+
+def _told(answer: dict[str, Any]) -> dict[str, Any]:
+    """What an answer says of the model, the window and the rows, in one line each."""
+    parts = {name: answer[name] or {} for name in ("certificate", "window", "rows")}
+    short = {name: value for name, value in answer.items() if name not in parts}
+    short["certificate"] = parts["certificate"].get("relative_gap")
+    for name in ("window", "rows"):
+        short |= {f"{name}.{key}": parts[name].get(key) for key in ("n_changed", "largest_move")}
+    return _counted(short)
+
+
+def _removal(remove: list[str] | None, oldest: int) -> dict[str, Any] | None:
+    """Which examples are to go; None: none of them."""
+    from livesvm.service.cli import files
+
+    if remove and oldest:
+        raise typer.BadParameter("give --remove or --remove-oldest")
+    if remove:
+        return {"keys": list(map(files.as_key, remove))}
+    return {"oldest": oldest} if oldest else None
 
 
 def predict(

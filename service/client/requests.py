@@ -8,7 +8,7 @@ import itertools
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
@@ -135,6 +135,31 @@ def update(
     rescale : whether the scale of features is fitted to the window as it is now
     max_seconds : until the answer has to be there; past it nothing is changed, and ServiceProblem says so
     """
+    add = {"X": X, "y": y, "keys": keys, "weights": weights, "times": times, "tags": tags}
+    verbs = {"remove": remove, "relabel": relabel, "reweight": reweight, "decay": decay, "C": C}
+    body = _changes(**add, **verbs, convex=convex, change=change, rescale=rescale)
+    params = {} if max_seconds is None else {"max_seconds": max_seconds}
+    return _once(f"/models/{id}/update", body, idempotency_key, params)
+
+
+def _changes(
+    X: Any = None,
+    y: ArrayLike | None = None,
+    *,
+    keys: Any = None,
+    weights: ArrayLike | None = None,
+    times: Any = None,
+    tags: Sequence[str | Sequence[str] | None] | None = None,
+    remove: Mapping[str, Any] | None = None,
+    relabel: Mapping[Key, float | str] | None = None,
+    reweight: Mapping[Key, float] | None = None,
+    decay: float | None = None,
+    C: float | None = None,
+    convex: bool = False,
+    change: Mapping[str, Any] | None = None,
+    rescale: bool = False,
+) -> Document:
+    """Return the body of an update."""
     body: Document = {name: value for name, value in (("decay", decay), ("C", C)) if value is not None}
     if convex:
         body["robust"] = None
@@ -152,8 +177,7 @@ def update(
         body["relabel"] = {"keys": list(relabel), "y": _targets(list(relabel.values()))}
     if reweight is not None:
         body["reweight"] = {"keys": list(reweight), "weights": _listed(list(reweight.values()))}
-    params = {} if max_seconds is None else {"max_seconds": max_seconds}
-    return _once(f"/models/{id}/update", body, idempotency_key, params)
+    return body
 
 
 def predict(
@@ -225,6 +249,29 @@ def receipts() -> Request[list[Document]]:
 def receipt_key() -> Request[Document]:
     """The ``public_key`` that receipts are signed by, and ``earlier`` ones."""
     return _get("/receipts/key")
+
+
+def what_if(
+    id: str,
+    rows: Any = None,
+    *,
+    erase: Mapping[str, Sequence[Key]] | None = None,
+    max_seconds: float | None = None,
+    **change: Any,
+) -> Request[Document]:
+    """Ask what a model would be after a change that is not made: ``certificate``, ``window``, ``rows``, ...
+
+    Parameters
+    ----------
+    rows : (m, d), dense or of scipy.sparse, which are decided before and after it
+    erase : ``{"keys": [..], "tags": [..]}``, either or both, of examples that would be erased
+    change : what :func:`update` takes, where no erasure is weighed
+    """
+    body: Document = _changes(**change) if erase is None else {"erase": dict(erase)}
+    if rows is not None:
+        body["X"] = _rows(rows)
+    params = {} if max_seconds is None else {"max_seconds": max_seconds}
+    return replace(_post(f"/models/{id}/what-if", body, is_repeatable=True), params=params)
 
 
 def certificate(id: str) -> Request[Document]:

@@ -51,6 +51,7 @@ class Client:
     delete_model = method(requests.delete_model)
     update = method(requests.update)
     predict = method(requests.predict)
+    what_if = method(requests.what_if)
     certificate = method(requests.certificate)
     checkpoint = method(requests.checkpoint)
     write_back = method(requests.write_back)

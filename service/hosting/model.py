@@ -31,7 +31,7 @@ from livesvm.service.logs.calls import stage
 from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted, page_of
-from livesvm.service.models.learners import check_update, task_of
+from livesvm.service.models.learners import task_of
 from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.published import Prediction, Published
 from livesvm.service.models.retrained import Retrained
@@ -206,11 +206,6 @@ class HostedModel(Replica[ModelState]):
     def _cache_mb(self) -> int:
         return _cached(self.spec, self.context.settings)
 
-    @property
-    def _limits(self) -> Limits:
-        settings, window = self.context.settings, self.spec.window
-        return Limits(settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds)
-
     def _recover(self, lease: Lease, patience: Patience) -> Recovered[ModelState]:
         context = self.context
         return recover(context.source, lease, self.spec, Means(context.settings.cache_mb, context.turns, patience))
@@ -235,13 +230,9 @@ class HostedModel(Replica[ModelState]):
             metrics.update_seconds.labels(self.spec.task).observe(seconds)
 
     def _apply(self, update: Update, request: str | None, digest: bytes, solve: Solve) -> Reply:
-        state = self.current
-        check_update(self.spec, update)
-        update = state.settled(update)
-        state.check_labels(update, self.context.settings.max_classes)
-        state.check_change(update)
-        command = state.window.plan(update, self._limits, time.time(), request)
-        state.check_scale(command)
+        state, settings = self.current, self.context.settings
+        limits = limits_of(self.spec, settings)
+        command = state.plan(update, limits, settings.max_classes, time.time(), request)
         with self.held.growing(bytes_after(state, command, self._cache_mb)):
             return self._execute(command, digest, solve)
 
@@ -333,6 +324,12 @@ def _bytes(sizes: Sizes, row_bytes: float, classes: dict[Any, int] | None, cache
 def _cached(spec: ModelSpec, settings: Settings) -> int:
     """Megabytes of kernel rows that a model of this specification keeps."""
     return settings.cache_mb if task_of(spec).is_exact else 0
+
+
+def limits_of(spec: ModelSpec, settings: Settings) -> Limits:
+    """Return what the window of a model may hold."""
+    window = spec.window
+    return Limits(settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds)
 
 
 def described_at_rest(spec: ModelSpec, found: Summary | None, settings: Settings) -> Description:

@@ -56,6 +56,8 @@ LEAST_BASE = 300 * MEGABYTE
 """What the service takes without any model: libraries and compiled code."""
 LARGE = 4 * MEGABYTE
 """What one of them takes at least."""
+QUESTIONS = 16
+"""Of what a model would be, that wait or are answered at once."""
 ERASURES = 4
 """That may be asked for at once; each waits for those before it."""
 TAKE_OVERS = 5
@@ -198,12 +200,13 @@ class Service:
         self.erasing = Pool("erase", 1, ERASURES)
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
         self.workers = Pool("update", 2, settings.max_calls)
+        self.questions = Pool("question", settings.solves, QUESTIONS)
         self.control = Pool("control", 2, settings.max_calls)
         self.uploads = Pool("dataset", UPLOADS, UPLOADS)
         self._begun: tuple[Future[None], Future[None]] | None = None
 
     def _pools(self) -> tuple[Pool, ...]:
-        return self.readers, self.workers, self.control, self.uploads, self.erasing
+        return self.readers, self.workers, self.questions, self.control, self.uploads, self.erasing
 
     def models(self) -> Models:
         """The models, once they are restored; raises NotReady before."""

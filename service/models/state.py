@@ -19,6 +19,7 @@ from livesvm.service.models.learners import (
     CHANGEABLE,
     KERNEL_PARAMETERS,
     SOLVED_ANEW,
+    check_update,
     new_estimator,
     parameters,
     restored_estimator,
@@ -27,7 +28,7 @@ from livesvm.service.models.learners import (
 from livesvm.service.models.outcome import Outcome, Sizes
 from livesvm.service.models.proofs import proof_of
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.models.window import Window
+from livesvm.service.models.window import Limits, Window
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreDamaged
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, SolverError
@@ -47,22 +48,34 @@ PART = 1000
 
 @dataclass(frozen=True)
 class ModelCopy:
-    """One version of a model, as its parameters and arrays, to be worked on elsewhere.
-
-    ``times`` (n,) are Unix times at which the examples happened, in the order in which the estimator has them.
-    """
+    """One version of a model, as its parameters, its window and arrays, to be worked on elsewhere."""
 
     spec: ModelSpec
     version: int
     cache_mb: int
     changed: dict[str, Any]
     arrays: dict[str, Any]
-    n_features: int | None = None
-    times: Vector | None = None
+    window: Window = field(default_factory=Window)
+    sizes: Sizes = field(default_factory=Sizes)
+
+    @property
+    def n_features(self) -> int | None:
+        """Features of an example, once one came."""
+        return self.window.n_features
+
+    @property
+    def times(self) -> Vector:
+        """Unix times at which the examples happened, (n,), in the order in which the estimator has them."""
+        return np.array([self.window.arrivals[key] for key in self.arrays["keys"]], np.float64)
 
     def estimator(self) -> LiveEstimator:
-        """A new estimator at the same optimum; raises NotOptimal."""
+        """Return a new estimator at the same optimum; raises NotOptimal."""
         return restored_estimator(self.spec, self.cache_mb, self.arrays, **self.changed)
+
+    def state(self) -> ModelState:
+        """Return a model at the same version that shares nothing with the one it was copied from; raises NotOptimal."""
+        window = replace(self.window, arrivals=dict(self.window.arrivals), tags=dict(self.window.tags))
+        return ModelState(self.spec, self.cache_mb, self.estimator(), window, self.sizes, self.version)
 
 
 @dataclass
@@ -130,7 +143,27 @@ class ModelState:
         found = self.warnings
         return replace(outcome, more=outcome.more | {"warnings": found}) if found else outcome
 
-    def check_change(self, update: Update) -> None:
+    def plan(self, update: Update, limits: Limits, most_classes: int, now: float, request: str | None) -> Command:
+        """Return what an update means for this model, which it leaves as it is.
+
+        Parameters
+        ----------
+        limits, now, request : as of :meth:`~livesvm.service.models.window.Window.plan`
+        most_classes : that a model may have
+
+        Raises
+        ------
+        InvalidInput, DuplicateKey, UnknownKey
+        """
+        check_update(self.spec, update)
+        update = self._settled(update)
+        self._check_labels(update, most_classes)
+        self._check_change(update)
+        command = self.window.plan(update, limits, now, request)
+        self._check_scale(command)
+        return command
+
+    def _check_change(self, update: Update) -> None:
         """Raise InvalidInput for a change of parameters that cannot be, before it is logged."""
         edits = update.edits
         if edits is None or not edits.of_parameters:
@@ -144,7 +177,7 @@ class ModelState:
         if edits.rescale and not self.is_fitted:
             raise InvalidInput("the model knows no example yet", field="rescale")
 
-    def check_scale(self, command: Command) -> None:
+    def _check_scale(self, command: Command) -> None:
         """Raise InvalidInput for what no solve can do, before it is logged: numbers too large for double precision."""
         add, edits = command.add, command.edits or NO_EDITS
         C = (edits.change or {}).get("C", edits.C)
@@ -239,7 +272,7 @@ class ModelState:
             return None
         return {"theta": found.theta, "s": found.s, "n_outliers": len(found.outliers)}
 
-    def settled(self, update: Update) -> Update:
+    def _settled(self, update: Update) -> Update:
         """The update with nothing open of how the model is to become convex again; raises InvalidInput if it is."""
         edits = update.edits
         if edits is None or edits.robust != CONVEX:
@@ -338,11 +371,11 @@ class ModelState:
 
     def copy(self) -> ModelCopy:
         """A copy that shares nothing with the model; only for one that knows an example, or whose task is not exact."""
-        changed, arrays = self.changed, self.estimator.to_arrays()
-        times = np.array([self.window.arrivals[key] for key in arrays["keys"]], np.float64)
-        return ModelCopy(self.spec, self.version, self.cache_mb, changed, arrays, self.window.n_features, times)
+        window = replace(self.window, arrivals=dict(self.window.arrivals), tags=dict(self.window.tags))
+        arrays = self.estimator.to_arrays()
+        return ModelCopy(self.spec, self.version, self.cache_mb, self.changed, arrays, window, self.sizes)
 
-    def check_labels(self, update: Update, most: int) -> None:
+    def _check_labels(self, update: Update, most: int) -> None:
         """Raise InvalidInput for labels that do not go with those before, or make more than ``most`` classes."""
         if not isinstance(self.estimator, Served):
             return

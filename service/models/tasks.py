@@ -45,6 +45,7 @@ class Task:
     has_classes : whether a path needs examples of both
     has_labels : whether classes have any labels, and there may be more than two
     has_thresholds : whether decisions can be cut by a share of alerts or by precision
+    has_values : whether predictions are numbers and not labels
     options : what else a specification may ask of it, with defaults
     is_changeable : whether a live model's parameters can be changed
     has_cost : whether C, the weight of the losses, can be moved, under that name or another
@@ -65,6 +66,7 @@ class Task:
     has_classes: bool = False
     has_labels: bool = False
     has_thresholds: bool = False
+    has_values: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     is_changeable: bool = False
     has_cost: bool = True
@@ -154,6 +156,7 @@ TASKS: dict[str, Task] = {
         check_numbers,
         _value,
         "mean absolute error",
+        has_values=True,
         options={"scale": "none"},
         is_changeable=True,
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -47,9 +48,13 @@ class Pool:
         finally:
             self._busy -= 1
 
+    def begin(self, call: Callable[..., T], *arguments: object) -> Future[T]:
+        """Have ``call(*arguments)`` made, for a caller that holds a place; return its result to come."""
+        return self._threads.submit(_in_one(call, *arguments))
+
     async def run(self, call: Callable[..., T], *arguments: object) -> T:
         """The result of ``call(*arguments)``, for a caller that holds a place."""
-        return await asyncio.wrap_future(self._threads.submit(_in_one(call, *arguments)))
+        return await asyncio.wrap_future(self.begin(call, *arguments))
 
     async def run_steps(self, steps: Steps[T], has_left: Callable[[], Awaitable[bool]]) -> T:
         """The result of work in steps, between which others have their turn.

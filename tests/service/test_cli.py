@@ -68,6 +68,10 @@ def test_a_model_from_its_making_to_its_end(told: Told, tmp_path: Path, capsys: 
     lines = (tmp_path / "out.csv").read_text().split()
     assert lines[0] == "decision,prediction"
     assert [float(line.split(",")[0]) for line in lines[1:]] == found["decision"]
+    then = told("what-if", "cli-model", "--remove-oldest", 3, "--rows", written(tmp_path, "npz", X))
+    assert (then["removed"], then["rows"]["before"]["decision"]) == ([2, 3, 4], found["decision"])
+    assert told("what-if", "cli-model", "--erase", 9, "--erase-tag", "nobody")["removed"] == [9]
+    assert main(["what-if", "cli-model", "--erase", "9", "--C", "3"]) == 2
     assert told("certificate", "cli-model")["relative_gap"] <= 1e-8
     assert main(["models", "list"]) == 0
     assert "cli-model" in capsys.readouterr().out

@@ -121,7 +121,6 @@ def spec_of(case: str) -> ModelSpec:
 
 
 def do(state: ModelState, update: Update, now: float = 1.0, **limits: Any) -> None:
-    state.check_change(update)
     state.apply(state.window.plan(update, Limits(1000, 10, **limits), now, None))
 
 

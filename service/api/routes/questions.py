@@ -1,0 +1,59 @@
+"""Questions that are answered on a copy of a model: nothing is logged, and the model stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic_core import to_json
+from starlette.responses import Response
+
+from livesvm.service.api.answers.questions import WhatIfAnswer
+from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
+from livesvm.service.api.requests import WhatIfRequest
+from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, scope, within
+from livesvm.service.hosting.what_if import what_if
+from livesvm.service.lifecycle.parts import Service
+from livesvm.service.models.state import ModelCopy
+from livesvm.service.resources.turns import Solve
+
+router = APIRouter(tags=["learning"])
+
+
+@router.post(
+    "/models/{id}/what-if",
+    summary="Ask what an update or an erasure would do",
+    dependencies=[scope("learn")],
+    responses=answers(200, WhatIfAnswer, "What the model would be; it is as it was."),
+    openapi_extra=schema_content("WhatIfRequest"),
+)
+async def weigh(id: ModelId, request: Request, service: Parts, max_seconds: MaxSeconds = None) -> Response:
+    """Work out, on a copy, what the model would be after an update or an erasure, and how its predictions would differ.
+
+    The body is that of an update, or an `erase` with keys or tags, and rows `X` if decisions are wanted. Nothing is
+    logged or changed. The writer is asked for a copy alone; updates go on meanwhile.
+    """
+    body = await read_body(request)
+    with service.questions.place():
+        asked = (await service.workers.run(parse_json, body, WhatIfRequest)).question()
+        with service.budget.holding("updates", asked.memory()):
+            solve = within(max_seconds)
+            return await _answered(id, request, service, solve, lambda copy: what_if(copy, asked, service.settings))
+
+
+async def _answered(
+    id: str, request: Request, service: Service, solve: Solve, answer: Callable[[ModelCopy], Any]
+) -> Response:
+    """The response that a copy of a model gives, worked out when there is a place for a solve."""
+    live = service.models().get(id)
+    solve.seconds = min(solve.seconds, service.settings.solve_seconds)
+    copy = await awaited(request, live.copy(), solve, changes=False)
+
+    def work() -> bytes:
+        """The answer as JSON."""
+        with service.budget.holding("jobs", live.describe().memory), service.turns.turn(solve):
+            return to_json(answer(copy))
+
+    body = await awaited(request, service.questions.begin(work), solve, changes=False)
+    return Response(body, media_type="application/json")

@@ -1,0 +1,154 @@
+"""What a model would be after a change, worked out on a copy: nothing is logged, and the model stays as it is."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from livesvm.service.hosting.model import limits_of
+from livesvm.service.models.arrays import Key, Rows
+from livesvm.service.models.commands import Update
+from livesvm.service.models.learners import task_of
+from livesvm.service.models.outcome import Outcome
+from livesvm.service.models.published import Published
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelCopy, ModelState
+from livesvm.service.settings import Settings
+from livesvm.solvers.errors import InvalidInput
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A change that is weighed.
+
+    Parameters
+    ----------
+    update : that is not made; None: an erasure is weighed
+    keys, tags : of the examples that would be erased
+    X : rows (m, d) that are decided before and after; None: of the window alone is told
+    """
+
+    update: Update | None = None
+    keys: tuple[Key, ...] = ()
+    tags: tuple[str, ...] = ()
+    X: Rows | None = None
+
+    def memory(self) -> int:
+        """Bytes that the question takes until it is answered."""
+        return (0 if self.update is None else self.update.memory()) + (0 if self.X is None else self.X.nbytes)
+
+
+def what_if(copy: ModelCopy, asked: Question, settings: Settings) -> Document:
+    """Return what the model would be after a change, and how its predictions would differ.
+
+    Parameters
+    ----------
+    copy : the version that the change would be made to
+    settings : with the limits of what is asked
+
+    Returns
+    -------
+    JSON values, as ``WhatIfAnswer`` names them
+
+    Raises
+    ------
+    InvalidInput, DuplicateKey, UnknownKey : the change cannot be made
+    NotSolved, SolverError : no optimum was reached
+    """
+    if not task_of(copy.spec).is_exact:
+        reason = f"models of task {copy.spec.task} predict by their last training, which no update changes"
+        raise InvalidInput(reason, field="body")
+    state = copy.state()
+    before = Published.of(state)
+    before.check_known(copy.spec)
+    if asked.X is not None:
+        before.check(copy.spec, asked.X, settings.max_predict_rows)
+    of_window = _Window.of(state, before)
+    told = _erase(state, asked) if asked.update is None else _apply(state, asked.update, settings)
+    after = Published.of(state)
+    can_predict = after.predictor is not None
+    return {
+        "version": copy.version,
+        **told,
+        **vars(state.sizes),
+        "can_predict": can_predict,
+        "certificate": state.certificate() | {"version": copy.version} if can_predict else None,
+        "window": of_window.compared(state, after) if can_predict else None,
+        "rows": None if asked.X is None else _rows(copy, before, after if can_predict else None, asked.X),
+    }
+
+
+def _apply(state: ModelState, update: Update, settings: Settings) -> Document:
+    limits = limits_of(state.spec, settings)
+    command = state.plan(update, limits, settings.max_classes, time.time(), None)
+    outcome = state.apply(command)
+    return {"added": command.added, "removed": command.remove, "changed": outcome.changed, **_path(outcome)}
+
+
+def _erase(state: ModelState, asked: Question) -> Document:
+    wanted, tagged, window = set(asked.keys), set(asked.tags), state.window
+    keys = [key for key in window.arrivals if key in wanted or not tagged.isdisjoint(window.tags.get(key, ()))]
+    outcome = state.forget(keys) or Outcome(state.sizes)
+    return {"added": [], "removed": keys, "changed": 0, **_path(outcome)}
+
+
+def _path(outcome: Outcome) -> Document:
+    return {"events": outcome.events, "seconds": outcome.seconds, "warnings": outcome.more.get("warnings")}
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Decisions of the window's examples before a change, by key."""
+
+    places: dict[Key, int]
+    decision: Any
+    prediction: Any
+
+    @classmethod
+    def of(cls, state: ModelState, seen: Published) -> _Window:
+        """Return those of a model that can predict."""
+        keys = state.estimator.keys_
+        return cls({key: place for place, key in enumerate(keys)}, *_decided(state, seen))
+
+    def compared(self, state: ModelState, after: Published) -> Document:
+        """Return how those that stay are decided after it."""
+        keys = state.estimator.keys_
+        stay = np.array([key in self.places for key in keys], dtype=bool)
+        there = np.array([self.places[key] for key in keys if key in self.places], dtype=np.intp)
+        decision, prediction = _decided(state, after)
+        differs = _differs(state.spec, self.prediction[there], prediction[stay])
+        return {"n_stay": int(stay.sum()), "n_changed": differs, **_moved(self.decision[there], decision[stay])}
+
+
+def _decided(state: ModelState, seen: Published) -> tuple[Any, Any]:
+    return seen.decide(state.spec, state.estimator.window_features)
+
+
+def _rows(copy: ModelCopy, before: Published, after: Published | None, X: Rows) -> Document:
+    first, now = before.decide(copy.spec, X), None if after is None else after.decide(copy.spec, X)
+    told: Document = {"before": _told(first, before), "after": None if now is None else _told(now, after)}
+    if now is None:
+        return told | {"n_changed": None, "largest_move": None}
+    return told | {"n_changed": _differs(copy.spec, first[1], now[1]), **_moved(first[0], now[0])}
+
+
+def _told(decided: tuple[Any, Any], seen: Published | None) -> Document:
+    decision, prediction = decided
+    classes = None if seen is None or seen.classes is None else seen.classes.tolist()
+    return {"decision": decision.tolist(), "prediction": prediction.tolist(), "classes": classes}
+
+
+def _differs(spec: ModelSpec, before: Any, after: Any) -> int | None:
+    """Return how many labels differ; None of predictions that are no labels."""
+    return None if task_of(spec).has_values else int(np.count_nonzero(before != after))
+
+
+def _moved(before: Any, after: Any) -> Document:
+    """Return the largest difference of two decisions; None where there is none, or the classes are others."""
+    alike = before.shape == after.shape and before.size
+    return {"largest_move": float(np.abs(after - before).max()) if alike else None}

@@ -1,0 +1,113 @@
+"""Questions about a model: the answer is what the change would make of it, and nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+from livesvm.service.client import Client, ServiceProblem
+from tests.service.process import ServiceProcess
+
+KERNEL = {"name": "rbf", "gamma": 0.5}
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(80, 2))
+Y = np.where(X[:, 0] + 0.4 * RNG.normal(size=80) > 0, 1, -1)
+NEW, LABELS = RNG.normal(size=(6, 2)), [1, -1, 1, 1, -1, -1]
+ROWS = RNG.normal(size=(20, 2))
+WORDS = np.array(["ape", "bee", "cat"])[(X[:, 1] > 0).astype(int) + (X[:, 0] > 0.5)]
+CHANGES: dict[str, dict[str, Any]] = {
+    "add": {"X": NEW, "y": LABELS, "keys": list(range(100, 106))},
+    "slide": {"X": NEW, "y": LABELS, "remove": {"oldest": 6}},
+    "relabel": {"relabel": {3: 1, 4: -1}},
+    "reweight": {"reweight": {3: 5.0}, "decay": 0.9},
+    "C": {"C": 7.0},
+    "kernel": {"change": {"gamma": 2.0}},
+}
+
+
+@pytest.fixture
+def client(service: ServiceProcess) -> Iterator[Client]:
+    with Client(service.url) as client:
+        yield client
+        for model in client.models():
+            client.delete_model(model["id"])
+
+
+def learnt(client: Client, y: Any = Y, **spec: Any) -> None:
+    client.create_model("m", C=2.0, kernel=KERNEL, **spec)
+    client.update("m", X, y, keys=list(range(80)), tags=["early"] * 10 + [None] * 70)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_answer_is_what_the_update_then_does(change: str, client: Client) -> None:
+    learnt(client)
+    before, described = client.predict("m", ROWS), client.model("m")
+    told = client.what_if("m", ROWS, **CHANGES[change])
+    assert client.predict("m", ROWS) == before
+    assert client.model("m") | {"predicted": 0} == described | {"predicted": 0}
+    assert told["rows"]["before"]["decision"] == before["decision"]
+    done = client.update("m", **CHANGES[change])
+    for name in ("added", "removed", "changed", "n_examples", "n_free", "n_bound"):
+        assert told[name] == done[name], name
+    after = client.predict("m", ROWS)
+    np.testing.assert_allclose(told["rows"]["after"]["decision"], after["decision"], atol=1e-9)
+    assert told["rows"]["n_changed"] == np.count_nonzero(np.array(before["prediction"]) != after["prediction"])
+    assert told["rows"]["largest_move"] == pytest.approx(
+        np.abs(np.subtract(after["decision"], before["decision"])).max(), abs=1e-9
+    )
+    assert told["certificate"]["relative_gap"] < 1e-8
+
+
+@pytest.mark.parametrize("labels", [Y, WORDS], ids=["two classes", "three classes"])
+def test_an_erasure_is_weighed_by_key_and_tag(labels: Any, client: Client) -> None:
+    learnt(client, labels)
+    told = client.what_if("m", ROWS, erase={"keys": [10, 11, "nobody"], "tags": ["early"]})
+    assert told["removed"] == list(range(12))
+    assert told["n_examples"] == told["window"]["n_stay"] == 68
+    peer = SVC(C=2.0, gamma=0.5, tol=1e-10, decision_function_shape="ovr").fit(X[12:], labels[12:])
+    decisions = np.array(told["rows"]["after"]["decision"])
+    assert (np.array(told["rows"]["after"]["prediction"]) == peer.predict(ROWS)).all()
+    np.testing.assert_allclose(decisions, peer.decision_function(ROWS), atol=1e-5)
+    was = SVC(C=2.0, gamma=0.5, tol=1e-10).fit(X, labels).predict(X[12:])
+    assert told["window"]["n_changed"] == np.count_nonzero(was != peer.predict(X[12:]))
+    assert client.model("m")["n_examples"] == 80
+    assert client.receipts() == []
+
+
+def test_values_and_an_emptied_window(client: Client) -> None:
+    client.create_model("m", task="svr", C=2.0, kernel=KERNEL)
+    client.update("m", X, X[:, 0], keys=list(range(80)))
+    told = client.what_if("m", ROWS, remove={"oldest": 5})
+    assert told["rows"]["n_changed"] is None is told["window"]["n_changed"]
+    assert told["window"]["largest_move"] > 0.0
+    assert client.what_if("m", remove={"oldest": 5})["rows"] is None
+    gone = client.what_if("m", ROWS, remove={"oldest": 80})
+    assert gone["n_examples"] == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "field"),
+    [
+        ({"remove": {"keys": [99]}}, 422, "remove.keys"),
+        ({"rows": [[1.0]], "C": 3.0}, 422, "X"),
+        ({"X": [[1.0]], "y": [1]}, 422, "X"),
+        ({}, 422, "body"),
+        ({"erase": {}}, 422, "erase"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(asked: dict[str, Any], status: int, field: str | None, client: Client) -> None:
+    learnt(client)
+    with pytest.raises(ServiceProblem) as caught:
+        client.what_if("m", **asked)
+    assert (caught.value.status, caught.value.document.get("field")) == (status, field)
+
+
+def test_models_whose_updates_change_no_prediction_are_refused_by_name(client: Client) -> None:
+    client.create_model("m", task="l2svc", kernel=KERNEL)
+    client.update("m", X, Y)
+    with pytest.raises(ServiceProblem, match="predict by their last training"):
+        client.what_if("m", C=3.0)
