@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from livesvm.solvers.analyses.leave_one_out.assessment import Assessment, k_fold, leave_one_out
+from livesvm.solvers.analyses.leave_one_out.influence import Influences, influences
 from livesvm.solvers.analyses.one_at_a_time import update_singly
 from livesvm.solvers.analyses.outlier.cccp import cccp
 from livesvm.solvers.analyses.outlier.pairwise import PairwiseOutlierPath
@@ -39,6 +40,7 @@ __all__ = [
     "IncrementalPUClassifier",
     "IncrementalSVC",
     "IncrementalSVR",
+    "Influences",
     "PUClassifier",
     "PairwiseOutlierPath",
     "PairwiseRegularizationPath",
@@ -48,6 +50,7 @@ __all__ = [
     "Tuning",
     "UpdateReport",
     "cccp",
+    "influences",
     "k_fold",
     "leave_one_out",
     "load_model",

@@ -27,7 +27,7 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.view import View
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
-from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.validation import Key
 
 LEAST_OF_A_KIND = 4  #: so many that leave the same losses share a path to those; of fewer each has an update
@@ -68,7 +68,7 @@ def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> 
     NotOptimal : a path could not be followed
     """
     started = time.perf_counter()
-    view = _checked(model)
+    view = checked(model)
     with steadily(progress, model.n_window_) as tell:
         copy = view.copy()
         if copy.shares_costs:
@@ -138,14 +138,19 @@ def _leave_one_out(copy: View, tell: Callable[[int, int], None], members: Ints |
     per_weight = copy.total_of(1.0)
     refresh(state)
     decisions = state.examples.f[slots].copy()
-    e = state.examples
-    may_be_missed = (e.beta[slots] != 0.0) | (are_free(e.segment[slots]))
-    if per_weight or (state.intercept and state.n_free == 0):  # where nobody is free, b hangs on the others too
-        may_be_missed[:] = True
-    missed = np.flatnonzero(may_be_missed)
+    missed = np.flatnonzero(may_be_missed(copy, slots))
     totals = state.total - per_weight * weights[missed]
-    decisions[missed], events = leave_each_out(state, slots[missed], totals, tell)
+    found, events = leave_each_out(state, slots[missed], totals, tell)
+    decisions[missed] = found[:, 0]
     return decisions, events
+
+
+def may_be_missed(copy: View, slots: Ints) -> Bools:
+    """Return which of the examples in ``slots`` (m,) have a part in the model, so that it is another without them."""
+    state, e = copy.state, copy.state.examples
+    if copy.total_of(1.0) or (state.intercept and state.n_free == 0):  # b depends on the others too
+        return np.ones(slots.size, dtype=bool)
+    return np.asarray((e.beta[slots] != 0.0) | are_free(e.segment[slots]))
 
 
 def _pair_by_pair(copy: View, assess: Callable[[LiveEstimator], Assessment], tell: Teller) -> tuple[Floats, int]:
@@ -183,7 +188,7 @@ def k_fold(
     NotOptimal : a path could not be followed
     """
     started = time.perf_counter()
-    view = _checked(model)
+    view = checked(model)
     fold = _folds(folds, in_order(times, model.n_window_))
     names = np.unique(fold)
     decisions, events = np.empty(fold.size), 0
@@ -208,7 +213,8 @@ def k_fold(
     return _assessment(copy, decisions, events, started)
 
 
-def _checked(model: LiveEstimator) -> View:
+def checked(model: LiveEstimator) -> View:
+    """Return a model as analyses see it; raises InvalidInput for a window of fewer than two examples."""
     view = View(model)
     if model.n_window_ < 2:
         raise InvalidInput(f"the window holds {model.n_window_} examples; at least two are needed", field="window")

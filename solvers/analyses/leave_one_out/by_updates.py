@@ -9,6 +9,7 @@ import numpy as np
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.runtime.progress import Teller
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import Features
 from livesvm.solvers.validation import Key
 
 
@@ -25,25 +26,26 @@ def decisions_by_updates(copy: LiveEstimator, parts: Iterable[Ints], tell: Telle
     ------
     InvalidInput : nothing can be learnt from those who stay
     """
-    keys, X = copy.keys_, copy.window_X
+    keys, X, gram = copy.keys_, copy.window_X, copy._window.state.kernel.gram
     decisions, events = np.empty((len(keys), *copy.predictor().decision_function(X[:0]).shape[1:])), 0
     for done, out in enumerate(parts):
         tell(done, len(keys))
-        events += _without(copy, [keys[i] for i in out], X, out, decisions)
+        rows = X[out] if gram is None else np.delete(X[out], out, axis=1)
+        decisions[out], count = left_out(copy, [keys[i] for i in out], rows)
+        events += count
     return decisions, events
 
 
-def _without(copy: LiveEstimator, keys: list[Key], X: Floats, out: Ints, decisions: Floats) -> int:
-    """Write the decisions of examples ``out`` by the model without them; it is as it was afterwards."""
+def left_out(copy: LiveEstimator, keys: list[Key], rows: Features) -> tuple[Floats, int]:
+    """Return the decisions of rows by the model without some examples, and the events; it is as it was afterwards."""
     window, learnt = copy._window, dict(vars(copy))
     gram = window.state.kernel.gram
     vacant = [] if gram is None else list(gram.vacant)
-    events = 0
+    events, decisions = 0, np.empty(0)
     try:
         with window._undone_on_error():
             events = copy.update(remove=keys).events
-            rows = X[out] if gram is None else np.delete(X[out], out, axis=1)
-            decisions[out] = copy.predictor().decision_function(rows)
+            decisions = np.asarray(copy.predictor().decision_function(rows))
             raise _Undo
     except _Undo:
         pass
@@ -51,4 +53,4 @@ def _without(copy: LiveEstimator, keys: list[Key], X: Floats, out: Ints, decisio
         vars(copy).update(learnt)
         if gram is not None:
             gram.vacant = vacant
-    return events
+    return decisions, events
