@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from livesvm.solvers.analyses.leave_one_out.assessment import Assessment, k_fold, leave_one_out
-from livesvm.solvers.analyses.leave_one_out.influence import Influences, influences
+from livesvm.solvers.analyses.leave_one_out.influence import DataValues, Influences, data_values, influences
 from livesvm.solvers.analyses.one_at_a_time import update_singly
 from livesvm.solvers.analyses.outlier.cccp import cccp
 from livesvm.solvers.analyses.outlier.pairwise import PairwiseOutlierPath
@@ -34,6 +34,7 @@ __all__ = [
     "Assessment",
     "Best",
     "Certificate",
+    "DataValues",
     "ErrorCurve",
     "FrankWolfeSVC",
     "IncrementalOneClassSVM",
@@ -50,6 +51,7 @@ __all__ = [
     "Tuning",
     "UpdateReport",
     "cccp",
+    "data_values",
     "influences",
     "k_fold",
     "leave_one_out",

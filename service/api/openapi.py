@@ -11,6 +11,7 @@ from pydantic.json_schema import models_json_schema
 from livesvm.service.api.answers.operations import Problem
 from livesvm.service.api.requests import (
     ApplyRequest,
+    ExplainRequest,
     FeedRequest,
     PredictRequest,
     RestoreRequest,
@@ -25,6 +26,7 @@ _NAMED = (
     ModelSpec,
     UpdateRequest,
     WhatIfRequest,
+    ExplainRequest,
     RestoreRequest,
     PredictRequest,
     ApplyRequest,

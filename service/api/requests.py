@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.wanted import Wanted
+from livesvm.service.hosting import explain
 from livesvm.service.hosting.what_if import Question
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.models import commands
@@ -36,6 +37,8 @@ from livesvm.solvers.errors import InvalidInput
 
 Time = Annotated[str, StringConstraints(max_length=64)] | Annotated[float, Field(allow_inf_nan=False)]
 MOST_TIMES = 10_000
+MOST_TOLD = 1000
+"""Examples that an explanation may tell of a row."""
 MOST_OLDEST = 10**9
 """Examples that a removal may ask for."""
 
@@ -286,6 +289,22 @@ class WhatIfRequest(UpdateRequest):
         if self.erase is None:
             return Question(self.command(), X=self.X)
         return Question(keys=tuple(self.erase.keys or ()), tags=tuple(self.erase.tags or ()), X=self.X)
+
+
+class ExplainRequest(Request):
+    """Rows whose decisions are to be explained; with their targets, what each example is worth for them."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"X": [[0.2, 0.5]], "most": 5}]})
+
+    X: Matrix
+    y: Targets | None = Field(default=None, description="`svc`, `svr`: asks what examples are worth for these rows.")
+    most: int = Field(default=10, ge=1, le=MOST_TOLD, description="Examples that are told, of a row or of all.")
+
+    def question(self) -> explain.Question:
+        """Return what is asked of the model's copy."""
+        if self.y is not None and len(self.y) != len(self.X):
+            raise InvalidInput(f"has {len(self.y)} entries for {len(self.X)} rows of X", field="y")
+        return explain.Question(self.X, self.y, self.most)
 
 
 class FeedEraseRequest(Request):

@@ -1,4 +1,4 @@
-"""``livesvm update``, ``what-if``, ``predict`` and ``certificate``: data in files, sent to a model."""
+"""``livesvm update``, ``what-if``, ``explain``, ``predict`` and ``certificate``: data in files, sent to a model."""
 
 from __future__ import annotations
 
@@ -97,6 +97,34 @@ def _removal(remove: list[str] | None, oldest: int) -> dict[str, Any] | None:
     if remove:
         return {"keys": list(map(files.as_key, remove))}
     return {"oldest": oldest} if oldest else None
+
+
+def explain(
+    model: ModelId,
+    file: DataFile,
+    worth: Annotated[
+        bool, typer.Option("--worth", help="Tell what examples are worth for the file's targets.")
+    ] = False,
+    most: Annotated[int, typer.Option(help="Examples that are told, of a row or of all.")] = 10,
+    url: Url = LOCAL,
+    key: ApiKey = "",
+    as_json: AsJson = False,
+) -> None:
+    """Tell which examples of the window decide the rows of a file, or do them harm."""
+    with connected(url, key) as client:
+        found = _read(client, model, file)
+        answer = client.explain(model, found.X, found.y if worth else None, most=most)
+        if as_json:
+            show(answer, as_json)
+        elif worth:
+            show(answer["values"], as_json, ("key", "target", "value"))
+        else:
+            lines = [
+                {"row": row, "prediction": one["prediction"], "decision": one["decision"], **because}
+                for row, one in enumerate(answer["rows"])
+                for because in one["because"]
+            ]
+            show(lines, as_json, ("row", "prediction", "decision", "key", "target", "influence", "without"))
 
 
 def predict(

@@ -55,6 +55,7 @@ class AsyncClient:
     update = method(requests.update)
     predict = method(requests.predict)
     what_if = method(requests.what_if)
+    explain = method(requests.explain)
     certificate = method(requests.certificate)
     checkpoint = method(requests.checkpoint)
     write_back = method(requests.write_back)

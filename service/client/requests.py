@@ -135,8 +135,8 @@ def update(
     rescale : whether the scale of features is fitted to the window as it is now
     max_seconds : until the answer has to be there; past it nothing is changed, and ServiceProblem says so
     """
-    add = {"X": X, "y": y, "keys": keys, "weights": weights, "times": times, "tags": tags}
-    verbs = {"remove": remove, "relabel": relabel, "reweight": reweight, "decay": decay, "C": C}
+    add: Document = {"X": X, "y": y, "keys": keys, "weights": weights, "times": times, "tags": tags}
+    verbs: Document = {"remove": remove, "relabel": relabel, "reweight": reweight, "decay": decay, "C": C}
     body = _changes(**add, **verbs, convex=convex, change=change, rescale=rescale)
     params = {} if max_seconds is None else {"max_seconds": max_seconds}
     return _once(f"/models/{id}/update", body, idempotency_key, params)
@@ -272,6 +272,18 @@ def what_if(
         body["X"] = _rows(rows)
     params = {} if max_seconds is None else {"max_seconds": max_seconds}
     return replace(_post(f"/models/{id}/what-if", body, is_repeatable=True), params=params)
+
+
+def explain(
+    id: str, X: Any, y: ArrayLike | None = None, *, most: int = 10, max_seconds: float | None = None
+) -> Request[Document]:
+    """Ask which examples move the decisions of rows X (m, d) the most: ``rows``, each with its ``because``.
+
+    With targets y (m,) what examples are worth for the loss of the rows: ``values``, harmful ones first.
+    """
+    body: Document = {"X": _rows(X), "most": most} | ({} if y is None else {"y": _targets(y)})
+    params = {} if max_seconds is None else {"max_seconds": max_seconds}
+    return replace(_post(f"/models/{id}/explain", body, is_repeatable=True), params=params)
 
 
 def certificate(id: str) -> Request[Document]:

@@ -52,6 +52,7 @@ class Client:
     update = method(requests.update)
     predict = method(requests.predict)
     what_if = method(requests.what_if)
+    explain = method(requests.explain)
     certificate = method(requests.certificate)
     checkpoint = method(requests.checkpoint)
     write_back = method(requests.write_back)

@@ -71,6 +71,12 @@ def test_a_model_from_its_making_to_its_end(told: Told, tmp_path: Path, capsys: 
     then = told("what-if", "cli-model", "--remove-oldest", 3, "--rows", written(tmp_path, "npz", X))
     assert (then["removed"], then["rows"]["before"]["decision"]) == ([2, 3, 4], found["decision"])
     assert told("what-if", "cli-model", "--erase", 9, "--erase-tag", "nobody")["removed"] == [9]
+    why = told("explain", "cli-model", written(tmp_path, "npz", X[:2]), "--most", 3)
+    assert [len(row["because"]) for row in why["rows"]] == [3, 3]
+    worth = told("explain", "cli-model", written(tmp_path, "csv", X, y=y), "--worth")["values"]
+    assert worth == sorted(worth, key=lambda one: one["value"])
+    assert main(["explain", "cli-model", str(written(tmp_path, "npz", X[:2]))]) == 0
+    capsys.readouterr()
     assert main(["what-if", "cli-model", "--erase", "9", "--C", "3"]) == 2
     assert told("certificate", "cli-model")["relative_gap"] <= 1e-8
     assert main(["models", "list"]) == 0

@@ -111,3 +111,45 @@ def test_models_whose_updates_change_no_prediction_are_refused_by_name(client: C
     client.update("m", X, Y)
     with pytest.raises(ServiceProblem, match="predict by their last training"):
         client.what_if("m", C=3.0)
+
+
+def without(key: int, labels: Any) -> SVC:
+    stay = np.arange(80) != key
+    return SVC(C=2.0, gamma=0.5, tol=1e-10, decision_function_shape="ovo").fit(X[stay], labels[stay])
+
+
+@pytest.mark.parametrize("labels", [Y, WORDS], ids=["two classes", "three classes"])
+def test_a_decision_is_explained_by_models_trained_without_an_example(labels: Any, client: Client) -> None:
+    learnt(client, labels)
+    told, predicted = client.explain("m", ROWS[:4], most=5), client.predict("m", ROWS[:4])
+    assert [row["prediction"] for row in told["rows"]] == predicted["prediction"]
+    for place, row in enumerate(told["rows"]):
+        moved = [abs(one["influence"]) for one in row["because"]]
+        assert moved == sorted(moved, reverse=True)
+        assert len(moved) == 5
+        for one in row["because"]:
+            peer = without(one["key"], labels)
+            decisions = peer.decision_function(ROWS[place : place + 1])
+            if row["against"] is None:
+                decision = decisions[0]
+            else:
+                names = peer.classes_.tolist()
+                two = sorted((names.index(row["prediction"]), names.index(row["against"])))
+                sign = 1.0 if names[two[0]] == row["prediction"] else -1.0
+                decision = sign * decisions[0, [[0, 1], [0, 2], [1, 2]].index(two)]
+            assert one["without"] == pytest.approx(decision, abs=1e-5)
+            assert one["influence"] == pytest.approx(row["decision"] - one["without"], abs=1e-12)
+            assert one["target"] == labels[one["key"]]
+
+
+def test_wrong_labels_are_worth_least(client: Client) -> None:
+    labels = np.where(X[:, 0] > 0, 1, -1)
+    wrong = [7, 30]
+    learnt(client, np.where(np.isin(np.arange(80), wrong), -labels, labels))
+    told = client.explain("m", ROWS, np.where(ROWS[:, 0] > 0, 1, -1), most=80)
+    assert {one["key"] for one in told["values"][:6]} >= set(wrong)
+    assert all(one["value"] < 0 for one in told["values"] if one["key"] in wrong)
+    assert told["loss"] > 0
+    assert told["rows"] is None
+    with pytest.raises(ServiceProblem, match="has 1 entries for 20 rows"):
+        client.explain("m", ROWS, [1])

@@ -12,6 +12,7 @@ import pytest
 
 from livesvm.service.history import replay
 from livesvm.service.history.replay import together
+from livesvm.service.hosting.model import limits_of
 from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
@@ -206,7 +207,7 @@ def test_a_newest_update_that_cannot_be_applied_is_taken_back_without_those_befo
     for seed in range(4):
         live.update(batch(seed), None).result()
     poison = batch(4)
-    command = live.current.window.plan(poison, live._limits, 0.0, None)
+    command = live.current.window.plan(poison, limits_of(live.spec, live.context.settings), 0.0, None)
     store.append(live.journal.lease, 5, command.encode(), None, keep=1)  # and the process died before it found out
     update = LiveEstimator.update
 
@@ -247,7 +248,7 @@ def test_a_newest_update_that_fails_in_an_unforeseen_way_is_taken_back(
     live = alive(store, store.create("m", b""), SPEC)
     for seed in range(n_before):
         live.update(batch(seed), None).result()
-    command = live.current.window.plan(batch(9), live._limits, 0.0, name)
+    command = live.current.window.plan(batch(9), limits_of(live.spec, live.context.settings), 0.0, name)
     asked = None if name is None else Idempotency(name, batch(9).digest())
     store.append(live.journal.lease, n_before + 1, command.encode(), asked, keep=9)  # and the process died
     with monkeypatch.context() as patched:

@@ -55,6 +55,7 @@ NEEDED = {
     "GET /models/{id}/examples": "learn",
     "POST /models/{id}/update": "learn",
     "POST /models/{id}/what-if": "learn",
+    "POST /models/{id}/explain": "learn",
     "POST /models/{id}/checkpoint": "learn",
     "POST /models/{id}/restore": "learn",
     "POST /models/{id}/assessment": "learn",

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 
-from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, influences, leave_one_out
+from livesvm.solvers import (
+    IncrementalOneClassSVM,
+    IncrementalSVC,
+    IncrementalSVR,
+    data_values,
+    influences,
+    leave_one_out,
+)
 from livesvm.solvers.errors import InvalidInput
 
 RNG = np.random.default_rng(5)
@@ -56,7 +64,7 @@ def test_rows_are_decided_as_by_a_model_trained_without_the_example(case: str) -
 def test_the_window_itself_has_the_leave_one_out_decisions() -> None:
     model = IncrementalSVC(C=2.0, gamma=0.5).fit(X, SIGNS)
     exact, found = leave_one_out(model), influences(model, X)
-    for place, key in enumerate(found.keys):
+    for place, key in enumerate(map(int, found.keys)):
         assert found.without[place, key] == pytest.approx(exact.decisions[key], abs=1e-9)
 
 
@@ -73,3 +81,35 @@ def test_kernel_values_stand_for_rows() -> None:
 def test_rows_of_another_width_are_refused() -> None:
     with pytest.raises(InvalidInput, match="X"):
         influences(IncrementalSVC(C=2.0, gamma=0.5).fit(X, SIGNS), [[1.0]])
+
+
+def hinge(model: Any, y: Any) -> float:
+    """Mean hinge loss of the rows: of each over the pairs of its class."""
+    decisions, classes = model.decision_function(ROWS), model.classes_
+    if classes.size == 2:
+        return float(np.maximum(0.0, 1.0 - np.where(y == classes[1], 1.0, -1.0) * decisions).mean())
+    losses = []
+    for row, label in zip(decisions, y, strict=True):
+        pairs = enumerate(combinations(classes, 2))
+        sides = [(row[place], 1.0 if label == a else -1.0) for place, (a, b) in pairs if label in (a, b)]
+        losses.append(np.mean([max(0.0, 1.0 - side * decision) for decision, side in sides]))
+    return float(np.mean(losses))
+
+
+@pytest.mark.parametrize("case", ["two classes", "three classes", "values"])
+def test_the_value_of_an_example_is_what_the_loss_is_without_it(case: str) -> None:
+    model, y = CASES[case]
+    model.fit(X, y)
+    targets = y[: len(ROWS)]
+
+    def loss(model: Any) -> float:
+        return float(np.abs(model.predict(ROWS) - targets).mean()) if case == "values" else hinge(model, targets)
+
+    found = data_values(model, ROWS, targets)
+    assert found.loss == pytest.approx(loss(model), abs=1e-9)
+    for key, value in zip(found.keys, found.values, strict=True):
+        stay = np.arange(len(X)) != key
+        peer = type(model)(**model.get_params()).fit(X[stay], y[stay])
+        assert value == pytest.approx(loss(peer) - loss(model), abs=1e-8)
+    assert (found.values < 0).any()
+    assert (found.values > 0).any()

@@ -1,4 +1,4 @@
-"""What a model would be after a change that is not made."""
+"""What a model would be after a change that is not made, and why it decides as it does."""
 
 from __future__ import annotations
 
@@ -56,3 +56,46 @@ class WhatIfAnswer(BaseModel):
     certificate: Certificate | None = Field(description="Recomputed from the window as it would be.")
     window: WindowThen | None = Field(description="Null where the model could not predict any more.")
     rows: RowsThen | None = Field(description="Null where no rows were sent.")
+
+
+class Because(BaseModel):
+    """An example of the window, and the decision without it."""
+
+    key: int | str
+    target: int | float | str | None
+    influence: float = Field(description="The decision less the decision without the example.")
+    without: float
+
+
+class Explained(BaseModel):
+    """A row, and the examples that move its decision the most."""
+
+    prediction: int | float | str
+    against: int | str | None = Field(
+        description="Of several classes: the closest other one. Decisions are between these two."
+    )
+    decision: float
+    because: list[Because]
+
+
+class Worth(BaseModel):
+    """What an example is worth for the loss of the rows."""
+
+    key: int | str
+    target: int | float | str | None
+    value: float = Field(description="The loss without the example, less the loss; below 0 the example does harm.")
+
+
+class ExplainAnswer(BaseModel):
+    """The examples of the window that matter most for the rows, each by the model trained without it."""
+
+    version: int
+    n_examples: int = Field(description="That have a part in the model; no other changes any decision.")
+    events: int
+    seconds: float
+    rows: list[Explained] | None = Field(description="Null where targets were sent.")
+    values: list[Worth] | None = Field(description="Harmful ones first; null where no targets were sent.")
+    loss: float | None = Field(
+        description="Mean loss of the rows: hinge loss of classes (of several over the pairs of a row's class), of "
+        "regression the mean absolute error, or mean pinball loss."
+    )

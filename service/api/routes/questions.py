@@ -9,10 +9,11 @@ from fastapi import APIRouter, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from livesvm.service.api.answers.questions import WhatIfAnswer
+from livesvm.service.api.answers.questions import ExplainAnswer, WhatIfAnswer
 from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
-from livesvm.service.api.requests import WhatIfRequest
+from livesvm.service.api.requests import ExplainRequest, WhatIfRequest
 from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, scope, within
+from livesvm.service.hosting.explain import explain
 from livesvm.service.hosting.what_if import what_if
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.models.state import ModelCopy
@@ -40,6 +41,27 @@ async def weigh(id: ModelId, request: Request, service: Parts, max_seconds: MaxS
         with service.budget.holding("updates", asked.memory()):
             solve = within(max_seconds)
             return await _answered(id, request, service, solve, lambda copy: what_if(copy, asked, service.settings))
+
+
+@router.post(
+    "/models/{id}/explain",
+    summary="Ask why rows are decided as they are, and what examples are worth",
+    dependencies=[scope("learn")],
+    responses=answers(200, ExplainAnswer, "The examples that matter most."),
+    openapi_extra=schema_content("ExplainRequest"),
+)
+async def tell_why(id: ModelId, request: Request, service: Parts, max_seconds: MaxSeconds = None) -> Response:
+    """Name the examples of the window without which the decisions of rows would differ the most, signed.
+
+    Each decision is that of the model trained without the example: exact, by unlearning on a copy. With targets `y` the
+    answer has what examples are worth for the loss of the rows instead, harmful ones first.
+    """
+    body = await read_body(request)
+    with service.questions.place():
+        asked = (await service.workers.run(parse_json, body, ExplainRequest)).question()
+        with service.budget.holding("updates", asked.X.nbytes):
+            solve = within(max_seconds)
+            return await _answered(id, request, service, solve, lambda copy: explain(copy, asked, service.settings))
 
 
 async def _answered(

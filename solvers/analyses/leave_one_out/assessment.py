@@ -103,8 +103,8 @@ def _kind_by_kind(copy: View, tell: Teller) -> tuple[Floats, int]:
     return decisions, events
 
 
-def _nothing(done: int, count: int) -> None:
-    """Tell nobody."""
+def tell_nothing(done: int, count: int) -> None:
+    """Take no notice of progress."""
 
 
 def _tell_after(tell: Teller, before: int, total: int, done: int, _: int) -> None:
@@ -123,7 +123,7 @@ def _members_leave(copy: View, members: Ints, tell: Callable[[int, int], None]) 
     for place, two in enumerate(copy.pairs):
         tell(0, members.size)
         if mine in two:
-            found, count = _leave_one_out(View(copy.of_pair(two)), _nothing, members)
+            found, count = _leave_one_out(View(copy.of_pair(two)), tell_nothing, members)
             decisions[:, place] = -found
             events += count
     return decisions, events

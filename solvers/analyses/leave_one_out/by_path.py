@@ -42,9 +42,7 @@ class _Undone(Exception):
     """Raised to put the state back after a path has been followed to its end."""
 
 
-def decisions_without(
-    state: PathState, slots: Ints, total: float, rows: Floats | None = None
-) -> tuple[Floats, int]:
+def decisions_without(state: PathState, slots: Ints, total: float, rows: Floats | None = None) -> tuple[Floats, int]:
     """Return f at examples, or at rows, by the model without the examples, and the events; the state is put back.
 
     Parameters
@@ -84,7 +82,7 @@ def leave_each_out(
     report: Callable[[int, int], None],
     rows: Floats | None = None,
 ) -> tuple[Floats, int]:
-    """Return what models decide that were trained without one of the examples ``who`` each, and the events of all paths.
+    """Return what the models without one of the examples ``who`` each decide, and the events of all paths.
 
     Parameters
     ----------
@@ -147,9 +145,7 @@ def _cache_rows(state: PathState, who: Ints) -> None:
 
 
 @compiled_allocating
-def _leave_portion(
-    w: Walk, kept: Kept, units: Scales, who: Ints, totals: Floats, rows: Floats
-) -> tuple[Floats, int]:
+def _leave_portion(w: Walk, kept: Kept, units: Scales, who: Ints, totals: Floats, rows: Floats) -> tuple[Floats, int]:
     """Let one example after the other leave, each from the kept optimum; NaN where that cannot be done here."""
     e, motion, at = w.examples, w.motion, w.at[0]
     decisions = np.full((who.size, max(1, rows.shape[0])), np.nan)

@@ -7,12 +7,13 @@ followed, the rows are decided at its end, and the model is put back.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from livesvm.solvers.analyses.leave_one_out.assessment import checked, may_be_missed
+from livesvm.solvers.analyses.leave_one_out.assessment import checked, may_be_missed, tell_nothing
 from livesvm.solvers.analyses.leave_one_out.by_path import leave_each_out
 from livesvm.solvers.analyses.leave_one_out.by_updates import left_out
 from livesvm.solvers.homotopy.recompute import refresh
@@ -21,7 +22,7 @@ from livesvm.solvers.models.predictor import kernel_values
 from livesvm.solvers.models.view import View
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.sparse import Features
+from livesvm.solvers.sparse import Features, dense
 from livesvm.solvers.validation import Key
 
 
@@ -67,7 +68,7 @@ def influences(model: LiveEstimator, X: ArrayLike | Features, *, progress: Progr
     >>> found = influences(model, [[0.6]])
     >>> moved = found.decisions - found.without
     >>> [(key, round(float(move), 3)) for key, move in zip(found.keys, moved[:, 0])]
-    [(0, -0.931), (1, 0.384)]
+    [(0, -0.344), (1, 1.115), (2, 0.568)]
     """
     started = time.perf_counter()
     view = checked(model)
@@ -87,7 +88,7 @@ def influences(model: LiveEstimator, X: ArrayLike | Features, *, progress: Progr
     return Influences(named, decisions, without, events, time.perf_counter() - started)
 
 
-def _one_by_one(copy: View, rows: Features, tell: Teller) -> tuple[Ints, Floats, int]:
+def _one_by_one(copy: View, rows: Features, tell: Callable[[int, int], None]) -> tuple[Ints, Floats, int]:
     """Return the places of examples that may be missed, the decisions (k, m) without each, and all events."""
     window, state = copy.window, copy.state
     refresh(state)
@@ -102,7 +103,7 @@ def _kernel_values(copy: View, rows: Features) -> Floats:
     state, slots = copy.state, copy.window.slots
     values = np.zeros((rows.shape[0], state.n_slots))
     if state.kernel.gram is not None:
-        values[:, slots] = rows
+        values[:, slots] = dense(rows)
     else:
         scale = getattr(copy.model, "feature_scale_", None)
         values[:, slots] = kernel_values(state.kernel, rows, state.columns(slots), scale)
@@ -114,7 +115,7 @@ def _pair_by_pair(copy: View, rows: Features, decisions: Floats, tell: Teller) -
     found, events = [], 0
     for done, two in enumerate(copy.pairs):
         tell(done, len(copy.pairs))
-        places, without, count = _one_by_one(View(copy.of_pair(two)), rows, lambda *_: None)
+        places, without, count = _one_by_one(View(copy.of_pair(two)), rows, tell_nothing)
         found.append((places, without))
         events += count
     tell(len(copy.pairs), len(copy.pairs))
@@ -132,8 +133,69 @@ def _by_updates(copy: View, rows: Features, decisions: Floats, tell: Teller) -> 
     without, events = np.empty((len(keys), *decisions.shape)), 0
     for place, key in enumerate(keys):
         tell(place, len(keys))
-        X = rows if gram is None else np.delete(np.asarray(rows), place, axis=1)
+        X = rows if gram is None else np.delete(dense(rows), place, axis=1)
         without[place], count = left_out(copy.model, [key], X)
         events += count
     tell(len(keys), len(keys))
     return places, without, events
+
+
+@dataclass(frozen=True)
+class DataValues:
+    """What each example of a window is worth for the loss on given rows.
+
+    Attributes
+    ----------
+    keys : of the k examples that have a part in the model, oldest first; all others are worth 0
+    values : (k,) loss of the model trained without example i, less ``loss``: below 0 the example does harm
+    loss : mean loss of the rows by the model as it is: hinge loss of classes, over the pairs of a row's class where
+        there are several; of regression what the model's error is, in units of y
+    events : breakpoints of all paths together
+    seconds : wall time
+    """
+
+    keys: tuple[Key, ...]
+    values: Floats
+    loss: float
+    events: int
+    seconds: float
+
+
+def data_values(
+    model: LiveEstimator, X: ArrayLike | Features, y: ArrayLike, *, progress: Progress | None = None
+) -> DataValues:
+    """Return the exact leave-one-out value of each example of a model's window for rows whose targets are known.
+
+    Parameters
+    ----------
+    model, X, progress : as of :func:`influences`
+    y : (m,) targets of the rows
+
+    Raises
+    ------
+    InvalidInput, Cancelled, NotOptimal : as of :func:`influences`; targets that the model cannot have
+
+    Examples
+    --------
+    >>> from livesvm.solvers import IncrementalSVC, data_values
+    >>> model = IncrementalSVC(C=1.0, gamma=0.5).fit([[0.0], [1.0], [2.0]], [-1, 1, 1])
+    >>> found = data_values(model, [[0.2], [1.5]], [-1, 1])
+    >>> [(key, round(float(value), 3)) for key, value in zip(found.keys, found.values)]
+    [(0, 0.343), (1, -0.327), (2, -0.063)]
+    """
+    found, view = influences(model, X, progress=progress), View(model)
+    targets = view.targets(y, found.decisions.shape[0])
+    loss = _loss(view, found.decisions, targets)
+    without = [_loss(view, decisions, targets) for decisions in found.without]
+    return DataValues(found.keys, np.array(without) - loss, loss, found.events, found.seconds)
+
+
+def _loss(view: View, decisions: Floats, targets: Floats) -> float:
+    """Return the mean loss of rows by their decisions, (m,) or (m, n_pairs)."""
+    if view.prices is not None:
+        return view.error(decisions, targets)
+    if not view.pairs:
+        return float(np.maximum(0.0, 1.0 - targets * decisions).mean())
+    sides = np.stack([(targets == a).astype(float) - (targets == b) for a, b in view.pairs], axis=1)
+    lost = np.where(sides == 0.0, 0.0, np.maximum(0.0, 1.0 - sides * decisions))
+    return float((lost.sum(axis=1) / np.abs(sides).sum(axis=1)).mean())

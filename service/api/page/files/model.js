@@ -130,16 +130,25 @@ function certificate(id) {
 function predictions(id) {
   const rows = h("textarea", { rows: "3", spellcheck: "false" });
   const told = h("div", { role: "status" });
-  const predict = button("Predict", async () => {
+  const read = () => {
     const X = rows.value.trim().split("\n").map((line) => line.split(/[\s,;]+/).filter(Boolean).map(Number));
     if (!X[0]?.length || X.flat().some(Number.isNaN)) throw new Error("Enter numbers, one row a line.");
+    return X;
+  };
+  const predict = button("Predict", async () => {
+    const X = read();
     const began = performance.now();
     const found = await call("POST", `/models/${id}/predict`, { X });
     const took = (performance.now() - began) / 1000;
     told.replaceChildren(h("p", { class: "quiet" }, `Version ${count(found.version)}, ${duration(took)} with the way there and back${found.stale ? "; newer data may be unknown" : ""}.`),
       table("Predictions", ["Row", "Prediction", found.pairs ? "Decision of each pair" : "Decision value"], found.prediction.map((value, i) => [String(i + 1), written(value), decided(found, i)])));
   });
-  return section("Try a prediction", field("Features", rows, "One row a line, numbers separated by commas or spaces."), predict, told);
+  const why = button("Say why", async () => {
+    const found = await call("POST", `/models/${id}/explain`, { X: read(), most: 5 });
+    told.replaceChildren(h("p", { class: "quiet" }, `Version ${count(found.version)}. Behind each example stands by how much the decision would be another without it; above 0 the example raises the decision.`),
+      table("Predictions", ["Row", "Prediction", "Decision value", "Because of"], found.rows.map((row, i) => [String(i + 1), written(row.prediction), `${short(row.decision)}${row.against === null ? "" : ` against ${row.against}`}`, row.because.map((one) => `${one.key} (${short(one.influence)})`).join(", ")])));
+  });
+  return section("Try a prediction", field("Features", rows, "One row a line, numbers separated by commas or spaces."), predict, why, told);
 }
 
 /** A label or a number. */

@@ -1,0 +1,131 @@
+"""Why a model decides rows as it does: the examples whose leaving would move a decision the most, exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.models.arrays import Key, Rows, Vector
+from livesvm.service.models.labels import Targets
+from livesvm.service.models.learners import task_of
+from livesvm.service.models.published import Published
+from livesvm.service.models.state import ModelCopy
+from livesvm.service.settings import Settings
+from livesvm.solvers.analyses.leave_one_out.influence import Influences, data_values, influences
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.pairs_predictor import winners
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be explained.
+
+    Parameters
+    ----------
+    X : rows (m, d)
+    y : (m,) their targets; None: each decision is explained, else what each example is worth for their loss
+    most : examples that are told, of a row or of all
+    """
+
+    X: Rows
+    y: Targets | None
+    most: int
+
+
+def explain(copy: ModelCopy, asked: Question, settings: Settings) -> Document:
+    """Return the examples of the window that matter most for some rows.
+
+    Returns
+    -------
+    JSON values, as ``ExplainAnswer`` names them
+
+    Raises
+    ------
+    InvalidInput : rows of another width; targets, or a task, of which this cannot be told
+    NotSolved, SolverError : a model without an example could not be found
+    """
+    task = task_of(copy.spec)
+    if not task.is_exact:
+        raise InvalidInput(f"models of task {copy.spec.task} cannot be told without an example", field="body")
+    if asked.y is not None and not (task.has_labels or task.has_values):
+        raise InvalidInput(f"has no loss for models of task {copy.spec.task}; leave it out", field="y")
+    state = copy.state()
+    seen = Published.of(state)
+    seen.check(copy.spec, asked.X, settings.max_predict_rows)
+    targets = dict(zip(state.estimator.keys_, np.asarray(state.estimator.window_y).tolist(), strict=True))
+    if asked.y is not None:
+        return {"version": copy.version, "rows": None, **_values(state.estimator, asked, targets)}
+    found = influences(state.estimator, asked.X)
+    rows = _rows(copy, seen, found, asked, targets)
+    return {"version": copy.version, "rows": rows, "values": None, "loss": None, **_effort(found)}
+
+
+def _values(estimator: LiveEstimator, asked: Question, targets: dict[Key, Any]) -> Document:
+    assert asked.y is not None
+    found = data_values(estimator, asked.X, asked.y)
+    first = np.argsort(found.values, kind="stable")[: asked.most]
+    told = [
+        {"key": found.keys[place], "target": targets[found.keys[place]], "value": float(found.values[place])}
+        for place in first
+    ]
+    return {"values": told, "loss": found.loss, **_effort(found)}
+
+
+def _effort(found: Any) -> Document:
+    return {"n_examples": len(found.keys), "events": found.events, "seconds": found.seconds}
+
+
+def _rows(
+    copy: ModelCopy, seen: Published, found: Influences, asked: Question, targets: dict[Key, Any]
+) -> list[Document]:
+    _, prediction = seen.decide(copy.spec, asked.X)
+    several, labels = found.decisions.ndim == 2, [] if seen.classes is None else seen.classes.tolist()
+    told = []
+    for row, label in enumerate(prediction.tolist()):
+        now, without, against = found.decisions[row], found.without[:, row], None
+        if several:
+            pair, sign, rival = _closest(now, int(winners(now[None], len(labels))[0]), len(labels))
+            now, without = sign * now[pair], sign * without[:, pair]
+            against = labels[rival]
+        told.append(
+            {
+                "prediction": label,
+                "against": against,
+                "decision": float(now),
+                "because": _because(found.keys, float(now), without, asked.most, targets),
+            }
+        )
+    return told
+
+
+def _because(keys: tuple[Key, ...], now: float, without: Vector, most: int, targets: dict[Key, Any]) -> list[Document]:
+    """Return the examples without which a decision is moved the most."""
+    moved = now - without
+    first = np.argsort(-np.abs(moved), kind="stable")[:most]
+    return [
+        {
+            "key": keys[place],
+            "target": targets[keys[place]],
+            "influence": float(moved[place]),
+            "without": float(without[place]),
+        }
+        for place in first
+    ]
+
+
+def _closest(decisions: NDArray[np.float64], won: int, n_classes: int) -> tuple[int, float, int]:
+    """Return the pair whose decision for the class that won is the closest, its sign for that, and the other class."""
+    margins = [
+        (1.0 if a == won else -1.0, pair, b if a == won else a)
+        for pair, (a, b) in enumerate(combinations(range(n_classes), 2))
+        if won in (a, b)
+    ]
+    sign, pair, rival = min(margins, key=lambda one: one[0] * decisions[one[1]])
+    return pair, sign, rival
