@@ -38,6 +38,11 @@ def test_a_model_is_shown_proved_restored_and_asked(
     rows = page.get_by_role("region", name="Predictions").locator("tbody tr")
     expect(rows).to_have_count(2)
     assert [int(row.get_by_role("cell").first.inner_text()) for row in rows.all()] == found["prediction"]
+    page.get_by_role("button", name="Say why").click()
+    expect(rows.first.get_by_role("cell")).to_have_count(3)
+    why = http.post("/models/shown/explain", json={"X": [[0.5] * 3], "most": 5}).json()["rows"][0]["because"]
+    for key in (str(one["key"]) for one in why):
+        expect(rows.first.get_by_role("cell").last).to_contain_text(f"{key} (")
     page.get_by_label("Features").fill("0.5")
     page.get_by_role("button", name="Predict").click(force=True)
 
