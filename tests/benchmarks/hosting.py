@@ -119,8 +119,15 @@ def made(count: int, place: Path, create: Callable[[httpx.Client, int], None], *
         rows.append([f"{count} just made, in {took:.0f} s", f"{each:.3f} MB each", f"{threads(service.pid)} threads"])
         until_at_rest(http)
         time.sleep(2.0)
-        each = 1024 * (resident(service.pid) - before) / count
+        at_rest = resident(service.pid)
+        each = 1024 * (at_rest - before) / count
         rows.append(["the same at rest", f"{each:.1f} KB each", f"{threads(service.pid)} threads"])
+        for number in range(count + 1, 2 * count + 1):  # the heap that the first ones have left is there already
+            create(http, number)
+        until_at_rest(http)
+        time.sleep(2.0)
+        each = 1024 * (resident(service.pid) - at_rest) / count
+        rows.append([f"{count} more at rest", f"{each:.1f} KB each", f"{threads(service.pid)} threads"])
     return rows
 
 
