@@ -67,7 +67,7 @@ def test_who_leaves_by_pivots_leaves_as_if_trained_without(task: str, gamma: flo
     who = np.flatnonzero(state.examples.beta[: state.n_slots])
     need_rows(state, np.arange(150))
     before = [a.copy() for a in state.examples]
-    found, events = leave_by_pivots(state, who, scales(state, np.zeros(150)), lambda tried: None)
+    found, events = leave_by_pivots(state, who, scales(state, np.zeros(150)), lambda tried: None, np.empty((0, 0)))
     assert all(np.array_equal(a, b) for a, b in zip(before, state.examples, strict=True))
     assert np.isfinite(found).mean() > 0.9
     assert events > 0

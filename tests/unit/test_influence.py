@@ -26,6 +26,14 @@ ROWS = RNG.normal(size=(7, 2))
 CASES: dict[str, tuple[Any, Any]] = {
     "two classes": (IncrementalSVC(C=2.0, gamma=0.5), SIGNS),
     "linear": (IncrementalSVC(C=2.0, kernel="linear"), SIGNS),
+    "linear, far, three classes": (
+        IncrementalSVC(C=2.0, kernel="linear", decision_function_shape="ovo"),
+        WORDS,
+    ),
+    "balanced, three classes": (
+        IncrementalSVC(C=2.0, gamma=0.5, class_weight="balanced", decision_function_shape="ovo"),
+        np.where(np.arange(36) < 2, "doe", WORDS),
+    ),
     "balanced": (IncrementalSVC(C=2.0, gamma=0.5, class_weight="balanced"), SIGNS),
     "scaled": (IncrementalSVC(C=2.0, gamma=0.5, scale="standard"), SIGNS),
     "three classes": (IncrementalSVC(C=2.0, gamma=0.5, decision_function_shape="ovo"), WORDS),

@@ -86,10 +86,7 @@ def _kind_by_kind(copy: View, tell: Teller) -> tuple[Floats, int]:
     They depend on how many there are of a kind, as of a class, and not on which of them leaves. One path takes the
     window to the losses that the others have once any of a kind has left; from there each of the kind leaves alone.
     """
-    kinds, n = copy.kinds, copy.model.n_window_
-    names, counts = np.unique(kinds, return_counts=True)
-    together = [] if copy.robustness else [np.flatnonzero(kinds == name) for name in names[counts >= LEAST_OF_A_KIND]]
-    alone = np.setdiff1d(np.arange(n), np.concatenate([NOBODY, *together]))
+    n, (alone, together) = copy.model.n_window_, leave_together(copy)
     decisions, events = decisions_by_updates(copy.model, alone[:, None], tell)
     done = alone.size
     for members in together:
@@ -101,6 +98,14 @@ def _kind_by_kind(copy: View, tell: Teller) -> tuple[Floats, int]:
         done += members.size
     tell(n, n)
     return decisions, events
+
+
+def leave_together(copy: View) -> tuple[Ints, list[Ints]]:
+    """Return the places of examples that leave by an update each, and of those that leave alike, kind by kind."""
+    kinds = copy.kinds
+    names, counts = np.unique(kinds, return_counts=True)
+    together = [] if copy.robustness else [np.flatnonzero(kinds == name) for name in names[counts >= LEAST_OF_A_KIND]]
+    return np.setdiff1d(np.arange(kinds.size), np.concatenate([NOBODY, *together])), together
 
 
 def tell_nothing(done: int, count: int) -> None:
@@ -140,8 +145,7 @@ def _leave_one_out(copy: View, tell: Callable[[int, int], None], members: Ints |
     decisions = state.examples.f[slots].copy()
     missed = np.flatnonzero(may_be_missed(copy, slots))
     totals = state.total - per_weight * weights[missed]
-    found, events = leave_each_out(state, slots[missed], totals, tell)
-    decisions[missed] = found[:, 0]
+    decisions[missed], events = leave_each_out(state, slots[missed], totals, tell)
     return decisions, events
 
 

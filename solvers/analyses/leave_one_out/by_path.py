@@ -42,14 +42,12 @@ class _Undone(Exception):
     """Raised to put the state back after a path has been followed to its end."""
 
 
-def decisions_without(state: PathState, slots: Ints, total: float, rows: Floats | None = None) -> tuple[Floats, int]:
-    """Return f at examples, or at rows, by the model without the examples, and the events; the state is put back.
+def decisions_without(
+    state: PathState, slots: Ints, total: float, model: Floats | None = None
+) -> tuple[Floats, int]:
+    """Return f at examples by the model without them, and the events on the way; the state is put back.
 
-    Parameters
-    ----------
-    slots : (m,) of the examples
-    total : what the betas of the others sum up to
-    rows : (k, n_slots) kernel values of rows and the slots; None: f is wanted at the examples
+    ``total`` is what the betas of the others sum up to. ``model`` (n_slots + 1,) gets the coefficients, then b.
     """
     decisions, events = np.empty(0), 0
     try:
@@ -57,8 +55,10 @@ def decisions_without(state: PathState, slots: Ints, total: float, rows: Floats 
             state.drop_losses(slots)
             state.total = total
             events = follow(state).events
-            values = state.kernel_rows(slots) if rows is None else rows
-            decisions = times(values, state.examples.beta[: state.n_slots]) + state.b
+            beta = state.examples.beta[: state.n_slots]
+            decisions = times(state.kernel_rows(slots), beta) + state.b
+            if model is not None:
+                model[:-1], model[-1] = beta, state.b
             raise _Undone
     except _Undone:
         return decisions, events
@@ -80,9 +80,9 @@ def leave_each_out(
     who: Ints,
     totals: Floats,
     report: Callable[[int, int], None],
-    rows: Floats | None = None,
+    models: Floats | None = None,
 ) -> tuple[Floats, int]:
-    """Return what the models without one of the examples ``who`` each decide, and the events of all paths.
+    """Return f at each of the examples ``who`` by the model without it, (m,), and the events of all paths.
 
     Parameters
     ----------
@@ -90,11 +90,7 @@ def leave_each_out(
     who : (m,) slots
     totals : (m,) what the betas of the others sum up to
     report : told how many are done, and how many there are; what it raises ends the work
-    rows : (k, n_slots) kernel values of k rows and the slots
-
-    Returns
-    -------
-    f at the example that has left, (m, 1), or where ``rows`` are given at these, (m, k)
+    models : (m, n_slots + 1) gets the models without: coefficients by slot, then b
 
     Raises
     ------
@@ -114,21 +110,25 @@ def leave_each_out(
     motion = empty_motion(state.capacity)
     motion.v[who] = state.examples.beta[who]
     units = scales(state, motion.v)
-    decisions, events = np.full((who.size, 1 if rows is None else rows.shape[0]), np.nan), 0
-    if rows is None and (totals == state.total).all():
-        decisions[:, 0], events = leave_by_pivots(state, who, units, lambda _: report(0, who.size))
-    blocked = np.flatnonzero(np.isnan(decisions[:, 0]))
+    decisions, events = np.full(who.size, np.nan), 0
+    models = np.empty((who.size, 0)) if models is None else models
+    if (totals == state.total).all():
+        decisions, events = leave_by_pivots(state, who, units, lambda _: report(0, who.size), models)
+    blocked = np.flatnonzero(np.isnan(decisions))
     for first in range(0, blocked.size, PORTION):
         report(who.size - blocked.size + first, who.size)
         part = blocked[first : first + PORTION]
         w = walk_of(state, motion, units)
-        values = np.empty((0, 0)) if rows is None else rows
-        decisions[part], count = _leave_portion(w, kept, units, who[part], totals[part], values)
+        found = np.empty((part.size, models.shape[1]))
+        decisions[part], count = _leave_portion(w, kept, units, who[part], totals[part], found)
+        models[part] = found
         raise_what_stopped()
         events += count
-    for i in np.flatnonzero(np.isnan(decisions[:, 0])):
+    for i in np.flatnonzero(np.isnan(decisions)):
         report(who.size - 1, who.size)
-        decisions[i], count = decisions_without(state, who[i : i + 1], float(totals[i]), rows)
+        model = models[i] if models.size else None
+        found, count = decisions_without(state, who[i : i + 1], float(totals[i]), model)
+        decisions[i] = found[0]
         events += count
     report(who.size, who.size)
     return decisions, events
@@ -145,10 +145,15 @@ def _cache_rows(state: PathState, who: Ints) -> None:
 
 
 @compiled_allocating
-def _leave_portion(w: Walk, kept: Kept, units: Scales, who: Ints, totals: Floats, rows: Floats) -> tuple[Floats, int]:
-    """Let one example after the other leave, each from the kept optimum; NaN where that cannot be done here."""
+def _leave_portion(
+    w: Walk, kept: Kept, units: Scales, who: Ints, totals: Floats, models: Floats
+) -> tuple[Floats, int]:
+    """Let one example after the other leave, each from the kept optimum; NaN where that cannot be done here.
+
+    ``models`` (m, n + 1), or (m, 0), gets the models without them.
+    """
     e, motion, at = w.examples, w.motion, w.at[0]
-    decisions = np.full((who.size, max(1, rows.shape[0])), np.nan)
+    decisions = np.full(who.size, np.nan)
     events = 0
     for i in range(who.size):
         slot = who[i]
@@ -176,24 +181,14 @@ def _leave_portion(w: Walk, kept: Kept, units: Scales, who: Ints, totals: Floats
         audit = audit_of(e, w.n, at.b, -1.0, 0.0, totals[i], w.intercept, w.n, w.factor.size[1])
         if outcome == Exit.DONE and audit.balanced and is_good(audit, GOAL, ROUNDINGS):
             put_on_ends(w, own, DUST)
-            if rows.shape[0] == 0:
-                decisions[i, 0] = e.f[slot]
-            for k in range(rows.shape[0]):
-                decisions[i, k] = _decide(rows[k], e.beta, w.n) + at.b
-            if w.intercept and w.factor.size[1] == 0:
-                decisions[i] += center(w)
+            decisions[i] = e.f[slot]
+            shift = center(w) if w.intercept and w.factor.size[1] == 0 else 0.0
+            decisions[i] += shift
+            if models.size > 0:
+                models[i, : w.n] = e.beta[: w.n]
+                models[i, w.n] = at.b + shift
         _put_back(w, kept)
     return decisions, events
-
-
-@compiled_allocating
-def _decide(values: Floats, beta: Floats, n: int) -> float:
-    """Return the sum of kernel values (n,) times coefficients."""
-    total = 0.0
-    for j in range(n):
-        if beta[j] != 0.0:
-            total += values[j] * beta[j]
-    return total
 
 
 @compiled_allocating

@@ -34,12 +34,14 @@ EXACT = 1e-12  # of the largest level: how far beta may
 MOST_COLUMNS = 1024  # of those who change sides, kept for the next who leave
 
 
-def leave_by_pivots(state: PathState, who: Ints, units: Scales, progress: Callable[[int], None]) -> tuple[Floats, int]:
+def leave_by_pivots(
+    state: PathState, who: Ints, units: Scales, progress: Callable[[int], None], models: Floats
+) -> tuple[Floats, int]:
     """Return f at each of the examples ``who`` by the model without it, (m,), and the events of all their paths.
 
     NaN is for those that are left to the ordinary path. The state must be optimal, its free examples' kernel rows
     cached, and the sum of its betas not depend on who is there. It is not changed. ``progress`` is told how many have
-    been tried.
+    been tried. ``models`` (m, n_slots + 1), or (m, 0), gets the models without: coefficients, then b.
     """
     decisions = np.full(who.size, np.nan)
     tableau = _tableau(state)
@@ -74,10 +76,23 @@ def leave_by_pivots(state: PathState, who: Ints, units: Scales, progress: Callab
         judge_all(e, tableau, part, leaving, tol_f, tol_beta, good)
         decisions[start : start + part.size] = np.where(good, leaving.f[np.arange(part.size), part], np.nan)
         events += int(leaving.events[good].sum())
+        if models.size:
+            _write_models(state, tableau, part, leaving, models[start : start + part.size])
         if start == 0 and good.mean() < LEAST_SHARE:
             break
         start += part.size
     return decisions, events
+
+
+def _write_models(state: PathState, tableau: Tableau, part: Ints, leaving: Leaving, models: Floats) -> None:
+    """Write the coefficients and b that those who leave, (m,), leave behind."""
+    models[:, :-1] = state.examples.beta[: state.n_slots]
+    models[:, tableau.free] += leaving.change
+    for changed, beta in zip(leaving.changed.T, leaving.beta.T, strict=True):
+        those = np.flatnonzero(changed >= 0)
+        models[those, changed[those]] = beta[those]
+    models[np.arange(part.size), part] = 0.0
+    models[:, -1] = state.b + leaving.db
 
 
 def _tableau(state: PathState) -> Tableau | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.runtime.progress import Teller
 from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.sparse import Features
 from livesvm.solvers.validation import Key
 
 
@@ -31,21 +32,21 @@ def decisions_by_updates(copy: LiveEstimator, parts: Iterable[Ints], tell: Telle
     for done, out in enumerate(parts):
         tell(done, len(keys))
         rows = X[out] if gram is None else np.delete(X[out], out, axis=1)
-        decisions[out], count = left_out(copy, [keys[i] for i in out], rows)
-        events += count
+        with updated_without(copy, [keys[i] for i in out]) as report:
+            events += report.events
+            decisions[out] = copy.predictor().decision_function(rows)
     return decisions, events
 
 
-def left_out(copy: LiveEstimator, keys: list[Key], rows: Features) -> tuple[Floats, int]:
-    """Return the decisions of rows by the model without some examples, and the events; it is as it was afterwards."""
+@contextmanager
+def updated_without(copy: LiveEstimator, keys: list[Key]) -> Iterator[UpdateReport]:
+    """Have a private copy without some examples inside; it is as it was afterwards."""
     window, learnt = copy._window, dict(vars(copy))
     gram = window.state.kernel.gram
     vacant = [] if gram is None else list(gram.vacant)
-    events, decisions = 0, np.empty(0)
     try:
         with window._undone_on_error():
-            events = copy.update(remove=keys).events
-            decisions = np.asarray(copy.predictor().decision_function(rows))
+            yield copy.update(remove=keys)
             raise _Undo
     except _Undo:
         pass
@@ -53,4 +54,3 @@ def left_out(copy: LiveEstimator, keys: list[Key], rows: Features) -> tuple[Floa
         vars(copy).update(learnt)
         if gram is not None:
             gram.vacant = vacant
-    return decisions, events

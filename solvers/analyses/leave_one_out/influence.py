@@ -1,28 +1,22 @@
 """Exact decisions of any rows by the models that have not seen one example of the window.
 
-An example without a coefficient leaves every decision as it is. For each of the others the path on which it leaves is
-followed, the rows are decided at its end, and the model is put back.
+An example without a coefficient leaves every decision as it is; without each of the others there is another model, see
+``leave_one_out.models_without``.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from livesvm.solvers.analyses.leave_one_out.assessment import checked, may_be_missed, tell_nothing
-from livesvm.solvers.analyses.leave_one_out.by_path import leave_each_out
-from livesvm.solvers.analyses.leave_one_out.by_updates import left_out
-from livesvm.solvers.homotopy.recompute import refresh
+from livesvm.solvers.analyses.leave_one_out.models_without import models_without_each
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.predictor import kernel_values
 from livesvm.solvers.models.view import View
-from livesvm.solvers.runtime.progress import Progress, Teller, steadily
-from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.sparse import Features, dense
+from livesvm.solvers.runtime.progress import Progress
+from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.sparse import Features
 from livesvm.solvers.validation import Key
 
 
@@ -70,74 +64,11 @@ def influences(model: LiveEstimator, X: ArrayLike | Features, *, progress: Progr
     >>> [(key, round(float(move), 3)) for key, move in zip(found.keys, moved[:, 0])]
     [(0, -0.344), (1, 1.115), (2, 0.568)]
     """
-    started = time.perf_counter()
-    view = checked(model)
-    predictor = model.predictor()
-    rows = predictor.validate(X)
-    decisions = np.asarray(predictor.decision_function(rows))
-    with steadily(progress, model.n_window_) as tell:
-        copy = view.copy()
-        if copy.shares_costs:
-            places, without, events = _by_updates(copy, rows, decisions, tell)
-        elif copy.pairs:
-            places, without, events = _pair_by_pair(copy, rows, decisions, tell)
-        else:
-            places, without, events = _one_by_one(copy, rows, tell)
-    keys = list(view.window.keys)
-    named = tuple(keys[place] for place in places)
-    return Influences(named, decisions, without, events, time.perf_counter() - started)
-
-
-def _one_by_one(copy: View, rows: Features, tell: Callable[[int, int], None]) -> tuple[Ints, Floats, int]:
-    """Return the places of examples that may be missed, the decisions (k, m) without each, and all events."""
-    window, state = copy.window, copy.state
-    refresh(state)
-    places = np.flatnonzero(may_be_missed(copy, window.slots))
-    totals = state.total - copy.total_of(1.0) * window.weights[places]
-    without, events = leave_each_out(state, window.slots[places], totals, tell, _kernel_values(copy, rows))
-    return places, without, events
-
-
-def _kernel_values(copy: View, rows: Features) -> Floats:
-    """Return the kernel values (m, n_slots) of rows and the window's examples, by slot."""
-    state, slots = copy.state, copy.window.slots
-    values = np.zeros((rows.shape[0], state.n_slots))
-    if state.kernel.gram is not None:
-        values[:, slots] = dense(rows)
-    else:
-        scale = getattr(copy.model, "feature_scale_", None)
-        values[:, slots] = kernel_values(state.kernel, rows, state.columns(slots), scale)
-    return values
-
-
-def _pair_by_pair(copy: View, rows: Features, decisions: Floats, tell: Teller) -> tuple[Ints, Floats, int]:
-    """Return the same of several classes; an example of another class leaves a pair as it is."""
-    found, events = [], 0
-    for done, two in enumerate(copy.pairs):
-        tell(done, len(copy.pairs))
-        places, without, count = _one_by_one(View(copy.of_pair(two)), rows, tell_nothing)
-        found.append((places, without))
-        events += count
-    tell(len(copy.pairs), len(copy.pairs))
-    every = np.unique(np.concatenate([places for places, _ in found]))
-    out = np.repeat(decisions[None], every.size, axis=0)
-    for pair, (places, without) in enumerate(found):
-        out[np.searchsorted(every, places), :, pair] = -without
-    return every, out, events
-
-
-def _by_updates(copy: View, rows: Features, decisions: Floats, tell: Teller) -> tuple[Ints, Floats, int]:
-    """Return the same where the losses of all depend on which examples are there: each leaves by an update."""
-    keys, gram = list(copy.window.keys), copy.state.kernel.gram
-    places = np.arange(len(keys))
-    without, events = np.empty((len(keys), *decisions.shape)), 0
-    for place, key in enumerate(keys):
-        tell(place, len(keys))
-        X = rows if gram is None else np.delete(dense(rows), place, axis=1)
-        without[place], count = left_out(copy.model, [key], X)
-        events += count
-    tell(len(keys), len(keys))
-    return places, without, events
+    found = models_without_each(model, progress=progress)
+    places = found.matters
+    decisions = np.asarray(found.predictor.decision_function(X))
+    keys = tuple(found.keys[place] for place in places)
+    return Influences(keys, decisions, found.decisions(X, places), found.events, found.seconds)
 
 
 @dataclass(frozen=True)
