@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from livesvm.solvers.analyses.conformal import Conformal, conformal
 from livesvm.solvers.analyses.leave_one_out.assessment import Assessment, k_fold, leave_one_out
 from livesvm.solvers.analyses.leave_one_out.influence import DataValues, Influences, data_values, influences
 from livesvm.solvers.analyses.one_at_a_time import update_singly
@@ -34,6 +35,7 @@ __all__ = [
     "Assessment",
     "Best",
     "Certificate",
+    "Conformal",
     "DataValues",
     "ErrorCurve",
     "FrankWolfeSVC",
@@ -51,6 +53,7 @@ __all__ = [
     "Tuning",
     "UpdateReport",
     "cccp",
+    "conformal",
     "data_values",
     "influences",
     "k_fold",

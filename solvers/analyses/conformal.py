@@ -1,0 +1,181 @@
+"""Prediction sets and intervals from exact leave-one-out decisions, with a promise that holds for any distribution.
+
+Jackknife+ and jackknife-minmax [Barber et al. 2021, sections 2 and 3.1]; sets of classes are cross-conformal with as
+many folds as examples [Vovk 2015], by the rule of [Barber et al. 2021, eq. 12]. With weights the quantiles are those of
+[Barber et al. 2023, section 4.2].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from livesvm.solvers import validation
+from livesvm.solvers.analyses.leave_one_out.models_without import ModelsWithout, models_without_each
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.view import View
+from livesvm.solvers.runtime.progress import Progress
+from livesvm.solvers.runtime.types import Bools, Floats
+from livesvm.solvers.sparse import Features
+
+Method = Literal["plus", "minmax"]
+BLOCK = 2**21  # decisions that are held at once
+
+
+@dataclass(frozen=True)
+class Conformal:
+    """What a model's leave-one-out residuals promise of its predictions.
+
+    Attributes
+    ----------
+    classes : (k,) the labels; None of regression
+    scores : (n,) residuals |y_i - f(x_i)| of regression, in units of y; of classes how far y_i is from being predicted;
+        each by the model without example i
+    weights : (n,) of the examples in quantiles, at most 1; ones where all count the same
+    """
+
+    classes: NDArray[Any] | None
+    scores: Floats
+    weights: Floats
+    _models: ModelsWithout = field(repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it holds."""
+        return self._models.nbytes + self.scores.nbytes + self.weights.nbytes
+
+    def intervals(self, X: ArrayLike | Features, coverage: float, method: Method = "plus") -> tuple[Floats, Floats]:
+        """Return the ends of an interval for the target of each row, (m,) and (m,); infinite where n is too small.
+
+        Parameters
+        ----------
+        X : (m, d) rows
+        coverage : 1 - alpha, between 0 and 1
+        method : "plus": at least 1 - 2 alpha of targets are inside, and 1 - alpha but for unstable models; "minmax": at
+            least 1 - alpha, by wider intervals. Both where examples and rows are exchangeable; with weights less by how
+            much the distribution has changed [Barber et al. 2023, Theorem 2]
+
+        Raises
+        ------
+        InvalidInput : of a model with classes; rows of another width; a coverage that is none
+        """
+        if self.classes is not None:
+            raise InvalidInput("asks for an interval; this model has classes, and sets of them", field="coverage")
+        level, m = _level(coverage), validation.features(X, width=self._models.predictor.n_features).shape[0]
+        low, high = np.empty(m), np.empty(m)
+        for part, f in self._blocks(X, m):
+            scores = self.scores[:, None]
+            if method == "minmax":
+                reach = self._quantile(scores, level)
+                low[part], high[part] = f.min(axis=0) - reach, f.max(axis=0) + reach
+            else:
+                low[part], high[part] = -self._quantile(scores - f, level), self._quantile(scores + f, level)
+        return low, high
+
+    def sets(self, X: ArrayLike | Features, coverage: float) -> Bools:
+        """Return which classes are in the set of each row, (m, k); it may hold none, or all.
+
+        Parameters
+        ----------
+        X, coverage : as of :meth:`intervals`; at least 1 - 2 alpha of labels are in their sets
+
+        Raises
+        ------
+        InvalidInput : of a model without classes; rows of another width; a coverage that is none
+        """
+        if self.classes is None:
+            raise InvalidInput("asks for a set of classes; this model has none, and intervals", field="coverage")
+        level, m = _level(coverage), validation.features(X, width=self._models.predictor.n_features).shape[0]
+        found = np.empty((m, self.classes.size), dtype=bool)
+        share, n = self.weights / (self.weights.sum() + 1.0), self.classes.size
+        for part, f in self._blocks(X, m):
+            for label in range(n):
+                is_stranger = _strangeness(f, label, n) > self.scores[:, None]
+                found[part, label] = share @ is_stranger < level
+        return found
+
+    def _blocks(self, X: ArrayLike | Features, m: int) -> Iterator[tuple[slice, Floats]]:
+        """Decide rows by the models without each example, some rows at a time."""
+        rows: Any = X if hasattr(X, "shape") else np.asarray(X, np.float64)
+        step = max(1, BLOCK // self.scores.size)
+        for start in range(0, m, step):
+            part = slice(start, start + step)
+            yield part, self._models.decisions(rows[part])
+
+    def _quantile(self, values: Floats, level: float) -> Floats:
+        """Return the smallest of each column (n, m) that a share ``level`` of weight is not above; a row counts 1."""
+        order = np.argsort(values, axis=0)
+        weight = np.cumsum(self.weights[order], axis=0) / (self.weights.sum() + 1.0)
+        place = (weight < level - 1e-12).sum(axis=0)
+        ordered = np.take_along_axis(values, order, axis=0)
+        ends = np.vstack([ordered, np.full((1, values.shape[1]), np.inf)])
+        return np.asarray(ends[place, np.arange(values.shape[1])])
+
+
+def conformal(model: LiveEstimator, *, weights: ArrayLike | None = None, progress: Progress | None = None) -> Conformal:
+    """Return what the exact leave-one-out decisions of a model's window promise of its predictions.
+
+    Parameters
+    ----------
+    model : a live classifier or regression model that has learnt at least two examples; it is not touched
+    weights : (n,) between 0 and 1, of the window's examples, oldest first: how much each counts in quantiles, as by its
+        age; fixed before the rows are seen
+    progress : called with how many examples were left out, and how many there are; what it raises ends the work
+
+    Raises
+    ------
+    InvalidInput : a model without targets, fewer than two examples, or weights that are none
+    Cancelled : ``progress`` said so
+    NotOptimal : a path could not be followed
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from livesvm.solvers import IncrementalSVR, conformal
+    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
+    >>> found = conformal(IncrementalSVR(C=10.0, gamma=1.0).fit(X, np.sin(X[:, 0])))
+    >>> low, high = found.intervals([[1.0], [2.0]], coverage=0.9)
+    >>> bool((low < np.sin([1.0, 2.0])).all() and (np.sin([1.0, 2.0]) < high).all())
+    True
+    """
+    view, found = View(model), models_without_each(model, progress=progress)
+    y, n = np.asarray(view.window.y), len(found.keys)
+    counted = np.ones(n) if weights is None else validation.vector(weights, n, field="weights")
+    if (counted < 0).any() or (counted > 1).any():
+        raise InvalidInput("must be between 0 and 1", field="weights")
+    if view.prices is not None:
+        return Conformal(None, np.abs(y - found.own), counted, found)
+    labels = np.asarray(view.labels)
+    if labels.size < 2:
+        raise InvalidInput("has no targets, and so no residuals", field="model")
+    places = y.astype(np.int64) if view.pairs else (y > 0).astype(np.int64)
+    scores = np.empty(n)
+    for label in range(labels.size):
+        those = places == label
+        scores[those] = _strangeness(found.own[those], label, labels.size)
+    return Conformal(labels, scores, counted, found)
+
+
+def _level(coverage: float) -> float:
+    level = validation.number_or_none(coverage)
+    if level is None or not 0 < level < 1:
+        raise InvalidInput(f"must be between 0 and 1, not {coverage!r}", field="coverage")
+    return level
+
+
+def _strangeness(decisions: Floats, label: int, n_classes: int) -> Floats:
+    """Return by how much a class is behind the others at worst, of decisions (...,) or of pairs (..., n_pairs)."""
+    if n_classes == 2:
+        return -decisions if label == 1 else decisions
+    sides = [
+        (place, 1.0 if label == b else -1.0)
+        for place, (a, b) in enumerate(combinations(range(n_classes), 2))
+        if label in (a, b)
+    ]
+    return np.asarray(np.max(np.stack([side * decisions[..., place] for place, side in sides], axis=-1), axis=-1))
