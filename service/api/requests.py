@@ -35,6 +35,8 @@ from livesvm.service.models.fields import (
 from livesvm.service.models.spec import ClassWeights, KernelSpec, Lam, Prior, Scale
 from livesvm.solvers.errors import InvalidInput
 
+Coverage = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+HalfLife = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
 Time = Annotated[str, StringConstraints(max_length=64)] | Annotated[float, Field(allow_inf_nan=False)]
 MOST_TIMES = 10_000
 MOST_TOLD = 1000
@@ -225,6 +227,16 @@ class PredictRequest(Request):
     probability: bool = Field(
         default=False,
         description="Whether to tell probabilities of classes, of a model that was created with them.",
+    )
+    coverage: Coverage | None = Field(
+        default=None,
+        description="`svc`, `svr`: tell a `set` of classes, or `low` and `high`, that has so large a share of targets.",
+    )
+    half_life: HalfLife | None = Field(
+        default=None, description="With `coverage`: seconds after which an example counts half, by its time."
+    )
+    interval: Literal["plus", "minmax"] = Field(
+        default="plus", description="With `coverage`, `svr`: jackknife+, or the wider jackknife-minmax."
     )
 
 

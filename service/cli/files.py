@@ -58,17 +58,23 @@ def as_key(text: str) -> int | str:
 
 
 def write_predictions(path: Path, answer: dict[str, Any]) -> None:
-    """Decision values and predictions as CSV, a row each; of more than two classes a column for each or each pair."""
+    """Write decisions and predictions as CSV, a row each; of more than two classes a column for each or each pair.
+
+    Probabilities have a column for each class, intervals two; a set of classes is words between blanks.
+    """
     named = answer.get("pairs", answer.get("classes", []))
     several, chances = len(named) > 2, answer.get("probability")
     names = [f"decision {' / '.join(map(str, one)) if isinstance(one, list) else one}" for one in named]
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         more = [] if chances is None else [f"probability {one}" for one in answer["classes"]]
+        more += [name for name in ("set", "low", "high") if name in answer]
         rows.writerow((*(names if several else ["decision"]), "prediction", *more))
         for row, (decision, prediction) in enumerate(zip(answer["decision"], answer["prediction"], strict=True)):
             probabilities = [] if chances is None else chances[row]
-            rows.writerow((*(decision if several else [decision]), prediction, *probabilities))
+            sure = [" ".join(map(str, answer["set"][row]))] if "set" in answer else []
+            sure += [answer[name][row] for name in ("low", "high") if name in answer]
+            rows.writerow((*(decision if several else [decision]), prediction, *probabilities, *sure))
 
 
 def _npz(path: Path) -> Examples:

@@ -134,6 +134,7 @@ def predict(
     probability: Annotated[bool, typer.Option("--probability", help="Tell probabilities of classes, too.")] = False,
     alerts: Annotated[float | None, typer.Option(help="Task pu: the share of the unlabelled to be flagged.")] = None,
     precision: Annotated[float | None, typer.Option(help="Task pu: the share of flagged rows that is right.")] = None,
+    coverage: Annotated[float | None, typer.Option(help="Tell sets or intervals that cover so many.")] = None,
     url: Url = LOCAL,
     key: ApiKey = "",
     as_json: AsJson = False,
@@ -143,13 +144,15 @@ def predict(
 
     with connected(url, key) as client:
         rows = _read(client, model, file).X
-        answer = client.predict(model, rows, probability=probability, alerts=alerts, precision=precision)
+        asked: dict[str, Any] = {"alerts": alerts, "precision": precision, "coverage": coverage}
+        answer = client.predict(model, rows, probability=probability, **asked)
         if output is not None:
             files.write_predictions(output, answer)
         if as_json:
             show(answer, as_json)
         elif output is None:
-            names = ("decision", "prediction", *(["probability"] if probability else []))
+            more = [name for name in ("probability", "set", "low", "high") if name in answer]
+            names = ("decision", "prediction", *more)
             pairs = zip(*(answer[name] for name in names), strict=True)
             show([dict(zip(names, pair, strict=True)) for pair in pairs], as_json, names)
 

@@ -187,16 +187,23 @@ def predict(
     probability: bool = False,
     alerts: float | None = None,
     precision: float | None = None,
+    coverage: float | None = None,
+    half_life: float | None = None,
+    interval: Literal["plus", "minmax"] | None = None,
 ) -> Request[Document]:
     """Predict rows X (m, d), dense or of scipy.sparse: ``version``, ``decision`` (m), ``prediction`` (m).
 
     Of other labels than -1 and 1 with ``classes``; of more than two ``decision`` is (m, k). On request with their
     ``probability`` (m, n_classes). Models of task ``pu`` cut decisions where at most a share ``alerts`` of the
-    unlabelled, or a share of positives of at least ``precision``, is above; the answer then has the ``threshold``.
+    unlabelled, or a share of positives of at least ``precision``, is above; the answer has the ``threshold``.
+
+    With a ``coverage`` classifiers answer a ``set`` of classes for each row, regression models ``low`` and ``high``,
+    and the ``promise`` that goes with it; ``half_life``, in seconds, has older examples count less.
     """
     import numpy as np
 
     asked = {"probability": "true" if probability else None, "alerts": alerts, "precision": precision}
+    asked |= {"coverage": coverage, "half_life": half_life, "interval": interval}
     params = {name: str(value) for name, value in asked.items() if value is not None}
     stream = io.BytesIO()
     if hasattr(X, "tocsr"):

@@ -23,6 +23,7 @@ from livesvm.service.errors import NotReady
 from livesvm.service.history.journal import Source
 from livesvm.service.history.rescue import tell_of
 from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.coverage import Coverings
 from livesvm.service.hosting.handle import Feeds, Hosting, Models
 from livesvm.service.hosting.registry import Registry
 from livesvm.service.jobs.files import JobFiles
@@ -200,6 +201,7 @@ class Service:
         self.erasing = Pool("erase", 1, ERASURES)
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
         self.workers = Pool("update", 2, settings.max_calls)
+        self.coverings = Coverings(self.budget)
         self.questions = Pool("question", settings.solves, QUESTIONS)
         self.control = Pool("control", 2, settings.max_calls)
         self.uploads = Pool("dataset", UPLOADS, UPLOADS)
@@ -293,6 +295,7 @@ class Service:
     def _look(self) -> None:
         if self.health.is_restored:
             self.hosting.watch()
+            self.coverings.tidy(self.hosting.models)
 
     async def take_models_over(self) -> None:
         """Keep restoring what other services let go of."""

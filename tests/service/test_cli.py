@@ -78,6 +78,12 @@ def test_a_model_from_its_making_to_its_end(told: Told, tmp_path: Path, capsys: 
     assert main(["explain", "cli-model", str(written(tmp_path, "npz", X[:2]))]) == 0
     capsys.readouterr()
     assert main(["what-if", "cli-model", "--erase", "9", "--C", "3"]) == 2
+    sure = told("predict", "cli-model", written(tmp_path, "npz", X), "--coverage", 0.8)
+    assert (len(sure["set"]), sure["decision"]) == (30, found["decision"])
+    assert main(["predict", "cli-model", str(written(tmp_path, "npz", X)), "--coverage", "0.8"]) == 0
+    assert "set" in capsys.readouterr().out
+    told("predict", "cli-model", written(tmp_path, "npz", X), "--coverage", 0.8, "--output", tmp_path / "sure.csv")
+    assert (tmp_path / "sure.csv").read_text().splitlines()[0] == "decision,prediction,set"
     assert told("certificate", "cli-model")["relative_gap"] <= 1e-8
     assert main(["models", "list"]) == 0
     assert "cli-model" in capsys.readouterr().out

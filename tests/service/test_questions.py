@@ -10,6 +10,7 @@ import pytest
 from sklearn.svm import SVC
 
 from livesvm.service.client import Client, ServiceProblem
+from livesvm.solvers import IncrementalSVC, IncrementalSVR, conformal
 from tests.service.process import ServiceProcess
 
 KERNEL = {"name": "rbf", "gamma": 0.5}
@@ -153,3 +154,53 @@ def test_wrong_labels_are_worth_least(client: Client) -> None:
     assert told["rows"] is None
     with pytest.raises(ServiceProblem, match="has 1 entries for 20 rows"):
         client.explain("m", ROWS, [1])
+
+
+@pytest.mark.parametrize("labels", [Y, WORDS], ids=["two classes", "three classes"])
+def test_a_prediction_says_which_classes_may_be(labels: Any, client: Client) -> None:
+    learnt(client, labels)
+    told, plain = client.predict("m", ROWS, coverage=0.9), client.predict("m", ROWS)
+    assert {name: told[name] for name in plain} == plain
+    assert told["promise"]["coverage"] == 0.9
+    assert told["promise"]["at_least"] == pytest.approx(0.8)
+    peer = conformal(IncrementalSVC(C=2.0, gamma=0.5).fit(X, labels))
+    sets = peer.sets(ROWS, 0.9)
+    assert told["set"] == [np.unique(labels)[row].tolist() for row in sets]
+    assert (
+        client._http.post(  # the same in a body of JSON
+            "/models/m/predict", json={"X": ROWS.tolist(), "coverage": 0.9}
+        ).json()
+        == told
+    )
+    client.update("m", remove={"oldest": 40})
+    then = client.predict("m", ROWS, coverage=0.9)
+    assert then["version"] == told["version"] + 1
+    assert then["set"] != told["set"]
+
+
+def test_a_prediction_says_between_which_values(client: Client) -> None:
+    values = X[:, 0] + 0.1 * RNG.normal(size=80)
+    client.create_model("m", task="svr", C=2.0, kernel=KERNEL)
+    client.update("m", X, values, times=[1000.0 * n for n in range(80)])
+    peer = conformal(IncrementalSVR(C=2.0, gamma=0.5).fit(X, values))
+    aged = conformal(IncrementalSVR(C=2.0, gamma=0.5).fit(X, values), weights=0.5 ** (np.arange(80)[::-1] / 20))
+    asked: dict[str, Any]
+    for asked, found, at_least in (
+        ({}, peer.intervals(ROWS, 0.9), 0.8),
+        ({"interval": "minmax"}, peer.intervals(ROWS, 0.9, "minmax"), 0.9),
+        ({"half_life": 20_000.0}, aged.intervals(ROWS, 0.9), 0.8),
+    ):
+        told = client.predict("m", ROWS, coverage=0.9, **asked)
+        np.testing.assert_allclose([told["low"], told["high"]], found, atol=1e-9)
+        assert told["promise"]["at_least"] == pytest.approx(at_least)
+    assert client.predict("m", ROWS[:1], coverage=0.995)["low"] == [None]
+
+
+def test_a_coverage_is_asked_of_models_with_targets_alone(client: Client) -> None:
+    client.create_model("m", task="oneclass", kernel=KERNEL)
+    client.update("m", X)
+    asked: dict[str, Any]
+    learnt_not: tuple[str, dict[str, Any]] = ("cannot be promised by models of task oneclass", {"coverage": 0.9})
+    for reason, asked in (learnt_not, ("is of task oneclass", {"coverage": 0.9, "alerts": 0.1})):
+        with pytest.raises(ServiceProblem, match=reason):
+            client.predict("m", ROWS, **asked)

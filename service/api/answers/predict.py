@@ -14,6 +14,14 @@ class ThresholdAnswer(BaseModel):
     recall: float = Field(description="Share of the positives above it.")
 
 
+class PromiseAnswer(BaseModel):
+    """Which share of targets is in the sets or intervals: about `coverage`, and `at_least` whatever the data are."""
+
+    coverage: float
+    at_least: float
+    assumes: str
+
+
 class PredictAnswer(BaseModel):
     """Decision values, predicted labels or values, and the version that answered.
 
@@ -27,5 +35,11 @@ class PredictAnswer(BaseModel):
     classes: list[int | str] | None = Field(default=None, description="In the order of decisions and probabilities.")
     pairs: list[list[int | str]] | None = None
     probability: list[list[float]] | None = Field(default=None, description="Of every class, where asked for.")
+    promise: PromiseAnswer | None = Field(default=None, description="Of `set`, or `low` and `high`, where asked for.")
+    set: list[list[float | str]] | None = Field(default=None, description="Classes that may be, none or all of them.")
+    low: list[float | None] | None = Field(
+        default=None, description="Ends of an interval; null where the window is too small for the coverage."
+    )
+    high: list[float | None] | None = None
     threshold: ThresholdAnswer | None = Field(default=None, description="Where decisions were cut, if not at 0.")
     stale: bool = Field(description="True when updates are refused now, so that newer data may be unknown.")

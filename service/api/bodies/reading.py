@@ -133,9 +133,9 @@ def with_json(body: Body, use: Callable[[bytes], T]) -> T:
         return use(body.data)
 
 
-def may_ask_for_probabilities(body: Body) -> bool:
-    """Whether a JSON body may say so: its rows alone are then not all that it holds."""
-    return body.media == JSON and b'"probability"' in body.data
+def may_ask_for_more(body: Body) -> bool:
+    """Whether a JSON body may hold more than rows: that probabilities are asked for, or a coverage."""
+    return body.media == JSON and (b'"probability"' in body.data or b'"coverage"' in body.data)
 
 
 def parse_predict_request(body: Body) -> PredictRequest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
@@ -12,14 +12,17 @@ from livesvm.service.api.answers.predict import PredictAnswer
 from livesvm.service.api.bodies.reading import (
     NPY,
     NPZ,
-    may_ask_for_probabilities,
+    may_ask_for_more,
+    parse_predict,
     parse_predict_request,
     read_body,
     schema_content,
 )
 from livesvm.service.api.predictions import Calibrated, answering, at_once, is_quick
 from livesvm.service.api.routes.access import ModelId, Parts, answers, awaited, scope
+from livesvm.service.api.routes.questions import covered
 from livesvm.service.api.routes.quick import quick
+from livesvm.service.hosting.coverage import Wanted
 from livesvm.service.hosting.handle import ModelHandle, Reader
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.published import Cut, Published
@@ -51,11 +54,14 @@ async def predict(
         float | None,
         Query(gt=0, lt=1, description="`pu`: cut them where at least this share of those above is estimated positive."),
     ] = None,
+    coverage: Annotated[float | None, Query(gt=0, lt=1, description="As in a body of JSON.")] = None,
+    half_life: Annotated[float | None, Query(gt=0, le=1e12, description="As in a body of JSON.")] = None,
+    interval: Annotated[Literal["plus", "minmax"], Query(description="As in a body of JSON.")] = "plus",
 ) -> Response:
     """Decide rows by the newest version; never waits for an update.
 
-    With `probability`, `alerts` or `precision`, for the first time after an update, it waits for its turn to calibrate
-    that version.
+    With `probability`, `alerts`, `precision` or `coverage`, for the first time after an update, it waits for its turn
+    to calibrate that version; for a `coverage` that takes as long as to leave each example out.
     """
     live = service.models().readable(id)
     body = await read_body(request)
@@ -63,8 +69,17 @@ async def predict(
         cut = None if alerts is None and precision is None else Cut(alerts, precision)
         _check_askable(live, probability=probability, cut=cut)
         asked = Calibrated(live.published, cut=cut) if probability or cut else None
-        if may_ask_for_probabilities(body):
+        wanted = None
+        if may_ask_for_more(body):
             wanted = await service.workers.run(parse_predict_request, body)
+            if wanted.coverage is not None:
+                coverage, half_life, interval = wanted.coverage, wanted.half_life, wanted.interval
+        if coverage is not None:
+            if asked is not None or (wanted is not None and wanted.probability):
+                raise InvalidInput("give one of coverage, probability, alerts and precision", field="coverage")
+            X = await service.workers.run(parse_predict, body) if wanted is None else wanted.X
+            return await covered(id, request, service, X, Wanted(coverage, half_life, interval))
+        if wanted is not None:
             _check_askable(live, probability=wanted.probability, cut=cut)
             asked = Calibrated(live.published, wanted.X, cut) if asked or wanted.probability else None
         if asked is not None:

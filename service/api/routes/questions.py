@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from fastapi import APIRouter, Request
 from pydantic_core import to_json
@@ -13,13 +13,17 @@ from livesvm.service.api.answers.questions import ExplainAnswer, WhatIfAnswer
 from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
 from livesvm.service.api.requests import ExplainRequest, WhatIfRequest
 from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, scope, within
+from livesvm.service.hosting.coverage import Wanted, check, cover
 from livesvm.service.hosting.explain import explain
 from livesvm.service.hosting.what_if import what_if
 from livesvm.service.lifecycle.parts import Service
+from livesvm.service.models.arrays import Rows
 from livesvm.service.models.state import ModelCopy
 from livesvm.service.resources.turns import Solve
 
 router = APIRouter(tags=["learning"])
+
+T = TypeVar("T")
 
 
 @router.post(
@@ -40,7 +44,10 @@ async def weigh(id: ModelId, request: Request, service: Parts, max_seconds: MaxS
         asked = (await service.workers.run(parse_json, body, WhatIfRequest)).question()
         with service.budget.holding("updates", asked.memory()):
             solve = within(max_seconds)
-            return await _answered(id, request, service, solve, lambda copy: what_if(copy, asked, service.settings))
+            told = await _worked_out(
+                id, request, service, solve, lambda copy: to_json(what_if(copy, asked, service.settings))
+            )
+    return Response(told, media_type="application/json")
 
 
 @router.post(
@@ -61,21 +68,44 @@ async def tell_why(id: ModelId, request: Request, service: Parts, max_seconds: M
         asked = (await service.workers.run(parse_json, body, ExplainRequest)).question()
         with service.budget.holding("updates", asked.X.nbytes):
             solve = within(max_seconds)
-            return await _answered(id, request, service, solve, lambda copy: explain(copy, asked, service.settings))
+            told = await _worked_out(
+                id, request, service, solve, lambda copy: to_json(explain(copy, asked, service.settings))
+            )
+    return Response(told, media_type="application/json")
 
 
-async def _answered(
-    id: str, request: Request, service: Service, solve: Solve, answer: Callable[[ModelCopy], Any]
-) -> Response:
-    """The response that a copy of a model gives, worked out when there is a place for a solve."""
+async def covered(id: str, request: Request, service: Service, X: Rows, wanted: Wanted) -> Response:
+    """The response that has an interval or a set of classes for each row; the first one of a version calibrates it."""
+    live = service.models().get(id)
+    check(live.spec, wanted)
+    found = service.coverings.get(id, live.published)
+    if found is None:
+        with service.questions.place():
+            found = await _worked_out(id, request, service, Solve(), cover)
+        service.coverings.keep(id, found)
+    covering = found
+
+    def decided() -> bytes:
+        """The answer as JSON."""
+        covering.seen.check(live.spec, X, service.settings.max_predict_rows)
+        with service.budget.holding("predictions", covering.memory(X)):
+            told = covering.answer(live.spec, X, wanted) | {"stale": live.stale}
+            service.metrics.predictions.labels(live.spec.task).inc(len(X))
+            live.recent.note_predicted(len(X))
+            return to_json(told)
+
+    return Response(await service.readers.run(decided), media_type="application/json")
+
+
+async def _worked_out(id: str, request: Request, service: Service, solve: Solve, answer: Callable[[ModelCopy], T]) -> T:
+    """What a copy of a model gives, worked out when there is a place for a solve."""
     live = service.models().get(id)
     solve.seconds = min(solve.seconds, service.settings.solve_seconds)
     copy = await awaited(request, live.copy(), solve, changes=False)
 
-    def work() -> bytes:
-        """The answer as JSON."""
+    def work() -> T:
+        """Work it out, in a turn of its own."""
         with service.budget.holding("jobs", live.describe().memory), service.turns.turn(solve):
-            return to_json(answer(copy))
+            return answer(copy)
 
-    body = await awaited(request, service.questions.begin(work), solve, changes=False)
-    return Response(body, media_type="application/json")
+    return await awaited(request, service.questions.begin(work), solve, changes=False)

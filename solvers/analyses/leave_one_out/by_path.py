@@ -42,9 +42,7 @@ class _Undone(Exception):
     """Raised to put the state back after a path has been followed to its end."""
 
 
-def decisions_without(
-    state: PathState, slots: Ints, total: float, model: Floats | None = None
-) -> tuple[Floats, int]:
+def decisions_without(state: PathState, slots: Ints, total: float, model: Floats | None = None) -> tuple[Floats, int]:
     """Return f at examples by the model without them, and the events on the way; the state is put back.
 
     ``total`` is what the betas of the others sum up to. ``model`` (n_slots + 1,) gets the coefficients, then b.
@@ -145,9 +143,7 @@ def _cache_rows(state: PathState, who: Ints) -> None:
 
 
 @compiled_allocating
-def _leave_portion(
-    w: Walk, kept: Kept, units: Scales, who: Ints, totals: Floats, models: Floats
-) -> tuple[Floats, int]:
+def _leave_portion(w: Walk, kept: Kept, units: Scales, who: Ints, totals: Floats, models: Floats) -> tuple[Floats, int]:
     """Let one example after the other leave, each from the kept optimum; NaN where that cannot be done here.
 
     ``models`` (m, n + 1), or (m, 0), gets the models without them.

@@ -131,7 +131,7 @@ def models_without_each(model: LiveEstimator, *, progress: Progress | None = Non
     started, view = time.perf_counter(), checked(model)
     n, copy = model.n_window_, view.copy()
     pairs = copy.pairs
-    parts = [_Part(n) for _ in pairs or [None]]
+    parts = [_Part(n) for _ in range(len(pairs) or 1)]
     views = _views(copy)
     with steadily(progress, n) as tell:
         if not copy.shares_costs:

@@ -1,0 +1,144 @@
+"""Intervals and sets that cover targets as often as was asked, by one version of a model: ``analyses.conformal``."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.errors import OutOfMemory, ServiceError
+from livesvm.service.hosting.handle import Models
+from livesvm.service.models.arrays import Rows, Vector
+from livesvm.service.models.learners import task_of
+from livesvm.service.models.published import Published
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelCopy
+from livesvm.service.resources.memory import Budget
+from livesvm.solvers.analyses.conformal import BLOCK, Conformal, conformal
+from livesvm.solvers.errors import InvalidInput
+
+KEPT = 16
+"""Models whose newest version is kept calibrated."""
+EXCHANGEABLE = "the examples and the rows come from one distribution, in any order"
+DRIFTING = "less by how much the distribution of the weighted examples differs from that of the rows"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How targets are to be covered.
+
+    Parameters
+    ----------
+    coverage : share of targets, between 0 and 1
+    half_life : seconds after which an example counts half in quantiles; None: all count the same
+    method : of intervals; see :meth:`~livesvm.solvers.analyses.conformal.Conformal.intervals`
+    """
+
+    coverage: float
+    half_life: float | None = None
+    method: Literal["plus", "minmax"] = "plus"
+
+
+@dataclass(frozen=True, eq=False)
+class Covering:
+    """One version of a model with its leave-one-out residuals; ``ages`` (n,) in seconds, from its newest example."""
+
+    seen: Published
+    found: Conformal
+    ages: Vector
+
+    def memory(self, X: Rows) -> int:
+        """Bytes that an answer for these rows takes: the decisions of all models, some rows at a time, and its text."""
+        return X.nbytes + 3 * 8 * max(BLOCK, self.ages.size) * self.seen.n_values + 200 * len(X)
+
+    def answer(self, spec: ModelSpec, X: Rows, wanted: Wanted) -> dict[str, Any]:
+        """Return decisions of rows (m, d), and an interval or a set of classes of each, as JSON values."""
+        decision, prediction = self.seen.decide(spec, X)
+        weights = np.ones(self.ages.size) if wanted.half_life is None else 0.5 ** (self.ages / wanted.half_life)
+        found = replace(self.found, weights=weights)
+        told = {"version": self.seen.version, "decision": decision.tolist(), "prediction": prediction.tolist()}
+        if (named := self.seen.answers_with) is not None:
+            told["classes"] = named
+        told["promise"] = _promise(wanted)
+        rows = np.asarray(X) if isinstance(X, np.ndarray) else X
+        if found.classes is None:
+            low, high = found.intervals(rows, wanted.coverage, wanted.method)
+            return told | {"low": _listed(low), "high": _listed(high)}
+        labels = found.classes.tolist()
+        sets = found.sets(rows, wanted.coverage)
+        return told | {"set": [[label for label, is_in in zip(labels, row, strict=True) if is_in] for row in sets]}
+
+
+def cover(copy: ModelCopy) -> Covering:
+    """Return a version that can tell how sure it is; raises InvalidInput, NotSolved or SolverError."""
+    state = copy.state()
+    return Covering(Published.of(state), conformal(state.estimator), copy.times.max() - copy.times)
+
+
+def check(spec: ModelSpec, wanted: Wanted) -> None:
+    """Raise InvalidInput for a model of which this cannot be told."""
+    task = task_of(spec)
+    if not (task.is_exact and (task.has_labels or task.has_values)):
+        raise InvalidInput(f"cannot be promised by models of task {spec.task}", field="coverage")
+    if wanted.method != "plus" and not task.has_values:
+        raise InvalidInput("is of intervals; this model has sets of classes", field="interval")
+
+
+def _promise(wanted: Wanted) -> dict[str, Any]:
+    """Return which share of targets is covered at least, and what that takes."""
+    alpha = 1.0 - wanted.coverage
+    at_least = 1.0 - alpha if wanted.method == "minmax" else max(0.0, 1.0 - 2.0 * alpha)
+    assumes = EXCHANGEABLE if wanted.half_life is None else DRIFTING
+    return {"coverage": wanted.coverage, "at_least": at_least, "assumes": assumes}
+
+
+def _listed(ends: NDArray[np.float64]) -> list[float | None]:
+    return [end if np.isfinite(end) else None for end in ends.tolist()]
+
+
+class Coverings:
+    """The newest versions that were asked how sure they are, of the models that were asked last."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, Covering] = OrderedDict()
+
+    def get(self, id: str, now: Published) -> Covering | None:
+        """Return what is kept of a version; nothing is kept of one that is not the newest."""
+        with self._lock:
+            if (found := self._kept.get(id)) is None:
+                return None
+            if (found.seen.version, found.seen.updated_at) != (now.version, now.updated_at):
+                self._drop(id)
+                return None
+            self._kept.move_to_end(id)
+            return found
+
+    def keep(self, id: str, found: Covering) -> None:
+        """Keep what was found of a version, as far as there is memory for it."""
+        with self._lock:
+            self._drop(id)
+            while len(self._kept) >= KEPT:
+                self._drop(next(iter(self._kept)))
+            with suppress(OutOfMemory):
+                self._budget.resize(found, found.found.nbytes)
+                self._kept[id] = found
+
+    def tidy(self, models: Models) -> None:
+        """Keep nothing of versions that are not the newest: examples may have been erased since."""
+        for id_ in list(self._kept):
+            try:
+                self.get(id_, models.get(id_).published)
+            except ServiceError:
+                with self._lock:
+                    self._drop(id_)
+
+    def _drop(self, id: str) -> None:
+        if (before := self._kept.pop(id, None)) is not None:
+            self._budget.release(before)
