@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, k_fold, leave_one_out
 from livesvm.solvers.analyses.leave_one_out import by_path
-from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
-from livesvm.solvers.analyses.leave_one_out.pivots import FEW_FREE
+from livesvm.solvers.analyses.leave_one_out.straight import MOSTLY, leave_straight
 from livesvm.solvers.errors import Cancelled, InvalidInput
 from livesvm.solvers.homotopy.optimality import scales
 from livesvm.solvers.homotopy.recompute import need_rows
@@ -52,7 +51,7 @@ def test_leave_one_out_is_exact_for_classification(C: float, n: int) -> None:
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("gamma", [20.0, 60.0])
 @pytest.mark.parametrize("task", ["svc", "tube", "pinball"])
-def test_who_leaves_by_pivots_leaves_as_if_trained_without(task: str, gamma: float, fit_intercept: bool) -> None:
+def test_what_leaves_straight_leaves_as_if_trained_without(task: str, gamma: float, fit_intercept: bool) -> None:
     X, y = data(150)
     if task != "svc":
         y = X[:, 0] + 0.3 * y
@@ -63,14 +62,13 @@ def test_who_leaves_by_pivots_leaves_as_if_trained_without(task: str, gamma: flo
         "pinball": lambda: IncrementalSVR(loss="pinball", quantile=0.7, **params),
     }
     state = make[task]().fit(X, y)._window.state
-    assert state.n_free >= FEW_FREE
+    assert state.n_free >= MOSTLY * 150
     who = np.flatnonzero(state.examples.beta[: state.n_slots])
     need_rows(state, np.arange(150))
     before = [a.copy() for a in state.examples]
-    found, events = leave_by_pivots(state, who, scales(state, np.zeros(150)), lambda tried: None)
+    found = leave_straight(state, who, scales(state, np.zeros(150)), lambda tried: None)
     assert all(np.array_equal(a, b) for a, b in zip(before, state.examples, strict=True))
-    assert np.isfinite(found).mean() > 0.9
-    assert events > 0
+    assert np.isfinite(found).any()
     for slot, decision in zip(who, found, strict=True):
         keep = np.arange(150) != slot
         if np.isfinite(decision):
@@ -80,12 +78,12 @@ def test_who_leaves_by_pivots_leaves_as_if_trained_without(task: str, gamma: flo
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_pivots_and_paths_agree_on_degenerate_problems(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_straight_ways_and_paths_agree_on_degenerate_problems(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(2):
         model = build(problem(seed, family))
         found = leave_one_out(model).decisions
         with monkeypatch.context() as patch:
-            patch.setattr(by_path, "leave_by_pivots", lambda state, who, *_: (np.full(who.size, np.nan), 0))
+            patch.setattr(by_path, "leave_straight", lambda state, who, *_: np.full(who.size, np.nan))
             walked = leave_one_out(model).decisions
         np.testing.assert_allclose(found, walked, rtol=0, atol=1e-7 * max(1.0, np.abs(walked).max()))
 

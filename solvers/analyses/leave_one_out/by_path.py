@@ -15,7 +15,7 @@ from livesvm.solvers.active_set.degeneracy import center
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.shrinking import follow_path
 from livesvm.solvers.active_set.workspace import STRIDE_EVENTS, Walk
-from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
+from livesvm.solvers.analyses.leave_one_out.straight import leave_straight
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.finish import put_on_ends
 from livesvm.solvers.homotopy.follow import follow
@@ -99,7 +99,7 @@ def leave_each_out(
     units = scales(state, motion.v)
     decisions, events = np.full(who.size, np.nan), 0
     if (totals == state.total).all():
-        decisions, events = leave_by_pivots(state, who, units, lambda _: report(0, who.size))
+        decisions = leave_straight(state, who, units, lambda _: report(0, who.size))
     blocked = np.flatnonzero(np.isnan(decisions))
     for first in range(0, blocked.size, PORTION):
         report(who.size - blocked.size + first, who.size)
