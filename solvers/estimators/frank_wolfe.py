@@ -34,6 +34,7 @@ from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.frank_wolfe.warm_start import carried
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples, product
+from livesvm.solvers.models.pairs_predictor import scores as class_scores
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -290,7 +291,7 @@ class FrankWolfeClassifier:
         decisions = self._decisions(X)
         if self.classes_.size == 2:
             return np.asarray(decisions[:, 0])
-        return one_versus_one.votes(decisions / self.margin_, self.classes_.size)
+        return class_scores(-decisions / self.margin_, self.classes_.size)  # which are positive for the first of two
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of each row of ``X`` (m, d)."""

@@ -13,13 +13,8 @@ from livesvm.solvers import validation
 from livesvm.solvers.analyses.outlier.pairwise import pairwise_outlier_path
 from livesvm.solvers.analyses.regularization.pairwise import pairwise_regularization_path
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.estimators.classification import (
-    LiveSVC,
-    _check_classes,
-    _check_finite,
-    _first_unknown,
-    _two_labels,
-)
+from livesvm.solvers.estimators.class_labels import column_of, labels_with, several_labels, targets_of
+from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.models.class_window import ClassWindow
 from livesvm.solvers.models.edits import Edits
 from livesvm.solvers.models.pairs_predictor import by_other_class, scores, winners
@@ -305,7 +300,7 @@ class LiveMultiClassSVC(LiveSVC):
         ``classes`` fixes the labels on the first call; others may still come later.
         """
         if classes is not None and not hasattr(self, "classes_"):
-            self._set_classes(_labels_of(classes))
+            self._set_classes(several_labels(classes))
         self._learn((X, y), sample_weight, None, ())
         return self
 
@@ -347,21 +342,12 @@ class LiveMultiClassSVC(LiveSVC):
             self._set_classes(known)
 
     def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:
-        labels = validation.column(y, field)
-        if labels.shape != (m,):
-            raise InvalidInput(f"{labels.shape[0]} labels for {m} rows", field=field)
+        labels = column_of(y, m, field)
         known = self._known_classes(labels, field)
         if hasattr(self, "_window") and known.size > max(2, self.classes_.size):
             known = self.classes_  # nobody is learnt: a label that is not known is wrong
         values = (-1.0, 1.0)[-known.size :] if known.size < 3 else range(known.size)
-        place = dict(zip(known.tolist(), values, strict=True))
-        try:
-            targets = np.fromiter(map(place.__getitem__, labels.tolist()), np.float64, m)
-        except (KeyError, TypeError):
-            _check_finite(labels, field)
-            row = _first_unknown(labels.tolist(), place)
-            reason = f"{labels.tolist()[row]!r} is not one of the labels {known.tolist()}"
-            raise InvalidInput(reason, field=field, row=row) from None
+        targets = targets_of(labels, known, values, field)
         if known.size < 3 or not hasattr(self, "_window"):
             self._set_classes(known)
         return targets
@@ -371,22 +357,9 @@ class LiveMultiClassSVC(LiveSVC):
         if self.classes is not None:
             is_read = type(self.classes) is tuple and self.classes is vars(self).get("_read_classes")
             if not (known.size and is_read):
-                known, self._read_classes = _labels_of(self.classes), self.classes
+                known, self._read_classes = several_labels(self.classes), self.classes
             return known
-        if known.size:
-            there = set(known.tolist())
-            try:
-                if there.issuperset(labels.tolist()):
-                    return known
-            except TypeError:  # a label that is a list
-                raise InvalidInput("labels must be one value for each row", field=field) from None
-        _check_finite(labels, field)
-        _check_kind(known, labels, field)
-        try:
-            _check_classes(labels)
-            return np.union1d(known, labels)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(str(error), field=field) from None
+        return labels_with(known, labels, field)
 
     def _set_classes(self, known: NDArray[Any]) -> None:
         window = vars(self).get("_window")
@@ -460,31 +433,3 @@ class LiveMultiClassSVC(LiveSVC):
         if not self._has_several():
             return super()._error(decisions, targets)
         return float(np.mean(winners(decisions, self.classes_.size) != targets))
-
-
-def _labels_of(classes: Any) -> NDArray[Any]:
-    """Return two labels (negative, positive), or more in ascending order; raises InvalidInput for anything else."""
-    try:
-        labels = np.array(given := list(classes))
-    except (TypeError, ValueError):
-        labels = np.empty(0)
-    if labels.ndim != 1 or labels.size < 3 or isinstance(classes, str):
-        return _two_labels(classes)
-    validation.check_one_kind(given, labels, "classes")
-    found = np.unique(labels)
-    if found.size != labels.size:
-        raise InvalidInput(f"must be two different labels or more, not {classes!r}", field="classes")
-    return found
-
-
-def _check_kind(known: NDArray[Any], labels: NDArray[Any], field: str) -> None:
-    """Raise InvalidInput for words among numbers, which would all be words from then on, or numbers among words."""
-    if known.size and labels.size and _are_words(known) != _are_words(labels):
-        one = labels.tolist()[0]
-        wrong = "is no string, as labels before are" if _are_words(known) else "is a string, as no label before is"
-        raise InvalidInput(f"{one!r} {wrong}", field=field, row=0)
-
-
-def _are_words(labels: NDArray[Any]) -> bool:
-    """Whether labels, which are of one kind, are text."""
-    return labels.dtype.kind in "US" or (labels.dtype.kind == "O" and isinstance(labels[0], str))

@@ -80,6 +80,21 @@ def are_free(segment: NDArray[np.integer[Any]]) -> Bools:
     return np.asarray(segment & 1 == 1)
 
 
+def empty_examples(c: int) -> Examples:
+    """Return ``c`` slots in which no example is."""
+    return Examples(
+        np.full((c, MAX_KINKS), np.inf),
+        np.zeros((c, MAX_KINKS + 1)),
+        np.zeros((c, MAX_KINKS)),
+        np.zeros((c, MAX_KINKS + 1)),
+        np.zeros(c, np.int64),
+        np.zeros(c, np.int64),
+        np.zeros(c),
+        np.zeros(c),
+        np.zeros(c),
+    )
+
+
 def empty_motion(c: int) -> Motion:
     """Return a motion of ``c`` slots at rest."""
     return Motion(*aligned(len(Motion._fields), c, make=np.zeros))
@@ -109,7 +124,7 @@ class PathState:
         self.n_slots = 0  #: slots 0 .. n_slots-1 are or were in use
         self.vacant: list[int] = []
         self.XT: Features = NOTHING  #: (d, c) features; of sparse examples c rows
-        self.examples = self._empty_examples(0)
+        self.examples = empty_examples(0)
         self._factor: Factor = empty_factor(0, 0)
         self._put_off: Ints | None = None  #: free examples whose factor and kernel rows are not there yet
         self._rows = RowCache(cache_bytes)
@@ -144,20 +159,6 @@ class PathState:
         arrays = (kinks, levels, *at_rest, *counts, f, beta, diagonal)
         self.examples = Examples(*(_resized(a, n) for a in arrays))
         self._factor, self._motion = empty_factor(0, 0), empty_motion(0)
-
-    @staticmethod
-    def _empty_examples(c: int) -> Examples:
-        return Examples(
-            np.full((c, MAX_KINKS), np.inf),
-            np.zeros((c, MAX_KINKS + 1)),
-            np.zeros((c, MAX_KINKS)),
-            np.zeros((c, MAX_KINKS + 1)),
-            np.zeros(c, np.int64),
-            np.zeros(c, np.int64),
-            np.zeros(c),
-            np.zeros(c),
-            np.zeros(c),
-        )
 
     @property
     def capacity(self) -> int:

@@ -166,14 +166,14 @@ def _judged(state: PathState, inverse: Inverse, part: Ints, left: Left, tol_f: f
     inside = (low - tol_beta <= beta) & (beta <= high + tol_beta)
     at_kink = np.abs(left.f[:, free] - e.kinks[free, q]) <= tol_f
     held = (low + tol_beta < beta) & (beta < high - tol_beta) & ~leaves
-    good = ((inside & at_kink) | leaves).all(axis=1)
+    good: Bools = np.asarray(((inside & at_kink) | leaves).all(axis=1))
     bound = np.flatnonzero(~are_free(e.segment[:n]))
     piece = e.segment[bound] // 2
     below = np.where(piece > 0, e.kinks[bound, np.maximum(piece - 1, 0)], -np.inf)
     above = np.where(piece < e.n_kinks[bound], e.kinks[bound, np.minimum(piece, e.kinks.shape[1] - 1)], np.inf)
     f = left.f[:, bound]
     good &= ((below - tol_f <= f) & (f <= above + tol_f) | (bound == part[:, None])).all(axis=1)
-    if not state.intercept:
-        return good
-    total = np.where(leaves, 0.0, left.change).sum(axis=1) - e.beta[part]
-    return good & held.any(axis=1) & (np.abs(total) <= n * tol_beta)
+    if state.intercept:
+        total = np.where(leaves, 0.0, left.change).sum(axis=1) - e.beta[part]
+        good &= held.any(axis=1) & (np.abs(total) <= n * tol_beta)
+    return good
