@@ -28,41 +28,7 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
     It minimizes ``1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i f(x_i))`` over its window; an update moves many
     examples in and out along one multi-parametric path [Karasuyama & Takeuchi].
 
-    Parameters
-    ----------
-    C : weight of the losses, in (0, 1e100]; infinite for a hard margin, which is 1e10
-    kernel : "linear", "rbf", "laplacian", "poly", "sigmoid" or "precomputed": then X is a kernel matrix, see
-        ``update``; or a function that returns (m, n) values of rows (m, d) and (n, d), or of lists of examples of any
-        other type
-    gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance of the first data seen, rows
-        weighted), and stays, see ``gamma_``; "auto" is 1 / n_features
-    degree, coef0 : of the kernels that have them
-    class_weight : multiplies C by class, {label: weight}; 1 for a label that it does not name. "balanced": by
-        ``n / (n_classes * count)``, of those who are in the window, whoever comes and goes
-    fit_intercept : whether f has an intercept
-    classes : the two labels (negative, positive); learned from the data by default
-    cache_mb : memory that kernel rows may take, in MiB
-    scale : "none", "standard", "minmax" or "robust": what features go through first, fitted to the first data seen, and
-        then kept, as ``feature_scale_``; ``rescale`` fits it anew
-
-    Attributes
-    ----------
-    support_ : (n_support,) indices into the window, oldest first
-    support_vectors_ : (n_support, d)
-    dual_coef_ : (1, n_support) signed coefficients beta
-    intercept_ : (1,)
-    keys_ : keys of the window, oldest first
-    n_window_ : size of the window
-
-    Examples
-    --------
-    >>> from livesvm.solvers import IncrementalSVC
-    >>> model = IncrementalSVC(C=10.0, gamma=0.5).fit([[0.0], [1.0], [3.0], [4.0]], [-1, -1, 1, 1])
-    >>> report = model.update(add=([[2.0]], [1]), remove=[0])
-    >>> report.added, report.removed, report.n
-    ((4,), (0,), 4)
-    >>> model.certificate().relative_gap < 1e-9
-    True
+    Parameters are those of ``IncrementalSVC``, which it is for two classes.
     """
 
     _loss_parameters = ("C", "class_weight")
@@ -263,7 +229,13 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
         return np.array([_weight_of(label, self.class_weight) for label in labels])
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return everything a checkpoint needs: arrays, numbers, and the keys as a list."""
+        """Return everything a checkpoint needs: arrays, numbers, and the keys as a list.
+
+        Returns
+        -------
+        dict
+            As of every live model, with ``classes``.
+        """
         return {**super().to_arrays(), "classes": self.classes_}
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:

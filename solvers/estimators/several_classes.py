@@ -35,20 +35,23 @@ class LiveMultiClassSVC(LiveSVC):
 
     Parameters
     ----------
-    C : float, default 1. Weight of the losses, in (0, 1e100]; infinite for a hard margin, which is 1e10
-    kernel, gamma, degree, coef0, class_weight, fit_intercept, cache_mb, scale : as in ``LiveSVC``
-    classes : labels or None, default None. Those that there may be; learned from the data by default, and then others
-        may still come
-    decision_function_shape : "ovr" or "ovo", default "ovr". One score for each class, (m, n_classes), or one decision
-        for each pair
-    break_ties : bool, default False. Whether classes with as many votes are told apart by their decisions, and not by
-        their order
-    n_jobs : int or None, default None. Threads that may update pairs at once, -1: one for each core; None: as many as
-        the process allows now
+    C : float, default 1
+        Weight of the losses, in (0, 1e100]; infinite for a hard margin, which is 1e10.
+    kernel, gamma, degree, coef0, class_weight, fit_intercept, cache_mb, scale : as in ``IncrementalSVC``
+    classes : array_like or None, default None
+        The labels that there may be; learned from the data by default, and then others may still come.
+    decision_function_shape : {"ovr", "ovo"}, default "ovr"
+        One score for each class, (m, n_classes), or one decision for each pair.
+    break_ties : bool, default False
+        Whether classes with as many votes are told apart by their decisions, and not by their order.
+    n_jobs : int or None, default None
+        Threads that may update pairs at once, -1: one for each core; None: as many as the process allows now.
 
     Attributes
     ----------
-    support_, support_vectors_, dual_coef_, intercept_, keys_, n_window_ : as in ``LiveSVC``
+    support_, support_vectors_, dual_coef_, intercept_, keys_, n_window_ : as in ``IncrementalSVC``
+    classes_ : ndarray, shape (n_classes,)
+        The labels, ascending; two that were given, (negative, positive).
 
     Examples
     --------
@@ -102,11 +105,21 @@ class LiveMultiClassSVC(LiveSVC):
         return [(labels[a], labels[b]) for a in range(len(labels)) for b in range(a + 1, len(labels))]
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Return decisions for ``X`` (m, d).
+        """Return decisions.
 
-        Of two classes f(x), (m,), positive for ``classes_[1]``. Of more by ``decision_function_shape``: the votes of
-        each class, and by less than a third of a vote their margins; or a decision for each pair, positive for the
-        first of the two.
+        Of two classes f(x), positive for ``classes_[1]``. Of more by ``decision_function_shape``: the votes of each
+        class, and by less than a third of a vote their margins; or a decision for each pair, positive for the first.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+
+        Returns
+        -------
+        ndarray, shape (m,), (m, n_classes) or (m, n_pairs)
+            Decisions, in units of f; positive for ``classes_[1]`` of two classes.
         """
         decisions = self._decision(X)
         if not self._has_several():
@@ -117,7 +130,19 @@ class LiveMultiClassSVC(LiveSVC):
         return decisions if self.decision_function_shape == "ovo" else scores(decisions, self.classes_.size)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label of each row of ``X`` (m, d): who wins most pairs, and of several the first."""
+        """Return the label of each row: the class that wins most pairs, and of several the first.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            Labels.
+        """
         if self.break_ties and self.decision_function_shape == "ovo" and self._has_several():
             raise InvalidInput("must be False when decision_function_shape is 'ovo'", field="break_ties")
         decisions = self._decision(X)
@@ -132,15 +157,32 @@ class LiveMultiClassSVC(LiveSVC):
         return self.classes_[places]
 
     def predictor(self) -> Any:
-        """Return the model as it is now, frozen: a ``Predictor``, of more than two classes a ``PairsPredictor``."""
+        """Return the model as it is now, frozen: a ``Predictor``, of more than two classes a ``PairsPredictor``.
+
+        Returns
+        -------
+        Predictor or PairsPredictor
+            Safe to share between threads.
+        """
         return super().predictor()
 
     def certificate_of(self, first: Any, second: Any) -> Any:
         """Return the certificate of the pair of two labels.
 
+        Parameters
+        ----------
+        first, second : label
+            Two of ``classes_``.
+
+        Returns
+        -------
+        Certificate
+            That of their pair.
+
         Raises
         ------
-        InvalidInput : they are not two of the classes
+        InvalidInput
+            They are not two of the classes.
         """
         self._learnt  # noqa: B018 - it raises
         places = [np.flatnonzero(self.classes_ == label) for label in (first, second)]
@@ -207,9 +249,30 @@ class LiveMultiClassSVC(LiveSVC):
         return np.bincount(places.astype(np.int64), minlength=self.classes_.size).astype(np.int32)
 
     def regularization_path(self, C_min: float, C_max: float, *, progress: Progress | None = None) -> Any:
-        """Return the optimum of the window for every C; see ``LiveSVC.regularization_path``.
+        """Return the optimum of the window for every C, exact between its breakpoints [Ong, Shao & Yang].
 
-        Of two classes a ``RegularizationPath``; of more a ``PairwiseRegularizationPath``, with one for each pair.
+        The model itself stays as it is.
+
+        Parameters
+        ----------
+        C_min, C_max : float
+            The range of C; sample and class weights multiply each.
+        progress : callable or None, default None
+            Called with how much is done and how much there is; returning False cancels.
+
+        Returns
+        -------
+        RegularizationPath or PairwiseRegularizationPath
+            Of more than two classes the latter, with a path for each pair.
+
+        Raises
+        ------
+        InvalidInput
+            The range is empty, the window is, or it has examples of one class only.
+        Cancelled
+            ``progress`` said so.
+        NotOptimal
+            A path could not be followed to the acceptable gap.
         """
         self._check_fitted()
         if self._has_several():
@@ -224,9 +287,34 @@ class LiveMultiClassSVC(LiveSVC):
         s: float | None = None,
         progress: Progress | None = None,
     ) -> Any:
-        """Return the path of robust models of the window; see ``LiveSVC.outlier_path``.
+        """Return the path of robust models of the window [Suzumura et al., Algorithm 1]; this model stays as it is.
 
-        Of two classes an ``OutlierPath``; of more a ``PairwiseOutlierPath``, with one for each pair.
+        Parameters
+        ----------
+        parameter : {"theta", "s"}, default "theta"
+            Which of the two runs: theta falls from 1 while the walls stand at ``s``, or the walls come in until ``s``
+            while a loss keeps the share ``theta`` of its slope beyond them.
+        theta : float, default 0
+            The least share of slope, in [0, 1).
+        s : float or None, default None
+            Where the walls end: of classes a margin, at most 0, by default 0; of regression the size of a residual, in
+            units of y, by default with "theta" 3.7 times their median, with "s" a fifth of the largest.
+        progress : callable or None, default None
+            Called with how much is done and how much there is; returning False cancels.
+
+        Returns
+        -------
+        OutlierPath or PairwiseOutlierPath
+            Of more than two classes the latter, with a path for each pair.
+
+        Raises
+        ------
+        InvalidInput
+            A parameter cannot be used, or all examples are of one class.
+        Cancelled
+            ``progress`` said so.
+        NotOptimal
+            A path could not be followed.
         """
         self._check_fitted()
         if self._has_several():
@@ -295,9 +383,31 @@ class LiveMultiClassSVC(LiveSVC):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: Any = None, sample_weight: ArrayLike | None = None
     ) -> Any:
-        """Add examples ``X`` (m, d), ``y`` (m,) to the window, like ``update(add=(X, y))``.
+        """Add examples to the window, like ``update(add=(X, y))``.
 
-        ``classes`` fixes the labels on the first call; others may still come later.
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+        y : array_like, shape (m,)
+            Labels.
+        classes : array_like or None, default None
+            Fixes the labels on the first call; others may still come later.
+        sample_weight : array_like, shape (m,), or None, default None
+            Weights that multiply C, in [0, 1e100]; ones by default.
+
+        Returns
+        -------
+        Self
+            The model.
+
+        Raises
+        ------
+        InvalidInput
+            See the message; the model is as it was.
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit
+            The path could not be followed; the model is as it was.
         """
         if classes is not None and not hasattr(self, "classes_"):
             self._set_classes(several_labels(classes))
