@@ -182,8 +182,8 @@ class IncrementalSVC(ClassifierMixin, _Estimator, DropIn, Probabilities, LiveMul
         return self._class_weights(targets)
 
     def _iterations(self, events: int) -> Any:
-        several = self._of_classes.last_events if self._has_several() else [events]
-        return np.maximum(np.array(several, np.int32), 1)
+        several = self._of_classes.last_events if self._has_several() else (events,)
+        return np.array([max(1, count) for count in several], np.int32)
 
     def _weights(self) -> Any:
         if not self._has_several():

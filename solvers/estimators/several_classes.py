@@ -445,7 +445,8 @@ class LiveMultiClassSVC(LiveSVC):
             try:
                 found = np.asarray(labels)
                 if found.shape[1:] in ((), (1,)):
-                    known = np.union1d(known, self._known_classes(found.reshape(-1), "y"))
+                    these = self._known_classes(found.reshape(-1), "y")
+                    known = known if these is known else np.union1d(known, these)
             except (InvalidInput, ValueError, TypeError):
                 continue  # to be refused by name where labels are read
         if known.size > max(2, self.classes_.size):
