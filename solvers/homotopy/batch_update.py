@@ -296,16 +296,10 @@ def bring_back(state: PathState, n: int, vacant: list[int], capacity: int, stand
     """
     with undisturbed():
         state.empty_factor()
-        state.rows.forget(np.setdiff1d(np.arange(state.n_slots), np.flatnonzero(_in_use(n, vacant))))
+        state.rows.forget(np.union1d(np.arange(n, state.n_slots), np.array(vacant, np.int64)))
         state.n_slots, state.vacant = n, vacant
         if state.capacity > capacity:  # longer rows would leave room for fewer
             state.resize(capacity)
         reinstate(state, standing)
         state.drop_losses(np.array(vacant, np.int64))
         state.put_off(standing.free)
-
-
-def _in_use(n: int, vacant: list[int]) -> Bools:
-    used = np.ones(n, np.bool_)
-    used[vacant] = False
-    return used

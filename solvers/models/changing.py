@@ -128,8 +128,7 @@ class ChangingEstimator(LiveEstimator):
         return UpdateReport(
             added=(), removed=(), changed=0, events=0, seconds=0.0, n=self.n_window_, n_free=state.n_free,
             n_bound=state.n_bound_supports(), max_violation=certificate.max_violation,
-            relative_gap=certificate.relative_gap, rounds=0, exchanges=0, stalls=0, refreshes=0, refactorizations=0,
-            retrained=False,
+            relative_gap=certificate.relative_gap,
         )  # fmt: skip
 
     @property

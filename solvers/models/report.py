@@ -26,9 +26,9 @@ class UpdateReport(NamedTuple):
         Largest violation of the optimality conditions after the update, in units of f.
     relative_gap : float
         Duality gap over the objective, by the f that the solver tracks.
-    rounds, exchanges, stalls, refreshes, refactorizations : int
+    rounds, exchanges, stalls, refreshes, refactorizations : int, default 0
         How the path was walked, see ``homotopy.solve``.
-    retrained : bool
+    retrained : bool, default False
         Whether the window was solved from nothing, because that was less work or because the path failed.
     abandoned : bool, default False
         Whether a path was given up, as it failed or would have been more work than solving from nothing.
@@ -44,10 +44,10 @@ class UpdateReport(NamedTuple):
     n_bound: int
     max_violation: float
     relative_gap: float
-    rounds: int
-    exchanges: int
-    stalls: int
-    refreshes: int
-    refactorizations: int
-    retrained: bool
+    rounds: int = 0
+    exchanges: int = 0
+    stalls: int = 0
+    refreshes: int = 0
+    refactorizations: int = 0
+    retrained: bool = False
     abandoned: bool = False

@@ -43,10 +43,10 @@ LITTLE = AT_ONCE // COPY  #: so many features are moved in one go
 class Examples(NamedTuple):
     """What every example is and where it stands; all by slot, ``c`` slots."""
 
-    kinks: Floats  #: (c, 2) at the end of the path
-    levels: Floats  #: (c, 3) at the end of the path
-    dkinks: Floats  #: (c, 2) their motion: now they are at kinks - tau dkinks
-    dlevels: Floats  #: (c, 3) the same for levels
+    kinks: Floats  #: (c, MAX_KINKS) at the end of the path
+    levels: Floats  #: (c, MAX_KINKS + 1) at the end of the path
+    dkinks: Floats  #: (c, MAX_KINKS) their motion: now they are at kinks - tau dkinks
+    dlevels: Floats  #: (c, MAX_KINKS + 1) the same for levels
     n_kinks: Ints  #: (c,)
     segment: Ints  #: (c,)
     f: Floats  #: (c,)

@@ -348,7 +348,7 @@ class RegularizationPath:
         parts = [_ascending(leg) for leg in self._legs]
         value, example, before, after = (np.concatenate([p[i] for p in parts]) for i in range(4))
         levels = self._view.losses_at(self.parameter, 0.5 * (self.minimum + self.maximum)).levels
-        counted = (levels != 0.0) | (levels[:, :1] == levels[:, 2:])
+        counted = (levels != 0.0) | (levels[:, :1] == levels[:, -1:])
         first = self.position(self.minimum).segment
 
         def weighs(who: Ints, segment: Ints) -> Ints:

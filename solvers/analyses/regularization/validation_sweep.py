@@ -34,7 +34,7 @@ class Pieces(NamedTuple):
     change_slot: Ints
     change_from: Ints
     change_to: Ints
-    level_rates: Floats  #: (n, 3) change of the levels along the leg
+    level_rates: Floats  #: (n, MAX_KINKS + 1) change of the levels along the leg
     start: Floats  #: (n,) betas at the start of the leg
     rate: Floats  #: (n,) rates of the betas that are bound there, along the leg
     stop: Ints  #: (1,) 1: the solve has been asked to stop, see ``livesvm.solvers.runtime.interrupt``

@@ -41,8 +41,8 @@ class Steps(NamedTuple):
     """What a walk over values of C is, beside the problem."""
 
     n_kinks: Ints  #: (n,)
-    kinks: Floats  #: (n, 2)
-    levels: Floats  #: (n, 3) at C = 1
+    kinks: Floats  #: (n, MAX_KINKS)
+    levels: Floats  #: (n, MAX_KINKS + 1) at C = 1
     C: Floats  #: (p,) ascending
     random: Floats  #: (n, 2) by which ties are spread
     moving: Ints  #: (2, n) work
