@@ -37,7 +37,8 @@ def scales(state: PathState, v: Floats) -> Scales:
 @compiled
 def is_close_to_kink(e: Examples, j: int, band: float) -> bool:
     """Say whether the f of an example is within a ``band`` of a kink; those that are not there are infinite."""
-    return min(abs(e.f[j] - e.kinks[j, FIRST]), abs(e.f[j] - e.kinks[j, LAST])) <= band
+    close: bool = min(abs(e.f[j] - e.kinks[j, FIRST]), abs(e.f[j] - e.kinks[j, LAST])) <= band
+    return close
 
 
 @compiled
