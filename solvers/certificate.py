@@ -46,12 +46,17 @@ class Certificate:
 
     Attributes
     ----------
-    max_violation : largest distance of an f from where its beta says it must be, in units of f; boxes and the sum
-        of the betas count relative to the largest box, times the largest kink
-    duality_gap : primal minus dual, in units of the objective; an upper bound on how much better any other model is
-    relative_gap : the gap divided by the larger of the two objectives, or by ``unit_of_gap`` where they are next to 0
-    primal, dual : the objectives ``1/2 beta'K beta + sum of losses`` and its dual
-    n_examples : how many examples were checked
+    max_violation : float
+        Largest distance of an f from where its beta says it must be, in units of f; boxes and the sum of the betas
+        count relative to the largest box, times the largest kink.
+    duality_gap : float
+        Primal minus dual, in units of the objective; an upper bound on how much better any other model is.
+    relative_gap : float
+        The gap divided by the larger of the two objectives, or by ``unit_of_gap`` where they are next to 0.
+    primal, dual : float
+        The objectives ``1/2 beta'K beta + sum of losses`` and its dual.
+    n_examples : int
+        How many examples were checked.
     """
 
     max_violation: float

@@ -75,7 +75,13 @@ class MemoryLimit(SolverError):
 
 
 class TimeLimit(SolverError):
-    """The time that a solve was given is over; the model is as it was before."""
+    """The time that a solve was given is over; the model is as it was before.
+
+    Parameters
+    ----------
+    seconds : float
+        The limit, in wall time.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -86,18 +86,19 @@ def plain_features(X: Any) -> Features:
 def examples(X: Any) -> Floats:
     """Return new examples as an array (m, d) with at least one row and one column."""
     rows = matrix(X)
-    _check_some(rows.shape)
+    check_some(rows.shape)
     return rows
 
 
 def any_examples(X: Any) -> Features:
     """Return the same, or as sparse rows what comes sparse."""
     rows = features(X)
-    _check_some(rows.shape)
+    check_some(rows.shape)
     return rows
 
 
-def _check_some(shape: tuple[int, ...]) -> None:
+def check_some(shape: tuple[int, ...]) -> None:
+    """Raise InvalidInput unless there are an example and a feature."""
     for count, what in zip(shape, ("sample", "feature"), strict=True):
         if count == 0:
             raise InvalidInput(

@@ -44,6 +44,11 @@ def warm_up(*families: Family) -> None:
     """Run every compiled function of some families, or of all, once on tiny problems.
 
     None of them is compiled inside a user's first request then. What has been compiled before is loaded.
+
+    Parameters
+    ----------
+    *families : {"updates", "regularization paths", "assessments", "outlier paths", "batch solvers"}
+        What to compile; all by default.
     """
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(24, 2)))  # a grid: ties, duplicates and dependent rows among it

@@ -11,7 +11,7 @@ from livesvm.solvers.active_set.loop import walk
 from livesvm.solvers.active_set.reactivation import let_through
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.linalg.cholesky import Factor
-from livesvm.solvers.linalg.products import add_rows_and_multiply, add_rows_to_both
+from livesvm.solvers.linalg.products import add_rows_and_multiply, add_rows_to_both, add_scaled
 from livesvm.solvers.problem.state import Examples, Motion, is_free
 from livesvm.solvers.runtime.by_reference import keep, refer
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
@@ -196,10 +196,3 @@ def freshen(near: Walk, w: Walk, products: Floats) -> None:
                 w.at[0].drift = max(w.at[0].drift, abs(fresh - f[slot]))
                 f[slot] = fresh
             m += 1
-
-
-@compiled
-def add_scaled(row: Floats, a: float, out: Floats, n: int) -> None:
-    """Add ``a row`` to ``out``."""
-    for j in range(n):
-        out[j] += a * row[j]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.linalg.cholesky import Factor
+from livesvm.solvers.linalg.products import add_scaled
 from livesvm.solvers.problem.state import Examples, Motion, is_free
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
@@ -174,10 +175,7 @@ def set_velocity(w: Walk, slot: int) -> float:
 @compiled
 def add_to_bound_rate(w: Walk, slot: int, change: float) -> None:
     """The velocity of a bound example has changed; its row is cached."""
-    row = w.rows[w.row_of[slot], : w.n]
-    bound_rate = w.motion.bound_rate
-    for j in range(w.n):
-        bound_rate[j] += change * row[j]
+    add_scaled(w.rows[w.row_of[slot]], change, w.motion.bound_rate, w.n)
 
 
 @compiled

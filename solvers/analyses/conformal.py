@@ -34,40 +34,54 @@ class Conformal:
 
     Attributes
     ----------
-    classes : (k,) the labels; None of regression
-    scores : (n,) residuals |y_i - f(x_i)| of regression, in units of y; of classes how far y_i is from being predicted;
-        each by the model without example i
-    weights : (n,) of the examples in quantiles, at most 1; ones where all count the same
+    classes : ndarray of shape (k,) or None
+        The labels; None of regression.
+    scores : ndarray of shape (n,)
+        Residuals abs(y_i - f(x_i)) of regression, in units of y; of classes how far y_i is from being predicted. Each
+        is by the model without example i.
+    weights : ndarray of shape (n,)
+        Of the examples in quantiles, at most 1; ones where all count the same.
+    models : ModelsWithout
+        The models without one example each.
     """
 
     classes: NDArray[Any] | None
     scores: Floats
     weights: Floats
-    _models: ModelsWithout = field(repr=False)
+    models: ModelsWithout = field(repr=False)
 
     @property
     def nbytes(self) -> int:
         """Bytes that it holds."""
-        return self._models.nbytes + self.scores.nbytes + self.weights.nbytes
+        return self.models.nbytes + self.scores.nbytes + self.weights.nbytes
 
     def intervals(self, X: ArrayLike | Features, coverage: float, method: Method = "plus") -> tuple[Floats, Floats]:
         """Return the ends of an interval for the target of each row, (m,) and (m,); infinite where n is too small.
 
         Parameters
         ----------
-        X : (m, d) rows
-        coverage : 1 - alpha, between 0 and 1
-        method : "plus": at least 1 - 2 alpha of targets are inside, and 1 - alpha but for unstable models; "minmax": at
-            least 1 - alpha, by wider intervals. Both where examples and rows are exchangeable; with weights less by how
-            much the distribution has changed [Barber et al. 2023, Theorem 2]
+        X : array-like or sparse of shape (m, d)
+            Rows.
+        coverage : float
+            1 - alpha, between 0 and 1.
+        method : {"plus", "minmax"}, default "plus"
+            "plus": at least 1 - 2 alpha of targets are inside, and 1 - alpha but for unstable models. "minmax": at
+            least 1 - alpha, by wider intervals. Both hold where examples and rows are exchangeable; with weights less by how
+            much the distribution has changed [Barber et al. 2023, Theorem 2].
+
+        Returns
+        -------
+        tuple of two ndarrays of shape (m,)
+            The lower and the upper ends, in units of y.
 
         Raises
         ------
-        InvalidInput : of a model with classes; rows of another width; a coverage that is none
+        InvalidInput
+            Of a model with classes; rows of another width; a coverage that is none.
         """
         if self.classes is not None:
             raise InvalidInput("asks for an interval; this model has classes, and sets of them", field="coverage")
-        level, m = _level(coverage), validation.features(X, width=self._models.predictor.n_features).shape[0]
+        level, m = _level(coverage), validation.features(X, width=self.models.predictor.n_features).shape[0]
         low, high = np.empty(m), np.empty(m)
         for part, f in self._blocks(X, m):
             scores = self.scores[:, None]
@@ -83,15 +97,24 @@ class Conformal:
 
         Parameters
         ----------
-        X, coverage : as of :meth:`intervals`; at least 1 - 2 alpha of labels are in their sets
+        X : array-like or sparse of shape (m, d)
+            Rows.
+        coverage : float
+            1 - alpha, between 0 and 1; at least 1 - 2 alpha of labels are in their sets.
+
+        Returns
+        -------
+        ndarray of bool of shape (m, k)
+            Whether a class is in the set of a row.
 
         Raises
         ------
-        InvalidInput : of a model without classes; rows of another width; a coverage that is none
+        InvalidInput
+            Of a model without classes; rows of another width; a coverage that is none.
         """
         if self.classes is None:
             raise InvalidInput("asks for a set of classes; this model has none, and intervals", field="coverage")
-        level, m = _level(coverage), validation.features(X, width=self._models.predictor.n_features).shape[0]
+        level, m = _level(coverage), validation.features(X, width=self.models.predictor.n_features).shape[0]
         found = np.empty((m, self.classes.size), dtype=bool)
         share, n = self.weights / (self.weights.sum() + 1.0), self.classes.size
         for part, f in self._blocks(X, m):
@@ -106,7 +129,7 @@ class Conformal:
         step = max(1, BLOCK // self.scores.size)
         for start in range(0, m, step):
             part = slice(start, start + step)
-            yield part, self._models.decisions(rows[part])
+            yield part, self.models.decisions(rows[part])
 
     def _quantile(self, values: Floats, level: float) -> Floats:
         """Return the smallest of each column (n, m) that a share ``level`` of weight is not above; a row counts 1."""
@@ -123,16 +146,27 @@ def conformal(model: LiveEstimator, *, weights: ArrayLike | None = None, progres
 
     Parameters
     ----------
-    model : a live classifier or regression model that has learnt at least two examples; it is not touched
-    weights : (n,) between 0 and 1, of the window's examples, oldest first: how much each counts in quantiles, as by its
-        age; fixed before the rows are seen
-    progress : called with how many examples were left out, and how many there are; what it raises ends the work
+    model : live classifier or regression model
+        Fitted on at least two examples; it is not changed.
+    weights : array-like of shape (n,) or None, default None
+        Between 0 and 1, of the window's examples, oldest first: how much each counts in quantiles, as by its age. They
+        have to be fixed before the rows are seen.
+    progress : callable or None, default None
+        Called with how much is done and how much there is; returning False cancels.
+
+    Returns
+    -------
+    Conformal
+        What gives intervals, or sets of classes.
 
     Raises
     ------
-    InvalidInput : a model without targets, fewer than two examples, or weights that are none
-    Cancelled : ``progress`` said so
-    NotOptimal : a path could not be followed
+    InvalidInput
+        A model without targets, fewer than two examples, or weights that are none.
+    Cancelled
+        ``progress`` said so.
+    NotOptimal
+        A path could not be followed.
 
     Examples
     --------

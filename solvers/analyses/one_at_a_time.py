@@ -27,13 +27,19 @@ def update_singly(
 
     Parameters
     ----------
-    add : features (m, d) and targets (m,) of new examples
-    remove : keys of examples that leave
-    keys : m names for the new examples; unused whole numbers by default
+    model : live estimator
+        It learns and forgets.
+    add : tuple of array_like, or None, default None
+        Features (m, d) and targets (m,) of new examples.
+    remove : iterable of str or int, default ()
+        Keys of examples that leave.
+    keys : iterable of str or int, or None, default None
+        A name for each new example; unused whole numbers by default.
 
     Returns
     -------
-    one report for each example
+    list of UpdateReport
+        One for each example.
 
     Examples
     --------

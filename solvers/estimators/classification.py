@@ -12,6 +12,7 @@ from livesvm.solvers import validation
 from livesvm.solvers.analyses.outlier.path import OutlierPaths
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.estimators.class_labels import column_of, labels_with, targets_of, two_labels
 from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.models.edits import Edited
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
@@ -27,41 +28,7 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
     It minimizes ``1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i f(x_i))`` over its window; an update moves many
     examples in and out along one multi-parametric path [Karasuyama & Takeuchi].
 
-    Parameters
-    ----------
-    C : weight of the losses, in (0, 1e100]; infinite for a hard margin, which is 1e10
-    kernel : "linear", "rbf", "laplacian", "poly", "sigmoid" or "precomputed": then X is a kernel matrix, see
-        ``update``; or a function that returns (m, n) values of rows (m, d) and (n, d), or of lists of examples of any
-        other type
-    gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance of the first data seen, rows
-        weighted), and stays, see ``gamma_``; "auto" is 1 / n_features
-    degree, coef0 : of the kernels that have them
-    class_weight : multiplies C by class, {label: weight}; 1 for a label that it does not name. "balanced": by
-        ``n / (n_classes * count)``, of those who are in the window, whoever comes and goes
-    fit_intercept : whether f has an intercept
-    classes : the two labels (negative, positive); learned from the data by default
-    cache_mb : memory that kernel rows may take, in MiB
-    scale : "none", "standard", "minmax" or "robust": what features go through first, fitted to the first data seen, and
-        then kept, as ``feature_scale_``; ``rescale`` fits it anew
-
-    Attributes
-    ----------
-    support_ : (n_support,) indices into the window, oldest first
-    support_vectors_ : (n_support, d)
-    dual_coef_ : (1, n_support) signed coefficients beta
-    intercept_ : (1,)
-    keys_ : keys of the window, oldest first
-    n_window_ : size of the window
-
-    Examples
-    --------
-    >>> from livesvm.solvers import IncrementalSVC
-    >>> model = IncrementalSVC(C=10.0, gamma=0.5).fit([[0.0], [1.0], [3.0], [4.0]], [-1, -1, 1, 1])
-    >>> report = model.update(add=([[2.0]], [1]), remove=[0])
-    >>> report.added, report.removed, report.n
-    ((4,), (0,), 4)
-    >>> model.certificate().relative_gap < 1e-9
-    True
+    Parameters are those of ``IncrementalSVC``, which it is for two classes.
     """
 
     _loss_parameters = ("C", "class_weight")
@@ -100,7 +67,7 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
         ``classes`` fixes the two labels on the first call.
         """
         if classes is not None:
-            known = _two_labels(classes)
+            known = two_labels(classes)
             if not hasattr(self, "classes_"):
                 self._set_classes(known)
         self._learn((X, y), sample_weight, None, ())
@@ -154,36 +121,20 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
         return self.classes_[np.where(f > 0, self.classes_.size - 1, 0)]
 
     def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:
-        labels = validation.column(y, field)
-        if labels.shape != (m,):
-            raise InvalidInput(f"{labels.shape[0]} labels for {m} rows", field=field)
+        labels = column_of(y, m, field)
         known = self._known_classes(labels, field)
-        given = labels.tolist()
-        signs = dict(zip(known.tolist(), (-1.0, 1.0)[-known.size :], strict=True))
-        try:
-            targets = np.fromiter(map(signs.__getitem__, given), np.float64, m)
-        except (KeyError, TypeError):  # of the latter kind is a label that is a list
-            _check_finite(labels, field)
-            row = _first_unknown(given, signs)
-            raise InvalidInput(
-                f"{given[row]!r} is not one of the labels {known.tolist()}", field=field, row=row
-            ) from None
+        targets = targets_of(labels, known, (-1.0, 1.0)[-known.size :], field)
         self._set_classes(known)
         return targets
 
     def _known_classes(self, labels: NDArray[Any], field: str) -> NDArray[Any]:
         """Return the classes known after seeing ``labels``."""
         if self.classes is not None:
-            return _two_labels(self.classes)
+            return two_labels(self.classes)
         known: NDArray[Any] = getattr(self, "classes_", labels[:0])
         if known.size == 2:
             return known
-        _check_finite(labels, field)
-        try:
-            _check_classes(labels)
-            known = np.union1d(known, labels)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(str(error), field=field) from None
+        known = labels_with(known, labels, field)
         if known.size > 2:
             raise InvalidInput(
                 f"Only binary classification is supported. The type of the target is multiclass: {known.size} classes",
@@ -278,7 +229,13 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
         return np.array([_weight_of(label, self.class_weight) for label in labels])
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return everything a checkpoint needs: arrays, numbers, and the keys as a list."""
+        """Return everything a checkpoint needs: arrays, numbers, and the keys as a list.
+
+        Returns
+        -------
+        dict
+            As of every live model, with ``classes``.
+        """
         return {**super().to_arrays(), "classes": self.classes_}
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
@@ -288,18 +245,6 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
         super()._restore(arrays)
 
 
-def _two_labels(classes: Any) -> NDArray[Any]:
-    """Return the labels (negative, positive); raises InvalidInput unless there are two."""
-    try:
-        labels = np.array(given := list(classes))
-    except (TypeError, ValueError):
-        given, labels = [], np.empty(0)
-    if labels.shape != (2,) or labels[0] == labels[1] or isinstance(classes, str):
-        raise InvalidInput(f"must be two different labels, not {classes!r}", field="classes")
-    validation.check_one_kind(given, labels, "classes")
-    return labels
-
-
 def _weight_of(label: Any, weights: Mapping[Any, float]) -> float:
     """Return the weight of a class; raises InvalidInput."""
     weight = validation.number_or_none(weights.get(label, 1.0))
@@ -307,36 +252,3 @@ def _weight_of(label: Any, weights: Mapping[Any, float]) -> float:
         reason = f"the weight of {label!r} must be a number from 0 to {validation.LARGEST:g}"
         raise InvalidInput(reason, field="class_weight")
     return weight
-
-
-def _first_unknown(labels: list[Any], known: Mapping[Any, float]) -> int:
-    """Return the row of the first label that is not known; one that has no hash is not."""
-    for row, label in enumerate(labels):
-        try:
-            known[label]
-        except (KeyError, TypeError):
-            return row
-    raise AssertionError("one of them is not")
-
-
-def _check_finite(labels: NDArray[Any], field: str) -> None:
-    """Raise InvalidInput for a label that is none: not finite, or missing."""
-    if labels.dtype.kind == "f":
-        validation.check_finite(labels, field)
-    elif labels.dtype.kind == "O":
-        missing = [label is None or (isinstance(label, float) and label != label) for label in labels.tolist()]
-        if any(missing):
-            raise InvalidInput("is missing; every example needs a label", field=field, row=missing.index(True))
-
-
-def _check_classes(labels: NDArray[Any]) -> None:
-    """Raise ValueError, with scikit-learn's words, for labels that are not classes."""
-    if labels.dtype.kind in "biuU":
-        return  # whole numbers and words are classes
-    if labels.dtype.kind == "f" and (labels == np.floor(labels)).all():
-        return
-    if labels.dtype.kind == "c":
-        raise ValueError("Complex data not supported")
-    from sklearn.utils.multiclass import check_classification_targets
-
-    check_classification_targets(labels)

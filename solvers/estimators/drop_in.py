@@ -80,13 +80,25 @@ class DropIn:
         return (len(X),) if isinstance(X, list) else tuple(X.shape)
 
     def to_sklearn(self) -> Any:
-        """Return scikit-learn's estimator that predicts the same, see ``estimators.to_sklearn``."""
+        """Return scikit-learn's estimator that predicts the same, see ``estimators.to_sklearn``.
+
+        Returns
+        -------
+        SVC, SVR, OneClassSVM or Pipeline
+            Fitted; a pipeline where the model has a scale.
+        """
         from livesvm.solvers.estimators.to_sklearn import to_sklearn
 
         return to_sklearn(self)
 
     def to_onnx(self) -> bytes:
-        """Return the model in the ONNX format; needs the extra ``livesvm[onnx]``."""
+        """Return the model in the ONNX format; needs the extra ``livesvm[onnx]``.
+
+        Returns
+        -------
+        bytes
+            The model in the ONNX format; its one input ``X`` is (m, d) in single precision.
+        """
         from livesvm.solvers.estimators.to_sklearn import to_onnx
 
         return to_onnx(self)

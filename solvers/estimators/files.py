@@ -43,9 +43,19 @@ def _version(arrays: Mapping[str, Any], X: Any) -> int:
 def save_model(model: LiveEstimator, path: str | os.PathLike[str]) -> None:
     """Write a fitted live model to a file, whole or not at all; ``load_model`` reads it.
 
+    Parameters
+    ----------
+    model : live estimator
+        A fitted one of ``livesvm``.
+    path : str or path
+        The file; one that is there is replaced.
+
     Raises
     ------
-    InvalidInput : a parameter or a label is nothing that JSON has, as a function for a kernel
+    InvalidInput
+        A parameter or a label is nothing that JSON has, as a function for a kernel.
+    OSError
+        It cannot be written.
     """
     kind = type(model).__name__
     if KINDS.get(kind) is not type(model):
@@ -83,11 +93,24 @@ def save_model(model: LiveEstimator, path: str | os.PathLike[str]) -> None:
 def load_model(path: str | os.PathLike[str]) -> Any:
     """Return the live model that a file holds, at its optimum.
 
+    Parameters
+    ----------
+    path : str or path
+        A file that :func:`save_model` wrote.
+
+    Returns
+    -------
+    live estimator
+        The model, at its optimum.
+
     Raises
     ------
-    InvalidInput : it holds none, or one of a newer version
-    NotOptimal : its coefficients are damaged
-    OSError : it cannot be read
+    InvalidInput
+        It holds none, or one of a newer version.
+    NotOptimal
+        Its coefficients are damaged.
+    OSError
+        It cannot be read.
     """
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:

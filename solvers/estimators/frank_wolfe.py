@@ -34,6 +34,7 @@ from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.frank_wolfe.warm_start import carried
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples, product
+from livesvm.solvers.models.pairs_predictor import scores as class_scores
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -57,38 +58,59 @@ class FrankWolfeClassifier:
 
     Parameters
     ----------
-    C : weight of the losses, in (0, 1e100]
-    kernel : "linear", "rbf", "poly", "sigmoid" or "precomputed": then X is a kernel matrix
-    gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance)
-    degree, coef0 : of the kernels that have them
-    variant : "auto": blocks from both classes, over active examples that grow: the one to use, whatever n and C.
-        "fw", "mfw": the paper's methods, one coefficient a step, MFW with steps away from one. "core_vector": the
-        machine that they were compared with
-    tol : relative gap ``2 (R - min g) / R`` at which the search ends, with g = K~a and R = a'K~a. At 0.1 nobody's f is
-        more than 0.05 too low, and primal and dual objective agree to about a thousandth
-    sampling : "fw", "mfw" and "core_vector" look for examples in samples of so many, 59 in the paper, step among those
-        that they have in between, and look at all before they end. None: at all of them in every step, which costs a
-        kernel row of everyone, and the gap falls slowly unless C is small. "auto" does not sample
-    full_pass : False: they end at the first sample that holds nobody to gain by, however far the optimum is, which
-        ``relative_gap_`` tells: a rough answer soon, as the paper's program gives
-    max_iter : steps, at most; by default 100,000 of a kernel row, a million of a block, and with ``sampling`` 10^8
-    cache_mb : memory that kernel rows may take, in MiB; by samples, kernel values of those with a coefficient. Where
-        these do not fit, "fw" and "mfw" go on without samples, and "core_vector" ends
-    warm_start : keep the training data, and let the next fit start from this one's solution
-    n_jobs : threads; by default as many as the process may use
-    random_state : of what is left to chance; an int, a generator or None
+    C : float, default 1
+        Weight of the losses, in (0, 1e100].
+    kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"}, default "rbf"
+        Of the last X is a kernel matrix.
+    gamma : float or "scale", default "scale"
+        Coefficient of rbf, poly and sigmoid, above 0; "scale" is 1 / (n_features * variance).
+    degree, coef0 : as in ``IncrementalSVC``
+    variant : {"auto", "fw", "mfw", "core_vector"}, default "auto"
+        "auto": blocks from both classes, over active examples that grow: the one to use, whatever n and C. "fw", "mfw":
+        the paper's methods [Frandi et al., Algorithms 2 and 3], one coefficient a step, MFW with steps away from one.
+        "core_vector": the machine that they were compared with.
+    tol : float, default 0.1
+        Relative gap ``2 (R - min g) / R`` at which the search ends, with g = K~a and R = a'K~a [Frandi et al., eq. 39].
+        At 0.1 no f is more than 0.05 too low, and primal and dual objective agree to about a thousandth.
+    sampling : int or None, default 59
+        "fw", "mfw" and "core_vector" look for examples in samples of so many, step among those that they have in
+        between, and look at all before they end. None: at all of them in every step, which costs a kernel row of all
+        examples, and the gap falls slowly unless C is small. "auto" does not sample.
+    full_pass : bool, default True
+        False: they end at the first sample that holds no example to gain by, however far the optimum is, which
+        ``relative_gap_`` tells: a rough answer soon, as the paper's program gives.
+    max_iter : int or None, default None
+        Steps, at most; by default 100,000 of a kernel row, a million of a block, and with ``sampling`` 10^8.
+    cache_mb : float, default 512
+        Memory that kernel rows may take, in MiB; by samples, kernel values of those with a coefficient. Where these do
+        not fit, "fw" and "mfw" go on without samples, and "core_vector" ends.
+    warm_start : bool, default False
+        Keep the training data, and let the next fit start from this one's solution.
+    n_jobs : int or None, default None
+        Threads; by default as many as the process may use.
+    random_state : int, generator or None, default 0
+        Of what is left to chance.
 
     Attributes
     ----------
-    support_ : (n_support,) rows of X with a coefficient
-    support_vectors_ : (n_support, d), dense or CSR as X was
-    dual_coef_ : (n_pairs, n_support) coefficients ``a_i y_i``; the sizes of a row sum up to 1
-    intercept_ : (n_pairs,) their sums: the intercept is penalized like w
-    margin_ : (n_pairs,) R: decisions are in its units, so that f of the SVM is the decision divided by R
-    relative_gap_ : the largest of all pairs, recomputed from the data in double precision
-    gaps_ : (n_pairs,) of each: relative gap, primal and dual objective of the SVM
-    n_iter_ : steps of all pairs
-    trace_ : (k, 2) of each pair, seconds and the relative gap known then
+    support_ : ndarray, shape (n_support,)
+        Rows of X with a coefficient.
+    support_vectors_ : ndarray or csr_array, shape (n_support, d)
+        Their features, dense or CSR as X was.
+    dual_coef_ : ndarray, shape (n_pairs, n_support)
+        Coefficients ``a_i y_i``; the sizes of a row sum up to 1.
+    intercept_ : ndarray, shape (n_pairs,)
+        Their sums: the intercept is penalized like w.
+    margin_ : ndarray, shape (n_pairs,)
+        R: decisions are in its units, so that f of the SVM is the decision divided by R.
+    relative_gap_ : float
+        The largest of all pairs, recomputed from the data in double precision.
+    gaps_ : ndarray, shape (n_pairs, 3)
+        Of each: relative gap, primal and dual objective of the SVM.
+    n_iter_ : int
+        Steps of all pairs.
+    trace_ : list of ndarray, shape (k, 2)
+        Of each pair, seconds and the relative gap known then.
 
     Examples
     --------
@@ -147,20 +169,35 @@ class FrankWolfeClassifier:
         places: ArrayLike | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Train on ``X`` (n, d), dense or sparse, and ``y`` (n,).
+        """Train on labelled examples, dense or sparse.
 
         Parameters
         ----------
-        sample_weight : (n,) weights, in [0, 1e100]; examples without weight do not count
-        places : (n,) with ``warm_start``, the row that each example had in the last fit, -1 for a new one; by default
-            that of the same number, if X has as many rows as then. "scale" stays what it was
-        progress : called with how much is done and how much there is; returning False cancels
+        X : array_like or sparse matrix, shape (n, d)
+            Features; with the kernel "precomputed" the kernel matrix (n, n).
+        y : array_like, shape (n,)
+            Labels of two or more classes.
+        sample_weight : array_like, shape (n,), or None, default None
+            Weights that multiply C, in [0, 1e100]; examples without weight do not count.
+        places : array_like of int, shape (n,), or None, default None
+            With ``warm_start``, the row that each example had in the last fit, -1 for a new one; by default that of
+            the same number, if X has as many rows as then. "scale" stays what it was.
+        progress : callable or None, default None
+            Called with how much is done and how much there is; returning False cancels.
+
+        Returns
+        -------
+        Self
+            The model.
 
         Raises
         ------
-        InvalidInput : see the message; the model is as it was
-        NotPositiveSemidefinite : the kernel is not on these examples; the model is as it was
-        Cancelled, TimeLimit : the model is as it was
+        InvalidInput
+            See the message; the model is as it was.
+        NotPositiveSemidefinite
+            The kernel is not on these examples; the model is as it was.
+        Cancelled, TimeLimit
+            The model is as it was.
         """
         options, threads = self._options(), self._threads()
         rows = examples_of(X)
@@ -286,14 +323,38 @@ class FrankWolfeClassifier:
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> Floats:
-        """Return decisions of ``X`` (m, d): (m,), positive for ``classes_[1]``, or scores of classes (m, k)."""
+        """Return decisions of two classes, or scores of more.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features; with the kernel "precomputed" kernel values (m, n) with the training
+            rows.
+
+        Returns
+        -------
+        ndarray, shape (m,) or (m, n_classes)
+            Decisions in units of ``margin_``, positive for ``classes_[1]``, or a score of each class.
+        """
         decisions = self._decisions(X)
         if self.classes_.size == 2:
             return np.asarray(decisions[:, 0])
-        return one_versus_one.votes(decisions / self.margin_, self.classes_.size)
+        return class_scores(-decisions / self.margin_, self.classes_.size)  # which are positive for the first of two
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label of each row of ``X`` (m, d)."""
+        """Return the label of each row.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features; with the kernel "precomputed" kernel values (m, n) with the training
+            rows.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            Labels.
+        """
         scores = self.decision_function(X)
         found = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[found])
@@ -319,11 +380,21 @@ class FrankWolfeClassifier:
         return np.asarray(out + self.intercept_)
 
     def certificate(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Gap:
-        """Return the gap of ``dual_coef_`` for training data, recomputed from both alone; of the worst pair of classes.
+        """Return the gap of ``dual_coef_`` for training data, recomputed from both alone.
 
         Parameters
         ----------
-        X, y, sample_weight : what the model was trained on
+        X : array_like or sparse matrix, shape (n, d)
+            What the model was trained on.
+        y : array_like, shape (n,)
+            Its labels.
+        sample_weight : array_like, shape (n,), or None, default None
+            Its weights.
+
+        Returns
+        -------
+        Gap
+            Relative gap, and primal and dual objective, of the worst pair of classes [Frandi et al., eq. 39].
         """
         self._check_fitted()
         rows = examples_of(X)

@@ -151,9 +151,7 @@ class LiveL2SVC(LiveEstimator):
         changed = n if decay != 1.0 else len(relabelled.keys() | reweighted.keys())
         support, gap = (0, np.nan) if trained is None else (len(trained.coefficients.T), trained.relative_gap)
         took = time.perf_counter() - began
-        return UpdateReport(
-            tuple(adding), tuple(leaving), changed, 0, took, n, support, 0, 0.0, gap, 0, 0, 0, 0, 0, False
-        )
+        return UpdateReport(tuple(adding), tuple(leaving), changed, 0, took, n, support, 0, 0.0, gap)
 
     def _with_labels(
         self, known: NDArray[Any], y: ArrayLike | None, m: int, field: str

@@ -25,12 +25,15 @@ class LiveOneClassSVM(ChangingEstimator):
 
     Parameters
     ----------
-    nu : float in (0, 1], default 0.5. Upper bound of the share of outliers
+    nu : float, default 0.5
+        Upper bound of the share of outliers, in (0, 1].
     kernel, gamma, degree, coef0, cache_mb, scale : as in ``IncrementalSVC``
 
     Attributes
     ----------
-    offset_ : rho; the decision function is ``score_samples`` minus it
+    offset_ : float
+        rho: the decision function is ``score_samples`` minus it.
+    support_, support_vectors_, dual_coef_, intercept_, keys_, n_window_ : as in ``IncrementalSVC``
     """
 
     fit_intercept = True
@@ -56,29 +59,109 @@ class LiveOneClassSVM(ChangingEstimator):
         self.scale = scale
 
     def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Add examples ``X`` (m, d) to the window: the same as ``update(add=(X, None))``; ``y`` is ignored."""
+        """Add examples to the window: the same as ``update(add=(X, None))``.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+        y : None, default None
+            Ignored.
+        sample_weight : array_like, shape (m,), or None, default None
+            Weights that multiply C, in [0, 1e100]; ones by default.
+
+        Returns
+        -------
+        Self
+            The model.
+
+        Raises
+        ------
+        InvalidInput
+            See the message; the model is as it was.
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit
+            The path could not be followed; the model is as it was.
+        """
         self._learn((X, None), sample_weight, None, ())
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Return the signed distance of ``X`` (m, d) to the boundary, as (m,); negative for outliers.
+        """Return the signed distance to the boundary; negative for outliers.
 
         Margin examples lie on the boundary: what only rounding keeps off it, 1e-10 of rho, is 0.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            f(x), in units of ``score_samples``; negative for outliers.
         """
         return self._decision(X)
 
     def score_samples(self, X: ArrayLike) -> Floats:
-        """Return ``w'x`` for ``X`` (m, d), as (m,)."""
+        """Return ``w'x``, from which the boundary takes ``offset_``.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            ``w'x``.
+        """
         return self.decision_function(X) + self.offset_
 
     def predict(self, X: ArrayLike) -> Ints:
-        """Return +1 for inliers and -1 for outliers, for ``X`` (m, d)."""
+        """Return 1 for inliers and -1 for outliers.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+
+        Returns
+        -------
+        ndarray of int, shape (m,)
+            1 or -1.
+        """
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
     def regularization_path(
         self, nu_min: float, nu_max: float, *, progress: Progress | None = None
     ) -> RegularizationPath:
-        """Return the optimum of the window for every nu; as ``IncrementalSVC.regularization_path``."""
+        """Return the optimum of the window for every nu, exact between its breakpoints; the model stays as it is.
+
+        Parameters
+        ----------
+        nu_min, nu_max : float
+            The range of nu, in (0, 1].
+        progress : callable or None, default None
+            Called with how much is done and how much there is; returning False cancels.
+
+        Returns
+        -------
+        RegularizationPath
+            The path over nu.
+
+        Raises
+        ------
+        InvalidInput
+            The range is empty or not in (0, 1], or the window is empty.
+        Cancelled
+            ``progress`` said so.
+        NotOptimal
+            A path could not be followed to the acceptable gap.
+        """
         self._check_fitted()
         if validation.positive(nu_max, "nu_max") > 1:
             raise InvalidInput(f"must lie in (0, 1], not {nu_max!r}", field="nu_max")

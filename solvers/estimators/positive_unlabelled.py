@@ -43,21 +43,28 @@ class LivePUClassifier(ChangingEstimator):
 
     Parameters
     ----------
-    prior : float in (0, 1), None or "estimate", default None. Share of positives among the unlabelled; None or
-        "estimate": estimated from the first examples and kept; ``change(prior=None)`` estimates it from the window as
-        it is
-    lam : float > 0, None or "auto", default None. Weight of ``|w|^2``; None or "auto": chosen from the first examples
-        of both kinds, by the risk on folds, and kept; ``change(lam=None)`` chooses it by the window as it is
+    prior : float, None or "estimate", default None
+        Share of positives among the unlabelled, in (0, 1); None or "estimate": estimated from the first examples and
+        kept; ``change(prior=None)`` estimates it from the window as it is.
+    lam : float, None or "auto", default None
+        Weight of ``|w|^2``, above 0; None or "auto": chosen from the first examples of both kinds, by the risk on
+        folds, and kept; ``change(lam=None)`` chooses it by the window as it is.
     kernel, gamma, degree, coef0, cache_mb, scale : as in ``IncrementalSVC``
 
     Attributes
     ----------
-    classes_ : 0, for what is unlabelled or predicted to be negative, and 1
-    prior_ : the prior that counts
-    prior_estimate_ : where it comes from, with its interval; None where it was given
-    lam_ : the lam that counts
-    is_waiting_ : whether examples of one kind wait for the other
-    class_mass_ : (2,) sums of the weights of the unlabelled and of the positives in the window
+    classes_ : ndarray, shape (2,)
+        0, for what is unlabelled or predicted to be negative, and 1.
+    prior_ : float
+        The prior that counts.
+    prior_estimate_ : PriorEstimate or None
+        Where it comes from, with its interval; None where it was given.
+    lam_ : float
+        The lam that counts.
+    is_waiting_ : bool
+        Whether examples of one kind wait for the other.
+    class_mass_ : ndarray, shape (2,)
+        Sums of the weights of the unlabelled and of the positives in the window.
     keys_, support_, support_vectors_, dual_coef_, intercept_, n_window_ : as in ``IncrementalSVC``
 
     Examples
@@ -110,9 +117,32 @@ class LivePUClassifier(ChangingEstimator):
         sample_weight: ArrayLike | None = None,
         keys: Iterable[Key] | None = None,
     ) -> Self:
-        """Train on ``X`` (n, d) and ``y`` (n,), 1 for a positive and 0 for an unlabelled example, from nothing.
+        """Train from nothing; whatever was in the window is gone, unless this raises.
 
-        As ``IncrementalSVC.fit``; an example of each kind is needed, while ``update`` waits for the other kind.
+        An example of each kind is needed, while ``update`` waits for the other kind.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (n, d)
+            Features; with the kernel "precomputed" the kernel matrix (n, n).
+        y : array_like, shape (n,)
+            1 for a positive and 0 for an unlabelled example.
+        sample_weight : array_like, shape (n,), or None, default None
+            Weights within each kind, in [0, 1e100]; ones by default.
+        keys : iterable of str or int, or None, default None
+            A name for each example; whole numbers from 0 by default.
+
+        Returns
+        -------
+        Self
+            The model.
+
+        Raises
+        ------
+        InvalidInput, DuplicateKey
+            See the message; also where a kind has no example.
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit
+            The path could not be followed; the model is as it was.
         """
         given = labels(y, np.shape(validation.column(y, "y"))[0])
         n = int(np.count_nonzero(given))
@@ -122,7 +152,30 @@ class LivePUClassifier(ChangingEstimator):
         return super().fit(X, y, sample_weight, keys)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Add examples ``X`` (m, d), ``y`` (m,) to the window: the same as ``update(add=(X, y))``."""
+        """Add examples to the window: the same as ``update(add=(X, y))``.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+        y : array_like, shape (m,)
+            1 for a positive and 0 for an unlabelled example.
+        sample_weight : array_like, shape (m,), or None, default None
+            Weights that multiply C, in [0, 1e100]; ones by default.
+
+        Returns
+        -------
+        Self
+            The model.
+
+        Raises
+        ------
+        InvalidInput
+            See the message; the model is as it was.
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit
+            The path could not be followed; the model is as it was.
+        """
         self._learn((X, y), sample_weight, None, ())
         return self
 
@@ -136,12 +189,28 @@ class LivePUClassifier(ChangingEstimator):
     ) -> UpdateReport:
         """Add, remove, correct and reweight examples along one path; all or nothing.
 
-        As ``IncrementalSVC.update``, with labels 1 and 0; ``lam`` from now on is the model's.
+        Parameters
+        ----------
+        add : tuple of array_like, or None, default None
+            Features (m, d) and labels (m,), 1 or 0, of new examples.
+        remove : iterable of str or int, or None, default None
+            Keys of examples that leave.
+        lam : float or None, default None
+            From now on the model's ``lam``.
+        **verbs : Any
+            ``keys``, ``sample_weight``, ``relabel``, ``reweight`` and ``decay``, as in ``IncrementalSVC.update``.
+
+        Returns
+        -------
+        UpdateReport
+            What the update did.
 
         Raises
         ------
-        InvalidInput, DuplicateKey, UnknownKey : also where no positive or no unlabelled example would be left of both
-        NotOptimal, MemoryLimit : the path could not be followed; the model is as it was
+        InvalidInput, DuplicateKey, UnknownKey
+            See the message; also where no positive or no unlabelled example would be left of both.
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit
+            The path could not be followed; the model is as it was.
         """
         C = verbs.pop("C", None) if lam is None else 0.5 / validation.positive(lam, "lam")
         report = super().update(add, remove, C=C, **verbs)
@@ -150,10 +219,27 @@ class LivePUClassifier(ChangingEstimator):
         return report
 
     def change(self, **parameters: Any) -> UpdateReport:
-        """Give the model other parameters; all or nothing. ``C`` stands for lam.
+        """Give the model other parameters; all or nothing.
 
-        As ``IncrementalSVC.change``; an open ``prior`` is estimated from the window as it is now, an open ``lam`` is
-        chosen by it, and any other change leaves them as they are.
+        An open ``prior`` is estimated from the window as it is now, an open ``lam`` is chosen by it, and any other
+        change leaves them as they are.
+
+        Parameters
+        ----------
+        **parameters : Any
+            New values by name; ``C`` stands for lam.
+
+        Returns
+        -------
+        UpdateReport
+            What the update did.
+
+        Raises
+        ------
+        InvalidInput
+            There is no such parameter, or it cannot be used.
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit
+            The path could not be followed; the model is as it was.
         """
         self._check_fitted()
         if "C" in parameters:
@@ -166,19 +252,49 @@ class LivePUClassifier(ChangingEstimator):
             raise
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Return f(x) for ``X`` (m, d), as (m,); positive for what is predicted to be positive.
+        """Return f(x).
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            f(x); positive for what is predicted to be positive.
 
         Raises
         ------
-        InvalidInput : also while the model waits for examples of one kind
+        InvalidInput
+            Also while the model waits for examples of one kind.
         """
         self._check_fitted()
         return self._decision(X)
 
     def predict(self, X: ArrayLike, *, alerts: float | None = None, precision: float | None = None) -> Ints:
-        """Return 1 for each row of ``X`` (m, d) that is predicted to be positive, else 0.
+        """Return 1 for each row above 0, or above the :meth:`threshold` that is asked for, else 0.
 
-        With ``alerts`` or ``precision`` these are the rows above that :meth:`threshold`, and else above 0.
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+        alerts : float or None, default None
+            Largest share of unlabelled examples above the threshold, in (0, 1).
+        precision : float or None, default None
+            Least estimated share of positives among what is above, in (0, 1); as right as the prior is.
+
+        Returns
+        -------
+        ndarray of int, shape (m,)
+            1 for what is predicted to be positive, else 0.
+
+        Raises
+        ------
+        InvalidInput
+            Also while the model waits for examples of one kind.
         """
         decisions = self.decision_function(X)
         is_asked = alerts is not None or precision is not None
@@ -189,17 +305,31 @@ class LivePUClassifier(ChangingEstimator):
 
         Parameters
         ----------
-        alerts : largest share of unlabelled examples above the threshold, in (0, 1)
-        precision : least estimated share of positives among what is above, in (0, 1); it is as right as the prior
+        alerts : float or None, default None
+            Largest share of unlabelled examples above the threshold, in (0, 1).
+        precision : float or None, default None
+            Least estimated share of positives among what is above, in (0, 1); as right as the prior is.
+
+        Returns
+        -------
+        Threshold
+            The value, and its shares on held-out examples.
 
         Raises
         ------
-        InvalidInput : also where no threshold is estimated to have such a precision
+        InvalidInput
+            Not one of the two is given, or no threshold is estimated to have such a precision.
         """
         return self.held_out().threshold(alerts, precision)
 
     def held_out(self) -> HeldOut:
-        """Return decisions of the window's examples by models that have not seen them, of folds; found once."""
+        """Return decisions of the window's examples by models that have not seen them, of folds; found once.
+
+        Returns
+        -------
+        HeldOut
+            Decisions of positives and of unlabelled examples, in units of f.
+        """
         self._check_fitted()
         if self._held_out is None:
             self._held_out = self._folds().held_out(self.prior_, self.lam_)
@@ -213,6 +343,27 @@ class LivePUClassifier(ChangingEstimator):
         The parameter of the path is ``C = 1 / (2 lam)``, in which it is piecewise linear: ``path.at(0.5 / lam)`` is the
         model for a lam. Errors along it are of labels 1 and 0, where these are known. Otherwise as
         ``IncrementalSVC.regularization_path``.
+
+        Parameters
+        ----------
+        lam_min, lam_max : float
+            The range of lam, above 0.
+        progress : callable or None, default None
+            Called with how much is done and how much there is; returning False cancels.
+
+        Returns
+        -------
+        RegularizationPath
+            The path over ``C = 1 / (2 lam)``.
+
+        Raises
+        ------
+        InvalidInput
+            The range or the window is empty.
+        Cancelled
+            ``progress`` said so.
+        NotOptimal
+            A path could not be followed to the acceptable gap.
         """
         self._check_fitted()
         low, high = validation.positive(lam_min, "lam_min"), validation.positive(lam_max, "lam_max")
@@ -252,7 +403,25 @@ class LivePUClassifier(ChangingEstimator):
 
     @classmethod
     def from_arrays(cls, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
-        """Return the model that ``to_arrays`` was taken from; ``C`` among ``params`` stands for lam."""
+        """Return the model that ``to_arrays`` was taken from.
+
+        Parameters
+        ----------
+        params : mapping
+            Parameters, as ``get_params`` has them; ``C`` among them stands for lam.
+        arrays : mapping
+            What :meth:`to_arrays` returned.
+
+        Returns
+        -------
+        Self
+            The model, at its optimum.
+
+        Raises
+        ------
+        NotOptimal
+            The arrays do not describe a model that can be brought to its optimum.
+        """
         known = dict(params)
         if "C" in known:
             known["lam"] = 0.5 / known.pop("C")
@@ -413,6 +582,13 @@ class LivePUClassifier(ChangingEstimator):
         return super()._like(**{"prior": self.prior_, "lam": self.lam_, **parameters})
 
     def to_arrays(self) -> dict[str, Any]:
+        """Return everything a checkpoint needs: arrays, numbers, and the keys as a list.
+
+        Returns
+        -------
+        dict
+            As of every live model, with what was left open and found.
+        """
         estimate, lam = self.prior_estimate_, self.chosen_lam_
         return super().to_arrays() | {
             "prior_estimate": np.array([] if estimate is None else astuple(estimate)),
@@ -427,7 +603,15 @@ class LivePUClassifier(ChangingEstimator):
         super()._restore(arrays)
 
     def keep_estimate_of(self, other: LiveEstimator, but: Container[str] = ()) -> None:
-        """Take over what another model has found where it was left open, ``but`` for "prior" or "lam"."""
+        """Take over what another model has found where it was left open.
+
+        Parameters
+        ----------
+        other : live estimator
+            The model that has found it.
+        but : container of str, default ()
+            "prior" or "lam", where that is not taken over.
+        """
         self.prior_estimate_ = None if "prior" in but else getattr(other, "prior_estimate_", None)
         self.chosen_lam_ = None if "lam" in but else getattr(other, "chosen_lam_", None)
 
@@ -437,7 +621,13 @@ class LivePUClassifier(ChangingEstimator):
         return self.prior_estimate_ is not None or self.chosen_lam_ is not None
 
     def keep_estimate(self, arrays: Mapping[str, Any]) -> None:
-        """Take over what ``to_arrays`` has kept of what was left open."""
+        """Take over what ``to_arrays`` has kept of what was left open.
+
+        Parameters
+        ----------
+        arrays : mapping
+            What :meth:`to_arrays` returned.
+        """
         found, lam = (np.asarray(arrays.get(name, ()), np.float64) for name in ("prior_estimate", "chosen_lam"))
         self.prior_estimate_ = PriorEstimate(*found.tolist()) if found.size and is_open(self.prior) else None
         self.chosen_lam_ = float(lam[0]) if lam.size and is_lam_open(self.lam) else None

@@ -16,9 +16,9 @@ from livesvm.solvers.runtime.types import Floats
 
 METHODS = {True: "sigmoid", "platt": "sigmoid", "sigmoid": "sigmoid", "isotonic": "isotonic"}
 
-PROBABILITY = """    probability : whether there is ``predict_proba``: "platt", which is True, or
-        "isotonic" says how decisions become probabilities. That is fitted to the exact leave-one-out decisions of the
-        window, when it is asked for the first time after an update
+PROBABILITY = """    probability : bool, "platt" or "isotonic", default False
+        Whether there is ``predict_proba``, and how decisions become probabilities; True is "platt". That is fitted to
+        the exact leave-one-out decisions of the window, when it is asked for the first time after an update.
 """
 
 
@@ -67,11 +67,23 @@ class Probabilities:
 
     @available_if(_is_asked_for)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Return the probability of each class for ``X`` (m, d), as (m, n_classes), in the order of ``classes_``.
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+
+        Returns
+        -------
+        ndarray, shape (m, n_classes)
+            Probabilities, in the order of ``classes_``.
 
         Raises
         ------
-        InvalidInput : the window has fewer than two classes, or one of them a single example
+        InvalidInput
+            The window has fewer than two classes, or one of them a single example.
         """
         model: Any = self
         model._check_fitted()
@@ -80,7 +92,19 @@ class Probabilities:
 
     @available_if(_is_asked_for)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: ArrayLike) -> Floats:
-        """Return the logarithms of ``predict_proba``."""
+        """Return the logarithms of ``predict_proba``.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+
+        Returns
+        -------
+        ndarray, shape (m, n_classes)
+            Logarithms of probabilities.
+        """
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 

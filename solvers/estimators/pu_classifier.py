@@ -14,7 +14,7 @@ from livesvm.solvers import validation
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.positive_unlabelled import flag_warnings, labels
-from livesvm.solvers.estimators.scikit import _Estimator, warn_of
+from livesvm.solvers.estimators.scikit import _Estimator, _written_out, warn_of
 from livesvm.solvers.kernels.kernel import Gram, Kernel
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.predictor import Predictor
@@ -43,28 +43,44 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    prior : share of positives among the unlabelled, in (0, 1); None or "estimate": estimated, by
-        ``livesvm.solvers.pu.prior``
-    lam : weight of ``|w|^2``; None or "auto": chosen by the risk on folds
-    kernel : "linear", "rbf", "laplacian", "poly", "sigmoid" or "precomputed": then X is (n, n), and (m, n) to predict
-    gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance)
-    degree, coef0 : of the kernels that have them
-    tol : tau: by how much the worst pair may violate optimality, in units of f, and the largest relative gap
-    start : "nested", "one_class" or "feasible", see ``livesvm.solvers.pu.usmo``
-    cache_mb : memory that kernel rows may take, in MiB
+    prior : float, None or "estimate", default None
+        Share of positives among the unlabelled, in (0, 1); None or "estimate": estimated, by
+        ``livesvm.solvers.pu.prior``.
+    lam : float, None or "auto", default None
+        Weight of ``|w|^2``, above 0; None or "auto": chosen by the risk on folds.
+    kernel : {"linear", "rbf", "laplacian", "poly", "sigmoid", "precomputed"}, default "rbf"
+        Of the last X is (n, n), and (m, n) to predict.
+    gamma : float or "scale", default "scale"
+        Coefficient of rbf, laplacian, poly and sigmoid, above 0; "scale" is 1 / (n_features * variance), for the
+        laplacian with the standard deviation.
+    degree, coef0 : as in ``IncrementalSVC``
+    tol : float, default 1e-6
+        tau: by how much the worst pair may violate optimality, in units of f, and the largest relative gap.
+    start : {"nested", "one_class", "feasible"}, default "nested"
+        Where the search sets out, see ``livesvm.solvers.pu.usmo``.
+    cache_mb : float, default 200
+        Memory that kernel rows may take, in MiB.
 
     Attributes
     ----------
-    prior_ : the prior that was used
-    prior_estimate_ : where it comes from, with its interval; None where it was given
-    lam_ : the lam that was used
-    warnings_ : what makes the model useless, with what to do about it; ``fit`` warns of that
-    support_ : (n_support,) indices of rows of X with a coefficient
-    support_vectors_ : (n_support, d)
-    dual_coef_ : (1, n_support) signed coefficients beta: c1 of positives, -sigma of unlabelled
-    intercept_ : (1,)
-    solution_ : what the solver did: ``violation``, ``relative_gap``, ``history``
-    classes_ : 0 and 1
+    prior_, lam_ : float
+        The prior and the lam that were used.
+    prior_estimate_ : PriorEstimate or None
+        Where the prior comes from, with its interval; None where it was given.
+    warnings_ : list of ModelWarning
+        What makes the model useless, with what to do about it; ``fit`` warns of that.
+    support_ : ndarray, shape (n_support,)
+        Rows of X with a coefficient.
+    support_vectors_ : ndarray, shape (n_support, d)
+        Their features.
+    dual_coef_ : ndarray, shape (1, n_support)
+        Signed coefficients beta: c1 of positives, -sigma of unlabelled.
+    intercept_ : ndarray, shape (1,)
+        b, in units of f.
+    solution_ : Solution
+        What the solver did: ``violation``, ``relative_gap``, ``history``.
+    classes_ : ndarray, shape (2,)
+        0 and 1.
 
     Examples
     --------
@@ -76,6 +92,8 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     >>> model.certificate().relative_gap < 1e-6
     True
     """
+
+    __doc__ = _written_out(__doc__)
 
     def __init__(
         self,
@@ -103,17 +121,32 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, progress: Progress | None = None
     ) -> Self:
-        """Learn from ``X`` (n, d) and ``y`` (n,), 1 for a positive and 0 for an unlabelled example.
+        """Learn from positive and unlabelled examples.
 
         Parameters
         ----------
-        sample_weight : (n,) weights within each kind
-        progress : called with how much is done and how much there is; returning False cancels
+        X : array_like, shape (n, d)
+            Features; with the kernel "precomputed" the kernel matrix (n, n).
+        y : array_like, shape (n,)
+            1 for a positive and 0 for an unlabelled example.
+        sample_weight : array_like, shape (n,), or None, default None
+            Weights within each kind; ones by default.
+        progress : callable or None, default None
+            Called with how much is done and how much there is; returning False cancels.
+
+        Returns
+        -------
+        Self
+            The model.
 
         Raises
         ------
-        InvalidInput : see the message; also where there is no positive or no unlabelled example
-        NotOptimal, Cancelled : see the message
+        InvalidInput
+            See the message; also where there is no positive or no unlabelled example.
+        NotOptimal
+            The gap was not reached.
+        Cancelled
+            ``progress`` said so.
         """
         rows = validation.examples(X)
         self._check_features(X, reset=True)
@@ -142,30 +175,79 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Return f(x) for ``X`` (m, d), as (m,); positive for what is predicted to be positive."""
+        """Return f(x).
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features; with the kernel "precomputed" kernel values (m, n) with the training
+            rows.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            f(x); positive for what is predicted to be positive.
+        """
         check_is_fitted(self)
         rows = validation.matrix(X)
         self._check_features(X, reset=False)
         return self.predictor_.decision_function(rows)
 
     def predict(self, X: ArrayLike, *, alerts: float | None = None, precision: float | None = None) -> Ints:
-        """Return 1 for each row of ``X`` (m, d) that is predicted to be positive, else 0.
+        """Return 1 for each row above 0, or above the :meth:`threshold` that is asked for, else 0.
 
-        With ``alerts`` or ``precision`` these are the rows above that :meth:`threshold`, and else above 0.
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features; with the kernel "precomputed" kernel values (m, n) with the training
+            rows.
+        alerts : float or None, default None
+            Largest share of unlabelled examples above the threshold, in (0, 1).
+        precision : float or None, default None
+            Least estimated share of positives among what is above, in (0, 1); as right as the prior is.
+
+        Returns
+        -------
+        ndarray of int, shape (m,)
+            1 for what is predicted to be positive, else 0.
         """
         decisions = self.decision_function(X)
         is_asked = alerts is not None or precision is not None
         return np.where(decisions > (self.threshold(alerts, precision).value if is_asked else 0.0), 1, 0)
 
     def threshold(self, alerts: float | None = None, precision: float | None = None) -> Threshold:
-        """Return where to cut decisions, by held-out decisions of folds; as ``IncrementalPUClassifier.threshold``."""
+        """Return where to cut decisions, by held-out decisions of folds; give one of the two.
+
+        Parameters
+        ----------
+        alerts : float or None, default None
+            Largest share of unlabelled examples above the threshold, in (0, 1).
+        precision : float or None, default None
+            Least estimated share of positives among what is above, in (0, 1); as right as the prior is.
+
+        Returns
+        -------
+        Threshold
+            The value, and its shares on held-out examples.
+
+        Raises
+        ------
+        InvalidInput
+            Not one of the two is given, or no threshold is estimated to have such a precision.
+        """
         check_is_fitted(self)
         if self._held_out is None:
             self._held_out = self._folds.held_out(self.prior_, self.lam_)
         return self._held_out.threshold(alerts, precision)
 
     def certificate(self) -> Certificate:
-        """Return how far the model is from the optimum, recomputed from the data: as long as many passes may take."""
+        """Return how far the model is from the optimum, recomputed from the data: as long as many passes may take.
+
+        Returns
+        -------
+        Certificate
+            Violation, gap and objectives.
+        """
         check_is_fitted(self)
         return self._problem.certificate(self.solution_.sigma, self.solution_.b)
 

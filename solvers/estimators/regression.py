@@ -25,11 +25,19 @@ class LiveSVR(OutlierPaths, ChangingEstimator):
 
     Parameters
     ----------
-    C : float, default 1. Weight of the losses, in (0, 1e100]
-    epsilon : float >= 0, default 0.1. Half width of the tube without loss, in units of y; for the loss that has one
-    loss : "epsilon_insensitive", "absolute" or "pinball", default "epsilon_insensitive"
-    quantile : float in (0, 1), default 0.5. Level of the pinball loss: f estimates that conditional quantile
+    C : float, default 1
+        Weight of the losses, in (0, 1e100].
+    epsilon : float, default 0.1
+        Half width of the tube without loss, at least 0, in units of y; for the loss that has one.
+    loss : {"epsilon_insensitive", "absolute", "pinball"}, default "epsilon_insensitive"
+        What a residual costs.
+    quantile : float, default 0.5
+        Level of the pinball loss, in (0, 1): f estimates that conditional quantile.
     kernel, gamma, degree, coef0, fit_intercept, cache_mb, scale : as in ``IncrementalSVC``
+
+    Attributes
+    ----------
+    support_, support_vectors_, dual_coef_, intercept_, keys_, n_window_ : as in ``IncrementalSVC``
 
     Examples
     --------
@@ -69,27 +77,103 @@ class LiveSVR(OutlierPaths, ChangingEstimator):
         self.scale = scale
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Add examples ``X`` (m, d), ``y`` (m,) to the window: the same as ``update(add=(X, y))``."""
+        """Add examples to the window: the same as ``update(add=(X, y))``.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+        y : array_like, shape (m,)
+            Targets.
+        sample_weight : array_like, shape (m,), or None, default None
+            Weights that multiply C, in [0, 1e100]; ones by default.
+
+        Returns
+        -------
+        Self
+            The model.
+
+        Raises
+        ------
+        InvalidInput
+            See the message; the model is as it was.
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit
+            The path could not be followed; the model is as it was.
+        """
         self._learn((X, y), sample_weight, None, ())
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Return f(x) for ``X`` (m, d), as (m,), in units of y."""
+        """Return f(x).
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            f(x), in units of y.
+        """
         return self._decision(X)
 
     def regularization_path(
         self, C_min: float, C_max: float, *, progress: Progress | None = None
     ) -> RegularizationPath:
-        """Return the optimum of the window for every C; as ``IncrementalSVC.regularization_path``."""
+        """Return the optimum of the window for every C, exact between its breakpoints; the model itself stays as it is.
+
+        Parameters
+        ----------
+        C_min, C_max : float
+            The range of C; sample weights multiply each.
+        progress : callable or None, default None
+            Called with how much is done and how much there is; returning False cancels.
+
+        Returns
+        -------
+        RegularizationPath
+            The path over C.
+
+        Raises
+        ------
+        InvalidInput
+            The range or the window is empty.
+        Cancelled
+            ``progress`` said so.
+        NotOptimal
+            A path could not be followed to the acceptable gap.
+        """
         self._check_fitted()
         return regularization_path(self, "C", C_min, C_max, progress)
 
     def epsilon_path(
         self, epsilon_min: float, epsilon_max: float, *, progress: Progress | None = None
     ) -> RegularizationPath:
-        """Return the optimum of the window for every width of the tube from ``epsilon_min`` > 0, in units of y.
+        """Return the optimum of the window for every width of the tube; the model itself stays as it is.
 
-        The loss has to be "epsilon_insensitive"; otherwise as ``IncrementalSVC.regularization_path``.
+        Parameters
+        ----------
+        epsilon_min, epsilon_max : float
+            The range of half widths, above 0, in units of y.
+        progress : callable or None, default None
+            Called with how much is done and how much there is; returning False cancels.
+
+        Returns
+        -------
+        RegularizationPath
+            The path over epsilon.
+
+        Raises
+        ------
+        InvalidInput
+            The range or the window is empty, or the loss is another one than "epsilon_insensitive".
+        Cancelled
+            ``progress`` said so.
+        NotOptimal
+            A path could not be followed to the acceptable gap.
         """
         self._check_fitted()
         if self.loss != "epsilon_insensitive" or self.epsilon == 0:

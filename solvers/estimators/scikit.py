@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -63,52 +63,68 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-#: Parameters that several estimators have, each with its type, default and unit.
+#: Parameters and attributes that several estimators have: what each is, with its unit, and what it means.
 SHARED = {
-    "kernel": """str or function, default "rbf". "linear", "rbf", "laplacian", "poly" or "sigmoid", see
-        ``livesvm.solvers.kernels.table``; "precomputed": then X is a kernel matrix, see ``update``; or a function that
-        returns (m, n) values of rows (m, d) and (n, d), or of lists of examples of any other type""",
-    "gamma": """float > 0, "scale" or "auto", default "scale". Coefficient of rbf, laplacian, poly and sigmoid, in
-        one over the units of what it multiplies. "scale" is 1 / (d * variance of the first data seen, rows weighted),
-        for the laplacian with the standard deviation in place of the variance, and stays, see ``gamma_``; "auto" is
-        1 / d""",
-    "degree": """int >= 1, default 3. Degree of the kernel poly""",
-    "coef0": """float, default 0. What is added in poly and sigmoid, in units of gamma x'z""",
-    "class_weight": """dict, "balanced" or None, default None. Multiplies C by class, {label: weight}; 1 for a
-        label that it does not name. "balanced": by ``n / (n_classes * count)``, of the window as it is at any time""",
-    "fit_intercept": """bool, default True. Whether f has an intercept""",
-    "cache_mb": """float > 0, default 512. Memory that all kernel rows together may take, in MiB""",
-    "scale": """"none", "standard", "minmax" or "robust", default "none". What features go through first, fitted to the
-        first data seen, and then kept, as ``feature_scale_``; ``rescale`` fits it to the window as it is""",
-    "support_": """(n_support,) indices into the window, oldest first""",
-    "support_vectors_": """(n_support, d)""",
-    "dual_coef_": """(1, n_support) signed coefficients beta; of several classes (n_classes - 1, n_support)""",
-    "intercept_": """(1,), of several classes (n_pairs,), in units of f""",
-    "keys_": """list, keys of the window, oldest first""",
-    "n_window_": """int, how many examples the window holds""",
+    "kernel": (
+        'str or callable, default "rbf"',
+        """One of "linear", "rbf", "laplacian", "poly", "sigmoid", see ``livesvm.solvers.kernels.table``, or
+        "precomputed": then X is a kernel matrix, see ``update``; or a function that returns (m, n) values of rows
+        (m, d) and (n, d), or of lists of examples of any other type.""",
+    ),
+    "gamma": (
+        'float, "scale" or "auto", default "scale"',
+        """Coefficient of rbf, laplacian, poly and sigmoid, above 0, in one over the units of what it multiplies.
+        "scale" is 1 / (d * variance of the first data seen, rows weighted), for the laplacian with the standard
+        deviation in place of the variance, and stays, see ``gamma_``; "auto" is 1 / d.""",
+    ),
+    "degree": ("int, default 3", "Degree of the kernel poly, at least 1."),
+    "coef0": ("float, default 0", "What is added in poly and sigmoid, in units of gamma x'z."),
+    "class_weight": (
+        'mapping, "balanced" or None, default None',
+        """Multiplies C by class, {label: weight}; 1 for a label that it does not name. "balanced": by
+        ``n / (n_classes * count)``, of the window as it is at any time.""",
+    ),
+    "fit_intercept": ("bool, default True", "Whether f has an intercept."),
+    "cache_mb": ("float, default 512", "Memory that all kernel rows together may take, in MiB."),
+    "scale": (
+        '{"none", "standard", "minmax", "robust"}, default "none"',
+        """What features go through first, fitted to the first data seen, and then kept, as ``feature_scale_``;
+        ``rescale`` fits it to the window as it is.""",
+    ),
+    "support_": ("ndarray, shape (n_support,)", "Places in the window, oldest first, of examples with a coefficient."),
+    "support_vectors_": ("ndarray or csr_array, shape (n_support, d)", "Their features, on the model's scale."),
+    "dual_coef_": (
+        "ndarray or csr_array, shape (1, n_support)",
+        "Their signed coefficients beta; of several classes (n_classes - 1, n_support).",
+    ),
+    "intercept_": ("ndarray, shape (1,)", "b, in units of f; of several classes (n_pairs,)."),
+    "keys_": ("list of str or int", "Keys of the window, oldest first."),
+    "n_window_": ("int", "How many examples the window holds."),
 }
 
 
-def _written_out(doc: str | None) -> str:
-    """Return a docstring in which what is the same as elsewhere is said."""
+def _entry(name: str, kind: str, meaning: str) -> str:
+    return f"    {name} : {kind}\n        {meaning}\n"
+
+
+def _written_out(doc: str | None, ignored: Iterable[str] = (), more: str = "") -> str:
+    """Return a docstring in which what is the same as elsewhere is said, and which parameters are ignored, and why."""
 
     def said(line: re.Match[str]) -> str:
-        return "\n".join(f"    {name} : {SHARED[name]}" for name in line[1].split(", "))
+        return "".join(_entry(name, *SHARED[name]) for name in line[1].split(", ")).rstrip("\n")
 
-    return re.sub(r"^    ([a-zC_, 0-9]+) : as in ``(?:Live|Incremental)SVC``$", said, doc or "", flags=re.MULTILINE)
+    out = re.sub(r"^    ([a-zC_, 0-9]+) : as in ``IncrementalSVC``$", said, doc or "", flags=re.MULTILINE)
+    entries = "".join(_entry(name, "Any", f"Taken and ignored: {IGNORED[name]}.") for name in ignored)
+    mark = "\n    Attributes\n" if "\n    Attributes\n" in out else "\n    Examples\n"
+    before, mark, after = out.partition(mark)
+    return f"{before.rstrip()}\n{more}{entries}{mark}{after}"
 
 
-def _with_ignored(doc: str | None, more: str = "") -> str:
-    """Return a docstring that names the parameters that are taken and ignored, and why."""
-    ignored = "".join(f"    {name} : taken and ignored: {reason}\n" for name, reason in IGNORED.items())
-    doc = _written_out(doc)
-    mark = "\n    Attributes\n" if "\n    Attributes\n" in doc else "\n    Examples\n"
-    before, mark, after = doc.partition(mark)
-    return f"{before.rstrip()}\n{more}{ignored}{mark}{after}"
+_OF_REGRESSION = tuple(name for name in IGNORED if name != "random_state")
 
 
 class IncrementalSVC(ClassifierMixin, _Estimator, DropIn, Probabilities, LiveMultiClassSVC):  # type: ignore[misc]
-    __doc__ = _with_ignored(LiveMultiClassSVC.__doc__, PROBABILITY)
+    __doc__ = _written_out(LiveMultiClassSVC.__doc__, IGNORED, PROBABILITY)
 
     def __init__(
         self,
@@ -166,8 +182,8 @@ class IncrementalSVC(ClassifierMixin, _Estimator, DropIn, Probabilities, LiveMul
         return self._class_weights(targets)
 
     def _iterations(self, events: int) -> Any:
-        several = self._of_classes.last_events if self._has_several() else [events]
-        return np.maximum(np.array(several, np.int32), 1)
+        several = self._of_classes.last_events if self._has_several() else (events,)
+        return np.array([max(1, count) for count in several], np.int32)
 
     def _weights(self) -> Any:
         if not self._has_several():
@@ -177,7 +193,7 @@ class IncrementalSVC(ClassifierMixin, _Estimator, DropIn, Probabilities, LiveMul
 
 
 class IncrementalSVR(RegressorMixin, _Estimator, DropIn, LiveSVR):  # type: ignore[misc]
-    __doc__ = _with_ignored(LiveSVR.__doc__)
+    __doc__ = _written_out(LiveSVR.__doc__, _OF_REGRESSION)
 
     def __init__(
         self,
@@ -220,7 +236,31 @@ class IncrementalPUClassifier(ClassifierMixin, _Estimator, LivePUClassifier):  #
     __doc__ = _written_out(LivePUClassifier.__doc__)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, keys: Any = None) -> Self:
-        """Train from nothing, as the live model does; warn where nothing or everything is predicted to be positive."""
+        """Train from nothing; warn where nothing or everything is predicted to be positive.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (n, d)
+            Features; with the kernel "precomputed" the kernel matrix (n, n).
+        y : array_like, shape (n,)
+            1 for a positive and 0 for an unlabelled example.
+        sample_weight : array_like, shape (n,), or None, default None
+            Weights within each kind, in [0, 1e100]; ones by default.
+        keys : iterable of str or int, or None, default None
+            A name for each example; whole numbers from 0 by default.
+
+        Returns
+        -------
+        Self
+            The model.
+
+        Raises
+        ------
+        InvalidInput, DuplicateKey
+            See the message; also where a kind has no example.
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit
+            The path could not be followed; the model is as it was.
+        """
         super().fit(X, y, sample_weight, keys)
         warn_of(self.flagged_warnings)
         return self
@@ -232,7 +272,7 @@ class IncrementalPUClassifier(ClassifierMixin, _Estimator, LivePUClassifier):  #
 
 
 class IncrementalOneClassSVM(OutlierMixin, _Estimator, DropIn, LiveOneClassSVM):  # type: ignore[misc]
-    __doc__ = _with_ignored(LiveOneClassSVM.__doc__)
+    __doc__ = _written_out(LiveOneClassSVM.__doc__, _OF_REGRESSION)
 
     def __init__(
         self,
@@ -256,7 +296,7 @@ class IncrementalOneClassSVM(OutlierMixin, _Estimator, DropIn, LiveOneClassSVM):
 
 
 class FrankWolfeSVC(ClassifierMixin, _Estimator, FrankWolfeClassifier):  # type: ignore[misc]
-    __doc__ = FrankWolfeClassifier.__doc__
+    __doc__ = _written_out(FrankWolfeClassifier.__doc__)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -13,13 +13,8 @@ from livesvm.solvers import validation
 from livesvm.solvers.analyses.outlier.pairwise import pairwise_outlier_path
 from livesvm.solvers.analyses.regularization.pairwise import pairwise_regularization_path
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.estimators.classification import (
-    LiveSVC,
-    _check_classes,
-    _check_finite,
-    _first_unknown,
-    _two_labels,
-)
+from livesvm.solvers.estimators.class_labels import column_of, labels_with, several_labels, targets_of
+from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.models.class_window import ClassWindow
 from livesvm.solvers.models.edits import Edits
 from livesvm.solvers.models.pairs_predictor import by_other_class, scores, winners
@@ -40,20 +35,23 @@ class LiveMultiClassSVC(LiveSVC):
 
     Parameters
     ----------
-    C : float, default 1. Weight of the losses, in (0, 1e100]; infinite for a hard margin, which is 1e10
-    kernel, gamma, degree, coef0, class_weight, fit_intercept, cache_mb, scale : as in ``LiveSVC``
-    classes : labels or None, default None. Those that there may be; learned from the data by default, and then others
-        may still come
-    decision_function_shape : "ovr" or "ovo", default "ovr". One score for each class, (m, n_classes), or one decision
-        for each pair
-    break_ties : bool, default False. Whether classes with as many votes are told apart by their decisions, and not by
-        their order
-    n_jobs : int or None, default None. Threads that may update pairs at once, -1: one for each core; None: as many as
-        the process allows now
+    C : float, default 1
+        Weight of the losses, in (0, 1e100]; infinite for a hard margin, which is 1e10.
+    kernel, gamma, degree, coef0, class_weight, fit_intercept, cache_mb, scale : as in ``IncrementalSVC``
+    classes : array_like or None, default None
+        The labels that there may be; learned from the data by default, and then others may still come.
+    decision_function_shape : {"ovr", "ovo"}, default "ovr"
+        One score for each class, (m, n_classes), or one decision for each pair.
+    break_ties : bool, default False
+        Whether classes with as many votes are told apart by their decisions, and not by their order.
+    n_jobs : int or None, default None
+        Threads that may update pairs at once, -1: one for each core; None: as many as the process allows now.
 
     Attributes
     ----------
-    support_, support_vectors_, dual_coef_, intercept_, keys_, n_window_ : as in ``LiveSVC``
+    support_, support_vectors_, dual_coef_, intercept_, keys_, n_window_ : as in ``IncrementalSVC``
+    classes_ : ndarray, shape (n_classes,)
+        The labels, ascending; two that were given, (negative, positive).
 
     Examples
     --------
@@ -107,11 +105,21 @@ class LiveMultiClassSVC(LiveSVC):
         return [(labels[a], labels[b]) for a in range(len(labels)) for b in range(a + 1, len(labels))]
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Return decisions for ``X`` (m, d).
+        """Return decisions.
 
-        Of two classes f(x), (m,), positive for ``classes_[1]``. Of more by ``decision_function_shape``: the votes of
-        each class, and by less than a third of a vote their margins; or a decision for each pair, positive for the
-        first of the two.
+        Of two classes f(x), positive for ``classes_[1]``. Of more by ``decision_function_shape``: the votes of each
+        class, and by less than a third of a vote their margins; or a decision for each pair, positive for the first.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+
+        Returns
+        -------
+        ndarray, shape (m,), (m, n_classes) or (m, n_pairs)
+            Decisions, in units of f; positive for ``classes_[1]`` of two classes.
         """
         decisions = self._decision(X)
         if not self._has_several():
@@ -122,7 +130,19 @@ class LiveMultiClassSVC(LiveSVC):
         return decisions if self.decision_function_shape == "ovo" else scores(decisions, self.classes_.size)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label of each row of ``X`` (m, d): who wins most pairs, and of several the first."""
+        """Return the label of each row: the class that wins most pairs, and of several the first.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            Labels.
+        """
         if self.break_ties and self.decision_function_shape == "ovo" and self._has_several():
             raise InvalidInput("must be False when decision_function_shape is 'ovo'", field="break_ties")
         decisions = self._decision(X)
@@ -137,15 +157,32 @@ class LiveMultiClassSVC(LiveSVC):
         return self.classes_[places]
 
     def predictor(self) -> Any:
-        """Return the model as it is now, frozen: a ``Predictor``, of more than two classes a ``PairsPredictor``."""
+        """Return the model as it is now, frozen: a ``Predictor``, of more than two classes a ``PairsPredictor``.
+
+        Returns
+        -------
+        Predictor or PairsPredictor
+            Safe to share between threads.
+        """
         return super().predictor()
 
     def certificate_of(self, first: Any, second: Any) -> Any:
         """Return the certificate of the pair of two labels.
 
+        Parameters
+        ----------
+        first, second : label
+            Two of ``classes_``.
+
+        Returns
+        -------
+        Certificate
+            That of their pair.
+
         Raises
         ------
-        InvalidInput : they are not two of the classes
+        InvalidInput
+            They are not two of the classes.
         """
         self._learnt  # noqa: B018 - it raises
         places = [np.flatnonzero(self.classes_ == label) for label in (first, second)]
@@ -212,9 +249,30 @@ class LiveMultiClassSVC(LiveSVC):
         return np.bincount(places.astype(np.int64), minlength=self.classes_.size).astype(np.int32)
 
     def regularization_path(self, C_min: float, C_max: float, *, progress: Progress | None = None) -> Any:
-        """Return the optimum of the window for every C; see ``LiveSVC.regularization_path``.
+        """Return the optimum of the window for every C, exact between its breakpoints [Ong, Shao & Yang].
 
-        Of two classes a ``RegularizationPath``; of more a ``PairwiseRegularizationPath``, with one for each pair.
+        The model itself stays as it is.
+
+        Parameters
+        ----------
+        C_min, C_max : float
+            The range of C; sample and class weights multiply each.
+        progress : callable or None, default None
+            Called with how much is done and how much there is; returning False cancels.
+
+        Returns
+        -------
+        RegularizationPath or PairwiseRegularizationPath
+            Of more than two classes the latter, with a path for each pair.
+
+        Raises
+        ------
+        InvalidInput
+            The range is empty, the window is, or it has examples of one class only.
+        Cancelled
+            ``progress`` said so.
+        NotOptimal
+            A path could not be followed to the acceptable gap.
         """
         self._check_fitted()
         if self._has_several():
@@ -229,9 +287,34 @@ class LiveMultiClassSVC(LiveSVC):
         s: float | None = None,
         progress: Progress | None = None,
     ) -> Any:
-        """Return the path of robust models of the window; see ``LiveSVC.outlier_path``.
+        """Return the path of robust models of the window [Suzumura et al., Algorithm 1]; this model stays as it is.
 
-        Of two classes an ``OutlierPath``; of more a ``PairwiseOutlierPath``, with one for each pair.
+        Parameters
+        ----------
+        parameter : {"theta", "s"}, default "theta"
+            Which of the two runs: theta falls from 1 while the walls stand at ``s``, or the walls come in until ``s``
+            while a loss keeps the share ``theta`` of its slope beyond them.
+        theta : float, default 0
+            The least share of slope, in [0, 1).
+        s : float or None, default None
+            Where the walls end: of classes a margin, at most 0, by default 0; of regression the size of a residual, in
+            units of y, by default with "theta" 3.7 times their median, with "s" a fifth of the largest.
+        progress : callable or None, default None
+            Called with how much is done and how much there is; returning False cancels.
+
+        Returns
+        -------
+        OutlierPath or PairwiseOutlierPath
+            Of more than two classes the latter, with a path for each pair.
+
+        Raises
+        ------
+        InvalidInput
+            A parameter cannot be used, or all examples are of one class.
+        Cancelled
+            ``progress`` said so.
+        NotOptimal
+            A path could not be followed.
         """
         self._check_fitted()
         if self._has_several():
@@ -300,12 +383,34 @@ class LiveMultiClassSVC(LiveSVC):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: Any = None, sample_weight: ArrayLike | None = None
     ) -> Any:
-        """Add examples ``X`` (m, d), ``y`` (m,) to the window, like ``update(add=(X, y))``.
+        """Add examples to the window, like ``update(add=(X, y))``.
 
-        ``classes`` fixes the labels on the first call; others may still come later.
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+        y : array_like, shape (m,)
+            Labels.
+        classes : array_like or None, default None
+            Fixes the labels on the first call; others may still come later.
+        sample_weight : array_like, shape (m,), or None, default None
+            Weights that multiply C, in [0, 1e100]; ones by default.
+
+        Returns
+        -------
+        Self
+            The model.
+
+        Raises
+        ------
+        InvalidInput
+            See the message; the model is as it was.
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit
+            The path could not be followed; the model is as it was.
         """
         if classes is not None and not hasattr(self, "classes_"):
-            self._set_classes(_labels_of(classes))
+            self._set_classes(several_labels(classes))
         self._learn((X, y), sample_weight, None, ())
         return self
 
@@ -340,28 +445,20 @@ class LiveMultiClassSVC(LiveSVC):
             try:
                 found = np.asarray(labels)
                 if found.shape[1:] in ((), (1,)):
-                    known = np.union1d(known, self._known_classes(found.reshape(-1), "y"))
+                    these = self._known_classes(found.reshape(-1), "y")
+                    known = known if these is known else np.union1d(known, these)
             except (InvalidInput, ValueError, TypeError):
                 continue  # to be refused by name where labels are read
         if known.size > max(2, self.classes_.size):
             self._set_classes(known)
 
     def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:
-        labels = validation.column(y, field)
-        if labels.shape != (m,):
-            raise InvalidInput(f"{labels.shape[0]} labels for {m} rows", field=field)
+        labels = column_of(y, m, field)
         known = self._known_classes(labels, field)
         if hasattr(self, "_window") and known.size > max(2, self.classes_.size):
             known = self.classes_  # nobody is learnt: a label that is not known is wrong
         values = (-1.0, 1.0)[-known.size :] if known.size < 3 else range(known.size)
-        place = dict(zip(known.tolist(), values, strict=True))
-        try:
-            targets = np.fromiter(map(place.__getitem__, labels.tolist()), np.float64, m)
-        except (KeyError, TypeError):
-            _check_finite(labels, field)
-            row = _first_unknown(labels.tolist(), place)
-            reason = f"{labels.tolist()[row]!r} is not one of the labels {known.tolist()}"
-            raise InvalidInput(reason, field=field, row=row) from None
+        targets = targets_of(labels, known, values, field)
         if known.size < 3 or not hasattr(self, "_window"):
             self._set_classes(known)
         return targets
@@ -371,22 +468,9 @@ class LiveMultiClassSVC(LiveSVC):
         if self.classes is not None:
             is_read = type(self.classes) is tuple and self.classes is vars(self).get("_read_classes")
             if not (known.size and is_read):
-                known, self._read_classes = _labels_of(self.classes), self.classes
+                known, self._read_classes = several_labels(self.classes), self.classes
             return known
-        if known.size:
-            there = set(known.tolist())
-            try:
-                if there.issuperset(labels.tolist()):
-                    return known
-            except TypeError:  # a label that is a list
-                raise InvalidInput("labels must be one value for each row", field=field) from None
-        _check_finite(labels, field)
-        _check_kind(known, labels, field)
-        try:
-            _check_classes(labels)
-            return np.union1d(known, labels)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(str(error), field=field) from None
+        return labels_with(known, labels, field)
 
     def _set_classes(self, known: NDArray[Any]) -> None:
         window = vars(self).get("_window")
@@ -460,31 +544,3 @@ class LiveMultiClassSVC(LiveSVC):
         if not self._has_several():
             return super()._error(decisions, targets)
         return float(np.mean(winners(decisions, self.classes_.size) != targets))
-
-
-def _labels_of(classes: Any) -> NDArray[Any]:
-    """Return two labels (negative, positive), or more in ascending order; raises InvalidInput for anything else."""
-    try:
-        labels = np.array(given := list(classes))
-    except (TypeError, ValueError):
-        labels = np.empty(0)
-    if labels.ndim != 1 or labels.size < 3 or isinstance(classes, str):
-        return _two_labels(classes)
-    validation.check_one_kind(given, labels, "classes")
-    found = np.unique(labels)
-    if found.size != labels.size:
-        raise InvalidInput(f"must be two different labels or more, not {classes!r}", field="classes")
-    return found
-
-
-def _check_kind(known: NDArray[Any], labels: NDArray[Any], field: str) -> None:
-    """Raise InvalidInput for words among numbers, which would all be words from then on, or numbers among words."""
-    if known.size and labels.size and _are_words(known) != _are_words(labels):
-        one = labels.tolist()[0]
-        wrong = "is no string, as labels before are" if _are_words(known) else "is a string, as no label before is"
-        raise InvalidInput(f"{one!r} {wrong}", field=field, row=0)
-
-
-def _are_words(labels: NDArray[Any]) -> bool:
-    """Whether labels, which are of one kind, are text."""
-    return labels.dtype.kind in "US" or (labels.dtype.kind == "O" and isinstance(labels[0], str))

@@ -51,11 +51,7 @@ def matrix_of(X: Any) -> Any:
 def examples_of(X: Any) -> Any:
     """Return training examples, (n, d), at least one of one feature; raises InvalidInput."""
     rows = matrix_of(X)
-    for count, what in zip(rows.shape, ("sample", "feature"), strict=True):
-        if count == 0:
-            raise InvalidInput(
-                f"Found array with 0 {what}(s) (shape={rows.shape}) while a minimum of 1 is required.", field="X"
-            )
+    validation.check_some(rows.shape)
     return rows
 
 

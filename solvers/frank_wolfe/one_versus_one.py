@@ -12,12 +12,11 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from livesvm.solvers.errors import Cancelled
 from livesvm.solvers.frank_wolfe.problem import Known, Problem
 from livesvm.solvers.frank_wolfe.solution import Look, Solution, Trace
 from livesvm.solvers.frank_wolfe.solve import Options, solve
 from livesvm.solvers.kernels.matrix_products import Examples
-from livesvm.solvers.runtime.threads import together
+from livesvm.solvers.runtime.side_by_side import side_by_side
 from livesvm.solvers.runtime.types import Floats, Ints
 
 MOST_POINTS = 2000  #: of the gap against time that are kept
@@ -114,7 +113,7 @@ def train(
         return Training([found], found.trace)
     together_ = _Together(len(own), tell, look)
     works = [partial(together_.one, q, own[q].problem, options, starts[q]) for q in range(len(own))]
-    return Training(all_of(works, threads), np.array(together_.points))
+    return Training(side_by_side(works, threads), np.array(together_.points))
 
 
 class _Together:
@@ -127,12 +126,9 @@ class _Together:
         self._done = 0
         self.points: list[tuple[float, float]] = []
 
-    def one(
-        self, q: int, problem: Problem, options: Options, start: Known | None, check: Callable[[], None]
-    ) -> Solution:
+    def one(self, q: int, problem: Problem, options: Options, start: Known | None) -> Solution:
         """Solve one of them."""
-        trace = Trace(options.tol, lambda *_: check(), partial(self._see, q))
-        found = solve(problem, options, trace, start)
+        found = solve(problem, options, Trace(options.tol, look=partial(self._see, q)), start)
         with self._lock:
             self._done += 1
             self._tell(self._done, self._count)
@@ -147,36 +143,3 @@ class _Together:
             self.points.append(point)
             if self._look is not None:
                 self._look(*point)
-
-
-def all_of(works: Sequence[Callable[[Callable[[], None]], T]], threads: int) -> list[T]:
-    """Return what each of ``works`` returns, several at once; each is given what it is to call often.
-
-    That raises Cancelled once the one who waits for all has been interrupted, or another work has failed.
-    """
-    over = threading.Event()
-
-    def look() -> None:
-        if over.is_set():
-            raise Cancelled("another pair of classes has ended the search")
-
-    try:
-        return together([partial(work, look) for work in works], threads)
-    except BaseException:
-        over.set()
-        raise
-
-
-def votes(decisions: Floats, n_classes: int) -> Floats:
-    """Return a score of each class, (m, classes), from the ``decisions`` (m, pairs) of its pairs.
-
-    One for each pair that is won, and less than a half, by which ties are decided, for the sum of the decisions.
-    """
-    won, sums = np.zeros((2, decisions.shape[0], n_classes))
-    for q, (negative, positive) in enumerate(pairs(n_classes)):
-        decision = decisions[:, q]
-        sums[:, negative] -= decision
-        sums[:, positive] += decision
-        won[:, positive] += decision > 0
-        won[:, negative] += decision <= 0
-    return np.asarray(won + sums / (3.0 * (np.abs(sums) + 1.0)))

@@ -47,25 +47,6 @@ class Crew(Protocol):
         """Return what each of ``works`` returns of its own shard."""
 
 
-class Here:
-    """Shards in this process."""
-
-    def __init__(self, shards: Sequence[Shard]) -> None:
-        self.shards = list(shards)
-
-    def prepare(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """Return what each of ``works`` returns of its own shard; none is ever lost."""
-        return self.each(works)
-
-    def everywhere(self, work: Callable[[Shard], T]) -> list[T]:
-        """Return what ``work`` returns of each shard, one after the other."""
-        return [work(shard) for shard in self.shards]
-
-    def each(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """Return what each of ``works`` returns of its own shard."""
-        return [work(shard) for work, shard in zip(works, self.shards, strict=True)]
-
-
 class Preparation:
     """What shards were asked to prepare, so that one in the place of a lost one can do the same."""
 

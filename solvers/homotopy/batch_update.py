@@ -119,6 +119,29 @@ def update_pair(
     return trace, solving
 
 
+def is_another_window(state: PathState, edit: Edit, come: int) -> bool:
+    """Say whether more moves than stays, where ``come`` examples come.
+
+    An example that is only weighed anew keeps its kinks, and counts as one that stays.
+    """
+    remaining = state.n - edit.leave.size + come
+    if edit.leave.size + edit.changed.size + come <= remaining:
+        return False
+    e = state.examples
+    others = edit.changed[(e.kinks[edit.changed] != edit.losses.kinks).any(axis=1)]
+    moving = int(np.count_nonzero(e.beta[edit.leave])) + int(np.count_nonzero(e.beta[others]))
+    return moving > 0 and moving + come > remaining > 0
+
+
+def losses_after(state: PathState, edit: Edit, stay: Ints, come: Losses) -> Losses:
+    """Return the losses of examples that ``stay``, by slot, after an edit, and of those that ``come``."""
+    losses, place = state.losses(stay), np.full(state.n_slots, -1)
+    place[stay] = np.arange(stay.size)
+    for mine, new in zip(losses, edit.losses, strict=True):
+        mine[place[edit.changed]] = new
+    return Losses(*(np.concatenate(both) for both in zip(losses, come, strict=True)))
+
+
 def fill(state: PathState, X: Features, losses: Losses, total: float, by_path: bool = True) -> tuple[Ints, Trace]:
     """Fill an empty state with examples ``X`` (m, d): along a path, or where that fails or costs more, by pairs.
 
@@ -273,16 +296,10 @@ def bring_back(state: PathState, n: int, vacant: list[int], capacity: int, stand
     """
     with undisturbed():
         state.empty_factor()
-        state.rows.forget(np.setdiff1d(np.arange(state.n_slots), np.flatnonzero(_in_use(n, vacant))))
+        state.rows.forget(np.union1d(np.arange(n, state.n_slots), np.array(vacant, np.int64)))
         state.n_slots, state.vacant = n, vacant
         if state.capacity > capacity:  # longer rows would leave room for fewer
             state.resize(capacity)
         reinstate(state, standing)
         state.drop_losses(np.array(vacant, np.int64))
         state.put_off(standing.free)
-
-
-def _in_use(n: int, vacant: list[int]) -> Bools:
-    used = np.ones(n, np.bool_)
-    used[vacant] = False
-    return used

@@ -60,7 +60,7 @@ class Progress(Scalars):
     walked: int  #: events
     exchanges: int
     jumps: int
-    strides: int
+    n_strides: int
     through: int
     members: int
     refined: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from livesvm.solvers.active_set.degeneracy import leave_ends
 from livesvm.solvers.active_set.workspace import Walk
-from livesvm.solvers.homotopy.optimality import BLUR, EPS, Scales
+from livesvm.solvers.homotopy.optimality import BLUR, EPS, Scales, is_close_to_kink
 from livesvm.solvers.homotopy.recompute import BLOCK, compute_f
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.problem.state import is_free
@@ -50,7 +50,7 @@ def refresh_close(w: Walk, close: Ints, band: float) -> bool:
     """Compute the f of bound examples afresh that are that close to a kink; False: they are many, or lack a row."""
     e, m = w.examples, 0
     for j in range(w.n):
-        if not is_free(e.segment[j]) and min(abs(e.f[j] - e.kinks[j, 0]), abs(e.f[j] - e.kinks[j, 1])) <= band:
+        if not is_free(e.segment[j]) and is_close_to_kink(e, j, band):
             if w.row_of[j] < 0:
                 return False
             close[m] = j

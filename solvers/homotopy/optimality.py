@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.certificate import unit_of_gap
-from livesvm.solvers.problem.piecewise_linear import Losses, nearest_kink, values
+from livesvm.solvers.problem.piecewise_linear import FIRST, LAST, MAX_KINKS, Losses, nearest_kink, values
 from livesvm.solvers.problem.state import Examples, PathState, is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats
@@ -35,17 +35,24 @@ def scales(state: PathState, v: Floats) -> Scales:
 
 
 @compiled
+def is_close_to_kink(e: Examples, j: int, band: float) -> bool:
+    """Say whether the f of an example is within a ``band`` of a kink; those that are not there are infinite."""
+    close: bool = min(abs(e.f[j] - e.kinks[j, FIRST]), abs(e.f[j] - e.kinks[j, LAST])) <= band
+    return close
+
+
+@compiled
 def units_of(e: Examples, v: Floats, n: int, total: float) -> Scales:
     """Return the units of ``Scales``; ``total`` is what the betas sum up to."""
     kink_0, kink_1, level_0, level_1, level_2, diagonal = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     speed, top, mass, sum_speed, sum_beta = 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(n):
-        first, second = abs(e.kinks[j, 0]), abs(e.kinks[j, 1])
+        first, second = abs(e.kinks[j, FIRST]), abs(e.kinks[j, LAST])
         kink_0 = max(kink_0, first if first < np.inf else 0.0)
         kink_1 = max(kink_1, second if second < np.inf else 0.0)
-        level_0 = max(level_0, abs(e.levels[j, 0]))
-        level_1 = max(level_1, abs(e.levels[j, 1]))
-        level_2 = max(level_2, abs(e.levels[j, 2]))
+        level_0 = max(level_0, abs(e.levels[j, FIRST]))
+        level_1 = max(level_1, abs(e.levels[j, LAST]))
+        level_2 = max(level_2, abs(e.levels[j, MAX_KINKS]))
         diagonal = max(diagonal, e.diagonal[j])
         top = max(top, abs(v[j]))
         speed += abs(v[j])
@@ -159,7 +166,7 @@ def audit_of(
         q = e.segment[j] // 2
         p = e.n_kinks[j]
         f, beta = e.f[j], e.beta[j]
-        is_close = min(abs(f - e.kinks[j, 0]), abs(f - e.kinks[j, 1])) <= band  # kinks that are not there are infinite
+        is_close = is_close_to_kink(e, j, band)
         n_close += is_close and not is_free(e.segment[j])
         primal += 0.5 * beta * (f - b)
         sum_beta += beta
@@ -170,13 +177,13 @@ def audit_of(
         level_scale = max(level_scale, level)
         tallest += level
         if p > 0:  # piece by piece: far beyond a kink, the difference of two large terms would be rounding
-            first, second = e.kinks[j, 0], e.kinks[j, 1]
+            first, second = e.kinks[j, FIRST], e.kinks[j, LAST]
             kink = max(abs(first), abs(second) if p > 1 else 0.0)
             kink_scale = max(kink_scale, kink)
             if kink > 0.0:
                 worth += level * kink
-            primal -= e.levels[j, 0] * min(0.0, f - first) + e.levels[j, 1] * max(0.0, min(f, second) - first)
-            primal -= e.levels[j, 2] * max(0.0, f - second)
+            primal -= e.levels[j, FIRST] * min(0.0, f - first) + e.levels[j, LAST] * max(0.0, min(f, second) - first)
+            primal -= e.levels[j, MAX_KINKS] * max(0.0, f - second)
         else:
             primal -= e.levels[j, 0] * f
         off, width = 0.0, 0.0

@@ -64,13 +64,13 @@ class Trace:
     max_violation: float = 0.0  #: in units of f, at the end
     relative_gap: float = 0.0  #: at the end
 
-    def add(self, found: Progress) -> None:
+    def add(self, found: Progress | workspace.Status, events: int) -> None:
         """Add what one walk has counted."""
         self.rounds += 1
-        self.events += found.walked
+        self.events += events
         self.exchanges += found.exchanges
         self.jumps += found.jumps
-        self.strides += found.strides
+        self.strides += found.n_strides
         self.through += found.through
         self.members += found.members
         self.refined += found.refined
@@ -173,7 +173,7 @@ class Solve:
             self.found = found = Progress.told(now)
             state.b, state.kappa, state.heaviest, state.drift = found.b, found.kappa, found.heaviest, found.drift
             trace.max_violation, trace.relative_gap = found.violation, found.relative_gap
-            trace.add(found)
+            trace.add(found, found.walked)
             state.events_since_refresh += found.walked
             return True, True, None
         state.kappa = tally(state, w, trace).kappa
@@ -372,15 +372,7 @@ def tally(state: PathState, w: workspace.Walk, trace: Trace) -> workspace.Status
     at = workspace.Status.told(w.at)
     state.b = at.b
     state.events_since_refresh += at.events
-    trace.rounds += 1
-    trace.events += at.events
-    trace.exchanges += at.exchanges
-    trace.jumps += at.jumps
-    trace.strides += at.n_strides
-    trace.through += at.through
-    trace.members += at.members
-    trace.refined += at.refined
-    trace.work += at.work
+    trace.add(at, at.events)
     return at
 
 

@@ -118,7 +118,7 @@ def arrive(w: Walk, s: Work) -> int:
     if moved or due or not good or now.stage != Stage.WALKING:
         return Exit.INEXACT.value
     now.b, now.kappa, now.walked, now.exchanges, now.jumps = at.b, at.kappa, at.events, at.exchanges, at.jumps
-    now.strides, now.through, now.members = at.n_strides, at.through, at.members
+    now.n_strides, now.through, now.members = at.n_strides, at.through, at.members
     now.refined, now.work = at.refined, at.work
     now.heaviest = max(now.heaviest, audit.mass)
     now.violation = audit.violation

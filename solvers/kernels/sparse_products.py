@@ -21,11 +21,6 @@ def times(values: Any, which: slice, left: Numbers) -> Numbers:
     return out
 
 
-def put(transposed: Numbers, out: Numbers, places: Ints, first: int) -> None:
-    """Write ``transposed`` (k, m) to the rows ``places`` (m,) of ``out``, from column ``first`` on."""
-    _put(transposed, out, places, first)
-
-
 @compiled
 def _times(start: Numbers, features: Numbers, values: Numbers, first: int, left: Numbers, out: Numbers) -> None:
     """Four rows of ``left`` are added at once: a sum is loaded and stored a quarter as often."""
@@ -47,8 +42,11 @@ def _times(start: Numbers, features: Numbers, values: Numbers, first: int, left:
 
 
 @compiled
-def _put(transposed: Numbers, out: Numbers, places: Ints, first: int) -> None:
-    """A few columns at once, which are a line of the processor's cache."""
+def put(transposed: Numbers, out: Numbers, places: Ints, first: int) -> None:
+    """Write ``transposed`` (k, m) to the rows ``places`` (m,) of ``out``, from column ``first`` on.
+
+    A few columns at once, which are a line of the processor's cache.
+    """
     k = transposed.shape[0]
     for start in range(0, k, 16):
         for i in range(places.size):

@@ -24,6 +24,13 @@ def add_rows(rows: Floats, row: Ints, c: Floats, x: Floats) -> None:
 
 
 @compiled
+def add_scaled(row: Floats, a: float, out: Floats, n: int) -> None:
+    """Add ``a row`` to ``out``, of both the first ``n``."""
+    for j in range(n):
+        out[j] += a * row[j]
+
+
+@compiled
 def entry(c: Floats, i: int, last: int) -> float:
     """Return ``c[i]``, or 0 beyond the last."""
     return float(c[i]) if i <= last else 0.0

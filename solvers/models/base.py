@@ -118,6 +118,29 @@ class LiveEstimator(Fitted):
         """Train on ``X`` (n, d) and ``y`` (n,) from nothing; whatever was in the window is gone, unless this raises.
 
         What comes sparse is held sparse from then on, and what is dense dense; what comes later is brought to that.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (n, d)
+            Features; with the kernel "precomputed" the kernel matrix (n, n).
+        y : array_like, shape (n,), or None, default None
+            Targets; of a one-class model None.
+        sample_weight : array_like, shape (n,), or None, default None
+            Weights that multiply C, in [0, 1e100]; ones by default.
+        keys : iterable of str or int, or None, default None
+            A name for each example; whole numbers from 0 by default.
+
+        Returns
+        -------
+        Self
+            The model.
+
+        Raises
+        ------
+        InvalidInput, DuplicateKey
+            See the message; the model is as it was.
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit
+            The path could not be followed; the model is as it was.
         """
         before = self._forget()
         try:
@@ -151,22 +174,38 @@ class LiveEstimator(Fitted):
 
         Parameters
         ----------
-        add : features (m, d), dense or of scipy.sparse, and targets (m,) of new examples; with the kernel
-            "precomputed", in place of features their kernel values (m, n + m) with the n examples of the window, oldest
-            first, and with each other
-        remove : keys of examples that leave; a key that leaves can come back in the same call
-        keys : m names for the new examples, strings or whole numbers; unused whole numbers by default
-        sample_weight : (m,) weights of the new examples, in [0, 1e100]
-        relabel : {key: target} corrects targets of examples that stay
-        reweight : {key: weight} gives examples that stay another weight, in [0, 1e100]
-        decay : multiplies the weights of all examples that stay and are not reweighted, in (0, 1]
-        C : from now on the model's ``C``
-        robust : from now on the model's losses are robust, see ``outlier_path``; theta = 1 makes them convex again
+        add : tuple of array_like, or None, default None
+            Features (m, d), dense or of scipy.sparse, and targets (m,) of new examples; with the kernel "precomputed",
+            in place of features their kernel values (m, n + m) with the n examples of the window, oldest first, and
+            with each other.
+        remove : iterable of str or int, or None, default None
+            Keys of examples that leave; a key that leaves can come back in the same call.
+        keys : iterable of str or int, or None, default None
+            A name for each new example; unused whole numbers by default.
+        sample_weight : array_like, shape (m,), or None, default None
+            Weights of the new examples, in [0, 1e100]; ones by default.
+        relabel : mapping or None, default None
+            {key: target}: corrects targets of examples that stay.
+        reweight : mapping or None, default None
+            {key: weight}: gives examples that stay another weight, in [0, 1e100].
+        decay : float, default 1
+            Multiplies the weights of all examples that stay and are not reweighted, in (0, 1].
+        C : float or None, default None
+            From now on the model's ``C``.
+        robust : Robustness or None, default None
+            From now on the model's losses are robust, see ``outlier_path``; theta = 1 makes them convex again.
+
+        Returns
+        -------
+        UpdateReport
+            What the update did.
 
         Raises
         ------
-        InvalidInput, DuplicateKey, UnknownKey : see the message; nothing was changed
-        NotPositiveSemidefinite, NotOptimal, MemoryLimit : the path could not be followed; the model is as it was
+        InvalidInput, DuplicateKey, UnknownKey
+            See the message; nothing was changed.
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit
+            The path could not be followed; the model is as it was.
         """
         if type(decay) is not float:
             decay = validation.positive(decay, "decay")
@@ -318,12 +357,19 @@ class LiveEstimator(Fitted):
 
         Parameters
         ----------
-        X : features (m, d) of new examples, or what ``update`` takes in place of them; None: nobody comes
-        sample_weight, reweight, C : as in ``update``
+        X : array_like or sparse matrix, shape (m, d), or None, default None
+            Features of new examples, or what ``update`` takes in place of them; None: there are none.
+        sample_weight : array_like, shape (m,), or None, default None
+            As in ``update``.
+        reweight : mapping or None, default None
+            As in ``update``.
+        C : float or None, default None
+            As in ``update``.
 
         Raises
         ------
-        InvalidInput : names what is too large, with its row
+        InvalidInput
+            Names what is too large, with its row.
         """
         window: Window | None = getattr(self, "_window", None)
         rows: Features = np.empty((0, 0)) if X is None else self._read(X)
@@ -542,7 +588,13 @@ class LiveEstimator(Fitted):
         return base if robust is None else conditional(base, sides, robust.theta)
 
     def robustness(self) -> Robustness | None:
-        """Return how robust the model is, with who counts as an outlier; None: its losses are convex."""
+        """Return how robust the model is, with the examples that count as outliers; None: its losses are convex.
+
+        Returns
+        -------
+        Robustness or None
+            theta, s and the outliers by key.
+        """
         if self._robust is None:
             return None
         sides = zip(self._window.keys, self._window.sides.tolist(), strict=True)
@@ -554,9 +606,15 @@ class LiveEstimator(Fitted):
         ``certificate`` is of the convex problem in which everyone stays on the side that counts now; its solution is a
         local optimum of the robust problem if everyone is on the true side there, and that is what this adds.
 
+        Returns
+        -------
+        LocalOptimality
+            Violation and distance from the walls, in units of f.
+
         Raises
         ------
-        InvalidInput : the model is not robust
+        InvalidInput
+            The model is not robust.
         """
         self._check_fitted()
         if self._robust is None:
@@ -609,7 +667,13 @@ class LiveEstimator(Fitted):
     # -- keeping -------------------------------------------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return everything a checkpoint needs: arrays, numbers, and the keys as a list."""
+        """Return everything a checkpoint needs: arrays, numbers, and the keys as a list.
+
+        Returns
+        -------
+        dict
+            Arrays and numbers by name, from which :meth:`from_arrays` makes the model.
+        """
         robust, scale = self._robust, self._feature_scale
         arrays = {**self._learnt.to_arrays(), "robust": np.array([] if robust is None else [robust.theta, robust.s])}
         if self._objects is not None:
@@ -618,11 +682,24 @@ class LiveEstimator(Fitted):
 
     @classmethod
     def from_arrays(cls, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
-        """Return the model that ``to_arrays`` was taken from; ``params`` are those of ``get_params``.
+        """Return the model that ``to_arrays`` was taken from.
+
+        Parameters
+        ----------
+        params : mapping
+            Parameters, as ``get_params`` has them.
+        arrays : mapping
+            What :meth:`to_arrays` returned.
+
+        Returns
+        -------
+        Self
+            The model, at its optimum.
 
         Raises
         ------
-        NotOptimal : the arrays do not describe a model that can be brought to its optimum
+        NotOptimal
+            The arrays do not describe a model that can be brought to its optimum.
         """
         model = cls(**params)
         model._restore(arrays)

@@ -29,10 +29,22 @@ class ChangingEstimator(LiveEstimator):
         problem, which is solved from nothing; ``gamma="scale"`` and the scale of features are then of the window as it
         is now.
 
+        Parameters
+        ----------
+        **parameters : Any
+            New values by name, as of ``set_params``.
+
+        Returns
+        -------
+        UpdateReport
+            What the update did.
+
         Raises
         ------
-        InvalidInput : there is no such parameter, or it cannot be used
-        NotPositiveSemidefinite, NotOptimal, MemoryLimit : the model is as it was
+        InvalidInput
+            There is no such parameter, or it cannot be used.
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit
+            The path could not be followed; the model is as it was.
         """
         self._check_fitted()
         known = self.get_params(deep=False)
@@ -57,11 +69,17 @@ class ChangingEstimator(LiveEstimator):
     def rescale(self) -> UpdateReport:
         """Fit the scale of the features, and gamma where it follows from them, to the window as it is now.
 
-        Everyone's kernel values change: the window is solved from nothing.
+        The kernel values of all examples change: the window is solved from nothing.
+
+        Returns
+        -------
+        UpdateReport
+            What the update did.
 
         Raises
         ------
-        InvalidInput : the model has no scale, or its window is empty
+        InvalidInput
+            The model has no scale, or its window is empty.
         """
         self._check_fitted()
         if self.scale == "none":
@@ -110,8 +128,7 @@ class ChangingEstimator(LiveEstimator):
         return UpdateReport(
             added=(), removed=(), changed=0, events=0, seconds=0.0, n=self.n_window_, n_free=state.n_free,
             n_bound=state.n_bound_supports(), max_violation=certificate.max_violation,
-            relative_gap=certificate.relative_gap, rounds=0, exchanges=0, stalls=0, refreshes=0, refactorizations=0,
-            retrained=False,
+            relative_gap=certificate.relative_gap,
         )  # fmt: skip
 
     @property

@@ -23,7 +23,7 @@ class Parts:
         new_y, old_y = change.new_y.astype(np.int64), y[changed]
         self.come_y = change.y.astype(np.int64)
         self.leave_y = y[leave]
-        self.moved_from, self.moved_to = old_y, new_y
+        self.moved_to = new_y
         self.leave = _by_class(self.leave_y, leave)
         self.come = _by_class(self.come_y, come, change.losses)
         moves = np.flatnonzero(old_y != new_y)

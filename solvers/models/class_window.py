@@ -26,11 +26,11 @@ from livesvm.solvers.models.pair import NOBODY, Pair, PairChange
 from livesvm.solvers.models.pair_shares import PairShares
 from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, summary
 from livesvm.solvers.models.scaling import NOTHING
-from livesvm.solvers.models.side_by_side import side_by_side
 from livesvm.solvers.models.window import Change
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.robust.ramp_losses import Sides
+from livesvm.solvers.runtime.side_by_side import side_by_side
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows
 from livesvm.solvers.validation import Key, plain, plain_features

@@ -61,7 +61,13 @@ class Fitted:
         return predictor.decision_function(rows)
 
     def predictor(self) -> Predictor:
-        """Return the model as it is now, frozen: safe to share between threads."""
+        """Return the model as it is now, frozen: safe to share between threads.
+
+        Returns
+        -------
+        Predictor
+            The decision function; of more than two classes a ``PairsPredictor``.
+        """
         predictor, scale = self._learnt.predictor(), self._feature_scale
         if isinstance(predictor.kernel, FunctionKernel) and predictor.kernel.objects is not None:
             predictor = replace(predictor, kernel=predictor.kernel.only(predictor.support)[0])
@@ -72,7 +78,13 @@ class Fitted:
         return vars(self).get("feature_scale_")
 
     def certificate(self) -> Certificate:
-        """Return how far the model is from the optimum of its window, recomputed from the data."""
+        """Return how far the model is from the optimum of its window, recomputed from the data.
+
+        Returns
+        -------
+        Certificate
+            Violation, gap and objectives; see :class:`livesvm.Certificate`.
+        """
         return self._learnt.certificate()
 
     # -- the window ----------------------------------------------------------------------------------------------------

@@ -91,14 +91,14 @@ class Pair:
         leave, changed = self.slot[change.leave], self.slot[change.changed]
         self._check_positive(change)
         edit = batch_update.Edit(leave, changed, change.new_losses)
-        if state.n == 0 or self._is_new(change, leave, changed):
-            return self._solve_from_nothing(change)
+        if state.n == 0 or batch_update.is_another_window(state, edit, change.come.size):
+            return self._solve_from_nothing(change, edit)
         before = UndoneOnError(state, edit.who)
         come = change.come[:, None].astype(np.float64)
         try:
             slots, trace = batch_update.update(state, come, change.losses, edit, before)
         except NotOptimal:
-            return self._solve_from_nothing(change, by_path=False)
+            return self._solve_from_nothing(change, edit, by_path=False)
         self._move(change, leave, slots, before.undo)
         return trace
 
@@ -188,33 +188,14 @@ class Pair:
         self.slot[change.come] = slots
         self._undo = undo
 
-    def _is_new(self, change: PairChange, leave: Ints, changed: Ints) -> bool:
-        """Say whether more comes, goes and changes than is there in the end."""
-        remaining = self.state.n - leave.size + change.come.size
-        if leave.size + changed.size + change.come.size <= remaining:
-            return False
-        e = self.state.examples
-        others = changed[(e.kinks[changed] != change.new_losses.kinks).any(axis=1)]
-        moving = int(np.count_nonzero(e.beta[leave])) + int(np.count_nonzero(e.beta[others]))
-        return moving > 0 and moving + change.come.size > remaining > 0
-
-    def _solve_from_nothing(self, change: PairChange, by_path: bool = True) -> Trace:
+    def _solve_from_nothing(self, change: PairChange, edit: batch_update.Edit, by_path: bool = True) -> Trace:
         """Solve without regard to what there was; without ``by_path`` a path has been given up."""
         old, slot = self.state, self.slot
         stay = np.setdiff1d(self.numbers, change.leave, assume_unique=True)
-        losses = old.losses(slot[stay])
-        place = np.searchsorted(stay, change.changed)
-        for mine, new in zip(losses, change.new_losses, strict=True):
-            mine[place] = new
         everyone = np.concatenate([stay, change.come])
         state = PathState(old.kernel, refill, intercept=old.intercept, cache_bytes=old.cache_bytes)
-        slots, trace = batch_update.fill(
-            state,
-            everyone[:, None].astype(np.float64),
-            Losses(*(np.concatenate(both) for both in zip(losses, change.losses, strict=True))),
-            0.0,
-            by_path,
-        )
+        losses = batch_update.losses_after(old, edit, slot[stay], change.losses)
+        slots, trace = batch_update.fill(state, everyone[:, None].astype(np.float64), losses, 0.0, by_path)
         trace.retrained = int(old.n > 0)
         self.state, self.slot = state, np.full(slot.size, -1, np.int64)
         self.slot[everyone] = slots

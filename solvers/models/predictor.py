@@ -23,11 +23,21 @@ class Predictor:
 
     Attributes
     ----------
-    support : (d, n_support) features of the support vectors, transposed; of sparse ones rows; of the kernel
-        "precomputed", (1, n_support) their places in the window
-    coefficients : (n_support,) signed beta
-    scale : what features go through first
-    boundary : decision values up to this far from 0 are 0; of one-class models, whose margin lies on the boundary
+    kernel : Kernel
+        The kernel function with its parameters.
+    support : ndarray, shape (d, n_support), or sparse rows
+        Features of the support vectors, transposed; of sparse ones rows; of the kernel "precomputed", (1,
+        n_support) their places in the window.
+    coefficients : ndarray, shape (n_support,)
+        Signed beta.
+    intercept : float
+        b, in units of f.
+    n_features : int or None
+        Of a row to predict; None: before any were seen.
+    boundary : float, default 0
+        Decision values up to this far from 0 are 0; of one-class models, whose margin lies on the boundary.
+    scale : FeatureScale or None, default None
+        What features go through first.
     """
 
     kernel: Kernel
@@ -44,12 +54,46 @@ class Predictor:
         return self.coefficients.size
 
     def validate(self, X: ArrayLike | SparseRows) -> Features:
-        """Return ``X`` as finite float64 rows (m, d) or raise InvalidInput naming the row and column."""
+        """Return rows checked.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+
+        Returns
+        -------
+        ndarray or SparseRows, shape (m, d)
+            Finite float64 rows.
+
+        Raises
+        ------
+        InvalidInput
+            Names the row and column.
+        """
         read = validation.features if self.kernel.gram is None else validation.matrix
         return read(X, width=self.n_features)
 
     def decision_function(self, X: ArrayLike | SparseRows) -> Floats:
-        """Return f(x) for ``X`` (m, d), as (m,)."""
+        """Return f(x).
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            f(x).
+
+        Raises
+        ------
+        InvalidInput
+            Names the row and column.
+        """
         rows = self.validate(X)
         out = np.full(rows.shape[0], self.intercept)
         if self.n_support:

@@ -227,7 +227,8 @@ class Window:
             total = total_per_weight * float(weight)
         edit = batch_update.Edit(leave, changed, change.new_losses, total)
         is_free = not total_per_weight and is_movable(self.state.kernel, intercept=self.state.intercept)
-        if self._is_a_new_window(change, leave, changed) or (is_free and self._has_left_its_center()):
+        is_another = batch_update.is_another_window(self.state, edit, change.y.size)
+        if is_another or (is_free and self._has_left_its_center()):
             return self._solve_from_nothing(change, edit, is_free)
         if not self.keys:
             slots, trace = batch_update.fill(self.state, change.X, change.losses, total)
@@ -238,18 +239,6 @@ class Window:
                 return self._solve_from_nothing(change, edit, is_free, by_path=False)
         self._commit(change, changed, slots)
         return trace
-
-    def _is_a_new_window(self, change: Change, leave: Ints, changed: Ints) -> bool:
-        """Say whether more moves than stays; who is only weighed anew keeps its kinks, and counts as one who stays."""
-        remaining = self.state.n - leave.size + change.y.size
-        if leave.size + changed.size + change.y.size <= remaining:
-            return False
-        e = self.state.examples
-        changed = changed[(e.kinks[changed] != change.new_losses.kinks).any(axis=1)]
-        if leave.size + changed.size + change.y.size <= remaining:
-            return False
-        moving = int(np.count_nonzero(e.beta[leave])) + int(np.count_nonzero(e.beta[changed]))
-        return moving > 0 and moving + change.y.size > remaining > 0
 
     def _has_left_its_center(self) -> bool:
         """Say whether features are so far from what they lose inside that another center would keep more digits.
@@ -276,22 +265,12 @@ class Window:
         keys = [key for key in self.keys if key not in gone]
         slots = self._slots_of(keys)
         old = self.state
-        losses = old.losses(slots)
-        where = {slot: i for i, slot in enumerate(slots.tolist())}
-        for j, slot in enumerate(edit.changed.tolist()):
-            for mine, new in zip(losses, edit.losses, strict=True):
-                mine[where[slot]] = new[j]
         y, weights, sides = self._y[slots], self._weight[slots], self._side[slots]
         everyone = stacked([old.features(slots), change.X]) if slots.size else change.X
         kernel = replace(old.kernel, center=center_of(everyone)) if is_free else old.kernel
         state = PathState(kernel, refill, intercept=old.intercept, cache_bytes=old.cache_bytes)
-        fresh, trace = batch_update.fill(
-            state,
-            everyone,
-            Losses(*(np.concatenate([a, b]) for a, b in zip(losses, change.losses, strict=True))),
-            edit.total,
-            by_path,
-        )
+        losses = batch_update.losses_after(old, edit, slots, change.losses)
+        fresh, trace = batch_update.fill(state, everyone, losses, edit.total, by_path)
         trace.retrained = 1
         self.state, self.keys = state, {}
         self._y, self._weight, self._side = np.empty(0), np.empty(0), np.empty(0, np.int8)

@@ -18,15 +18,19 @@ from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-MAX_KINKS = 2
+MAX_KINKS = 2  #: of a loss here, whose tables are as wide: that of the tube has two, every other one fewer
+
+# Where both kinks stand in the tables. Loops over all examples read each by name: a loop over kinks inside them would
+# keep the compiler from vector instructions. With another MAX_KINKS the import ends here, and says so.
+FIRST, LAST = range(MAX_KINKS)
 
 
 @by_reference
 class Losses(NamedTuple):
     """One loss a row; unused kinks are ``+inf``, unused levels repeat the last one."""
 
-    kinks: Floats  #: (m, 2) ascending
-    levels: Floats  #: (m, 3) descending, weight included
+    kinks: Floats  #: (m, MAX_KINKS) ascending
+    levels: Floats  #: (m, MAX_KINKS + 1) descending, weight included
     n_kinks: Ints  #: (m,)
 
     def of(self, who: Ints) -> Losses:

@@ -43,10 +43,10 @@ LITTLE = AT_ONCE // COPY  #: so many features are moved in one go
 class Examples(NamedTuple):
     """What every example is and where it stands; all by slot, ``c`` slots."""
 
-    kinks: Floats  #: (c, 2) at the end of the path
-    levels: Floats  #: (c, 3) at the end of the path
-    dkinks: Floats  #: (c, 2) their motion: now they are at kinks - tau dkinks
-    dlevels: Floats  #: (c, 3) the same for levels
+    kinks: Floats  #: (c, MAX_KINKS) at the end of the path
+    levels: Floats  #: (c, MAX_KINKS + 1) at the end of the path
+    dkinks: Floats  #: (c, MAX_KINKS) their motion: now they are at kinks - tau dkinks
+    dlevels: Floats  #: (c, MAX_KINKS + 1) the same for levels
     n_kinks: Ints  #: (c,)
     segment: Ints  #: (c,)
     f: Floats  #: (c,)
@@ -80,6 +80,21 @@ def are_free(segment: NDArray[np.integer[Any]]) -> Bools:
     return np.asarray(segment & 1 == 1)
 
 
+def empty_examples(c: int) -> Examples:
+    """Return ``c`` slots in which no example is."""
+    return Examples(
+        np.full((c, MAX_KINKS), np.inf),
+        np.zeros((c, MAX_KINKS + 1)),
+        np.zeros((c, MAX_KINKS)),
+        np.zeros((c, MAX_KINKS + 1)),
+        np.zeros(c, np.int64),
+        np.zeros(c, np.int64),
+        np.zeros(c),
+        np.zeros(c),
+        np.zeros(c),
+    )
+
+
 def empty_motion(c: int) -> Motion:
     """Return a motion of ``c`` slots at rest."""
     return Motion(*aligned(len(Motion._fields), c, make=np.zeros))
@@ -109,7 +124,7 @@ class PathState:
         self.n_slots = 0  #: slots 0 .. n_slots-1 are or were in use
         self.vacant: list[int] = []
         self.XT: Features = NOTHING  #: (d, c) features; of sparse examples c rows
-        self.examples = self._empty_examples(0)
+        self.examples = empty_examples(0)
         self._factor: Factor = empty_factor(0, 0)
         self._put_off: Ints | None = None  #: free examples whose factor and kernel rows are not there yet
         self._rows = RowCache(cache_bytes)
@@ -144,20 +159,6 @@ class PathState:
         arrays = (kinks, levels, *at_rest, *counts, f, beta, diagonal)
         self.examples = Examples(*(_resized(a, n) for a in arrays))
         self._factor, self._motion = empty_factor(0, 0), empty_motion(0)
-
-    @staticmethod
-    def _empty_examples(c: int) -> Examples:
-        return Examples(
-            np.full((c, MAX_KINKS), np.inf),
-            np.zeros((c, MAX_KINKS + 1)),
-            np.zeros((c, MAX_KINKS)),
-            np.zeros((c, MAX_KINKS + 1)),
-            np.zeros(c, np.int64),
-            np.zeros(c, np.int64),
-            np.zeros(c),
-            np.zeros(c),
-            np.zeros(c),
-        )
 
     @property
     def capacity(self) -> int:

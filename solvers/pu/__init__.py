@@ -1,1 +1,1 @@
-"""Learning from positive and unlabelled examples: USMO, its baselines, class priors and metrics."""
+"""Learning from positive and unlabelled examples: USMO, class priors and thresholds."""

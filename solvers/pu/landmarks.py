@@ -1,4 +1,4 @@
-"""Features of a few landmarks, for what need not be exact: scorers and baselines [Williams & Seeger 2001]."""
+"""Features of a few landmarks, for what need not be exact, as scorers [Williams & Seeger 2001]."""
 
 from __future__ import annotations
 

@@ -16,8 +16,9 @@ from livesvm.solvers.active_set.ratio_test import largest
 from livesvm.solvers.active_set.recorder import Log, note_places
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.homotopy.tolerances import SETTINGS
+from livesvm.solvers.linalg.products import add_scaled
 from livesvm.solvers.problem.state import is_free
-from livesvm.solvers.robust.d_step import SINCE_EXACT, add_row, exact, note_events, set_out_for, take_sides
+from livesvm.solvers.robust.d_step import SINCE_EXACT, exact, note_events, set_out_for, take_sides
 from livesvm.solvers.robust.passes import place_stops, put_on_levels, rest, set_out_among_walls
 from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls
 from livesvm.solvers.robust.sides import Split, Stage, look, outermost_level, place_levels, place_walls
@@ -282,7 +283,7 @@ def set_rate_of_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
             return False
     for i in range(many):
         j = pull.changed[i]
-        add_row(w, j, bound[j] - pull.by[j], pull.sum)
+        add_scaled(w.rows[w.row_of[j]], bound[j] - pull.by[j], pull.sum, w.n)
         pull.by[j] = bound[j]
     way = end - p.now[0].theta
     for j in range(w.n):

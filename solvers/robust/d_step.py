@@ -13,15 +13,16 @@ from livesvm.solvers.active_set.degeneracy import center
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.shrinking import WHOLE_WORK, follow_path
 from livesvm.solvers.active_set.workspace import Walk
-from livesvm.solvers.homotopy.finish import put_on_ends
+from livesvm.solvers.homotopy.finish import compute_free, put_on_ends
 from livesvm.solvers.homotopy.optimality import EPS, Scales, audit_of, is_good
 from livesvm.solvers.homotopy.target import set_motion_of
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
+from livesvm.solvers.linalg.products import add_scaled
 from livesvm.solvers.robust.crossing import follow_over_walls
 from livesvm.solvers.robust.passes import is_at_an_end, place_stops_of_round, put_on_levels, rest, set_out
 from livesvm.solvers.robust.sides import Split, Stage, choose_loose, choose_misplaced, look, place_levels
 from livesvm.solvers.runtime.compile import compiled
-from livesvm.solvers.runtime.types import Bools, Floats
+from livesvm.solvers.runtime.types import Bools
 
 ROUNDING = 1e-9  #: a rise of the objective by this share of itself is rounding
 MOST_ROUNDS = 500  #: switches in a row after which a D-step is given up
@@ -142,16 +143,8 @@ def set_bound_rate(w: Walk, p: Split) -> bool:
         motion.bound_rate[j] = 0.0
     for i in range(first, last):
         if motion.v[p.who[i]] != 0.0:
-            add_row(w, p.who[i], motion.v[p.who[i]], motion.bound_rate)
+            add_scaled(w.rows[w.row_of[p.who[i]]], motion.v[p.who[i]], motion.bound_rate, w.n)
     return True
-
-
-@compiled
-def add_row(w: Walk, slot: int, factor: float, out: Floats) -> None:
-    """Add a multiple of a cached kernel row to ``out``."""
-    row = w.rows[w.row_of[slot]]
-    for j in range(w.n):
-        out[j] += factor * row[j]
 
 
 @compiled
@@ -210,20 +203,12 @@ def landed(w: Walk, p: Split) -> bool:
 
 @compiled
 def exact(w: Walk, p: Split) -> bool:
-    """Compute the f of free examples afresh, and say whether the state is optimal, as ``follow`` asks for."""
+    """Compute the f of free examples afresh, and say whether the state is optimal, as ``follow`` asks for.
+
+    False also where that takes long: it is then done where a solve can be interrupted.
+    """
     p.now[0].since_audit = -w.at[0].events
-    for k in range(w.factor.size[0]):
-        slot = w.factor.slot[k]
-        if slot >= 0:
-            w.examples.f[slot] = product(w.rows[w.row_of[slot]], w.examples.beta, w.n) + w.at[0].b
+    if compute_free(w) < 0.0 and w.factor.size[1] > 0:
+        return False
     audit = audit_of(w.examples, w.n, w.at[0].b, -1.0, 0.0, p.now[0].total, w.intercept, w.n, w.factor.size[1])
     return audit.balanced and is_good(audit, _GOAL, 1.0)
-
-
-@compiled
-def product(x: Floats, y: Floats, n: int) -> float:
-    """Return the inner product of the first ``n`` entries."""
-    total = 0.0
-    for j in range(n):
-        total += x[j] * y[j]
-    return total

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,41 +36,17 @@ class Nodes(NamedTuple):
     b: Floats  #: (k,)
 
 
-class Leg(Protocol):
-    """A stretch of the path, from ``start`` up to where the next one begins."""
-
-    @property
-    def start(self) -> float:
-        """The value that it begins with."""
-
-    @property
-    def end(self) -> float:
-        """The value that it ends with."""
-
-    @property
-    def sides(self) -> Sides:
-        """On which side of its walls everyone counts, (n,)."""
-
-    def at(self, value: float) -> Solution:
-        """Return the solution at a value of the leg."""
-
-    def nodes(self, last: bool) -> Iterator[Nodes]:
-        """Yield the solutions at the breakpoints, some at a time; that at the end only if it is the ``last`` leg."""
-
-    def told(self) -> list[tuple[float, int, str]]:
-        """Return what happens on the leg: at which value, to whom (position), and what."""
-
-
 @dataclass(frozen=True)
 class ConstantLeg:
-    """A leg on which nothing moves: outliers without weight do not notice where their wall is."""
+    """A stretch from ``start`` to ``end`` on which nothing moves: outliers without weight do not notice their wall."""
 
     start: float
     end: float
-    sides: Sides
+    sides: Sides  #: (n,) on which side of its walls each example counts
     solution: Solution
 
     def at(self, value: float) -> Solution:
+        """Return the solution at a value of the leg."""
         return self.solution
 
     def nodes(self, last: bool) -> Iterator[Nodes]:
@@ -96,6 +72,7 @@ class LinearLeg:
     changes: Changes
 
     def at(self, value: float) -> Solution:
+        """Return the solution at a value of the leg."""
         tau = float(np.clip((value - self.goal) / (self.start - self.goal), 0.0, 1.0))
         return self._solution(tau, value)
 
@@ -121,3 +98,6 @@ class LinearLeg:
         levels = conditional(self.base, self.sides, theta).levels
         segment, beta, b = position(self.before.astype(np.int64), self.segments, self.changes, tau, levels)
         return Solution(beta, segment, b)
+
+
+Leg = ConstantLeg | LinearLeg

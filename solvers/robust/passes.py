@@ -14,10 +14,14 @@ from livesvm.solvers.active_set.ratio_test import largest
 from livesvm.solvers.active_set.reactivation import EVENTS_EACH, EVENTS_EACH_OF_LARGE, LARGE, LEAST_PACE, is_moving
 from livesvm.solvers.active_set.recorder import HEEDED
 from livesvm.solvers.active_set.workspace import Walk, set_limits
+from livesvm.solvers.problem.piecewise_linear import FIRST, LAST
 from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND
 from livesvm.solvers.robust.sides import FIRST_LIMIT, SECOND_LIMIT, Split
 from livesvm.solvers.runtime.compile import compiled
+
+# Places on the staircase behind the first and the last kink
+MIDDLE_PIECE, LAST_PIECE = 2 * (FIRST + 1), 2 * (LAST + 1)
 
 
 @compiled
@@ -78,15 +82,15 @@ def set_out_among_walls(w: Walk, p: Split) -> None:
     low, high, dlow, dhigh = motion.low, motion.high, motion.dlow, motion.dhigh
     for j in range(w.n):
         place, f_j, first, second = segment[j], f[j], first_kink[j], second_kink[j]
-        kink = first if place < 4 else second
-        kink = kink if place >= 2 else -np.inf
+        kink = first if place < LAST_PIECE else second
+        kink = kink if place >= MIDDLE_PIECE else -np.inf
         wall = stop_low[j] - slack
         near = kink if kink > wall else wall
         low[j] = near if near < f_j else f_j
     for j in range(w.n):
         place, f_j, first, second = segment[j], f[j], first_kink[j], second_kink[j]
-        kink = first if place < 2 else second
-        kink = kink if place < 4 else np.inf
+        kink = first if place < MIDDLE_PIECE else second
+        kink = kink if place < LAST_PIECE else np.inf
         wall = stop_high[j] + slack
         near = kink if kink < wall else wall
         high[j] = near if near > f_j else f_j
@@ -119,9 +123,9 @@ def has_arrived(w: Walk, p: Split) -> bool:
     first_kink, second_kink = p.tables[FIRST_LIMIT], p.tables[SECOND_LIMIT]
     for j in range(w.n):
         place, f_j, first, second = segment[j], f[j], first_kink[j], second_kink[j]
-        next_one, last_one = first if place < 2 else second, first if place < 4 else second
-        above = f_j - next_one if place < 4 else -np.inf
-        below = last_one - f_j if place >= 2 else -np.inf
+        next_one, last_one = first if place < MIDDLE_PIECE else second, first if place < LAST_PIECE else second
+        above = f_j - next_one if place < LAST_PIECE else -np.inf
+        below = last_one - f_j if place >= MIDDLE_PIECE else -np.inf
         further = above if above > below else below
         beyond[j] = further if not is_free(place) else -np.inf
     if largest(beyond, w.n, 0.0) > w.tol[0].f:

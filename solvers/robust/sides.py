@@ -24,7 +24,7 @@ from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 HELD = 1e-9  #: a squared distance to the span of examples at kinks, of the diagonal, that counts as none
 
-# Rows of the tables
+# Rows of the tables: those of both kinks follow on each other
 FIRST_KINK, SECOND_KINK, FIRST_BEND, SECOND_BEND, FIRST_LEVEL, LAST_LEVEL, FIRST_LIMIT, SECOND_LIMIT = range(8)
 ROWS_OF_TABLES = 8
 

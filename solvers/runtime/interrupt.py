@@ -92,10 +92,21 @@ def time_limit(seconds: float) -> Iterator[None]:
 
     The first call of a kind may have to compile its code; that time does not count.
 
+    Parameters
+    ----------
+    seconds : float
+        Wall time, above 0.
+
+    Yields
+    ------
+    None
+
     Raises
     ------
-    TimeLimit : inside, when they are over; models are as they were before the call that did not end in time
-    InvalidInput : ``seconds`` is not a positive finite number
+    TimeLimit
+        Inside, when they are over; models are as they were before the call that did not end in time.
+    InvalidInput
+        ``seconds`` is not a positive finite number.
     """
     limit, granted = positive(seconds, "seconds"), spent.seconds
     timer = threading.Timer(limit, lambda: interrupt.ask())

@@ -26,11 +26,11 @@ from livesvm.solvers import IncrementalPUClassifier
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.pu.prior import estimate_prior
 from livesvm.solvers.pu.problem import PUProblem, costs, pu_problem
-from livesvm.solvers.pu.quadratic_program import quadratic_program
 from livesvm.solvers.pu.usmo import usmo
 from tests.benchmarks.sets import DATA, available, read
 from tests.benchmarks.tables import duration, machine, number, table
 from tests.oracle import Matrix, Vector
+from tests.pu_baselines.quadratic_program import quadratic_program
 
 KERNELS = {"linear": Kernel("linear"), "rbf": Kernel("rbf", 0.5)}
 LABELLED = 0.2

@@ -25,16 +25,16 @@ from numpy.typing import NDArray
 
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.rows import KernelRows
-from livesvm.solvers.pu.elkan_noto import elkan_noto
-from livesvm.solvers.pu.metrics import scores
 from livesvm.solvers.pu.problem import PUProblem, costs, pu_problem
-from livesvm.solvers.pu.quadratic_program import quadratic_program
-from livesvm.solvers.pu.ramp import ramp_loss
 from livesvm.solvers.pu.usmo import usmo
 from tests.benchmarks.pu import KERNELS, LABELLED, PAPER_SETS, cpu, scaled
 from tests.benchmarks.sets import DATA, available, read
 from tests.benchmarks.tables import duration, machine, number, table
 from tests.oracle import Matrix, Vector
+from tests.pu_baselines.elkan_noto import elkan_noto
+from tests.pu_baselines.metrics import scores
+from tests.pu_baselines.quadratic_program import quadratic_program
+from tests.pu_baselines.ramp import ramp_loss
 
 Bools = NDArray[np.bool_]
 

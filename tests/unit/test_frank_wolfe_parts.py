@@ -11,12 +11,13 @@ from livesvm.solvers.frank_wolfe import problem as problem_module
 from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
 from livesvm.solvers.frank_wolfe.core import NEAR, Core, SampledSearch
 from livesvm.solvers.frank_wolfe.core_vector import minimize_pairwise
-from livesvm.solvers.frank_wolfe.one_versus_one import pairs, votes
+from livesvm.solvers.frank_wolfe.one_versus_one import pairs
 from livesvm.solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap_of, since
 from livesvm.solvers.frank_wolfe.solution import Trace
 from livesvm.solvers.frank_wolfe.warm_start import OLD, carried
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples
+from livesvm.solvers.models.pairs_predictor import scores
 from tests.oracle import Matrix, Vector
 
 RBF = Kernel("rbf", gamma=0.4)
@@ -267,7 +268,7 @@ def test_the_worst_of_either_class_come_into_a_block(seed: int) -> None:
 def test_votes_are_counted_and_ties_are_decided_by_the_sums() -> None:
     assert pairs(3) == [(0, 1), (0, 2), (1, 2)]
     decisions: Vector = np.array([[1.0, 1.0, -1.0], [1.0, -2.0, 0.5]])
-    assert votes(decisions, 3).argmax(axis=1).tolist() == [1, 0]
+    assert scores(-decisions, 3).argmax(axis=1).tolist() == [1, 0]
 
 
 def test_a_trace_is_thinned_out_and_tells_how_far_it_is() -> None:

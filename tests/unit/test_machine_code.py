@@ -281,7 +281,7 @@ def test_what_compiled_code_refers_to_is_kept_until_it_is_last_used() -> None:
                 if isinstance(node, ast.FunctionDef):
                     count += "refer(" in (ast.get_source_segment(text, node) or "")
                     found += _unkept(node)
-    assert count >= 2
+    assert count >= 1
     assert not found
     lost = ast.parse("def f(n):\n    x = zeros(n)\n    w = refer(Pair(x, n))\n    keep(x)\n    use(w)\n").body[0]
     assert isinstance(lost, ast.FunctionDef)

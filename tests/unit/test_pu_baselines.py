@@ -9,10 +9,10 @@ import pytest
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.pu.elkan_noto import elkan_noto
-from livesvm.solvers.pu.metrics import scores
-from livesvm.solvers.pu.ramp import ramp_loss
 from tests import oracle
+from tests.pu_baselines.elkan_noto import elkan_noto
+from tests.pu_baselines.metrics import scores
+from tests.pu_baselines.ramp import ramp_loss
 from tests.pu_problems import two_clouds
 
 

@@ -14,12 +14,13 @@ from livesvm.solvers import IncrementalPUClassifier, PUClassifier, time_limit
 from livesvm.solvers.errors import InvalidInput, TimeLimit
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.pu.held_out import LAM, Folds, HeldOut
-from livesvm.solvers.pu.metrics import scores, zero_one_risk
-from livesvm.solvers.pu.ramp import _with_sum
+from livesvm.solvers.pu.metrics import zero_one_risk
 from livesvm.solvers.pu.starts import from_scores, ranked
 from livesvm.solvers.runtime.types import Ints
 from livesvm.solvers.sparse import SparseRows
 from tests.oracle import Matrix, Vector
+from tests.pu_baselines.metrics import scores
+from tests.pu_baselines.ramp import _with_sum
 from tests.pu_problems import two_clouds
 from tests.support.positive_unlabelled import assert_optimal
 

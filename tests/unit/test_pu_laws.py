@@ -12,17 +12,18 @@ from scipy.optimize import minimize
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.pu import landmarks as landmarks_module
-from livesvm.solvers.pu.elkan_noto import FOLDS, RIDGE, elkan_noto
 from livesvm.solvers.pu.held_out import Folds, HeldOut, Threshold
 from livesvm.solvers.pu.landmarks import landmarks
-from livesvm.solvers.pu.metrics import pu_risk, scores, zero_one_risk
+from livesvm.solvers.pu.metrics import zero_one_risk
 from livesvm.solvers.pu.prior import DELTA, EDGE, RIDGES, SLACK, best_bin, held_out_scores
 from livesvm.solvers.pu.problem import PUProblem, costs, live_losses, pu_losses, pu_problem, slacks
-from livesvm.solvers.pu.quadratic_program import quadratic_program
-from livesvm.solvers.pu.ramp import ramp_loss
 from livesvm.solvers.pu.starts import NU, feasible_start, one_class_scores
 from tests import oracle
 from tests.oracle import Matrix, Vector
+from tests.pu_baselines.elkan_noto import FOLDS, RIDGE, elkan_noto
+from tests.pu_baselines.metrics import pu_risk, scores
+from tests.pu_baselines.quadratic_program import quadratic_program
+from tests.pu_baselines.ramp import ramp_loss
 from tests.pu_problems import two_clouds
 
 Ints = NDArray[np.int64]

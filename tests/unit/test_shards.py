@@ -19,11 +19,12 @@ from livesvm.solvers.estimators.over_shards import OverShards, Sharded
 from livesvm.solvers.frank_wolfe import by_shards, growth
 from livesvm.solvers.frank_wolfe.by_blocks import INSIDE, MARGIN, next_goal
 from livesvm.solvers.frank_wolfe.problem import CLEAR, since
-from livesvm.solvers.frank_wolfe.shard import Change, Here, Preparation, Shard, ShardLost, cut
+from livesvm.solvers.frank_wolfe.shard import Change, Preparation, Shard, ShardLost, cut
 from livesvm.solvers.frank_wolfe.solution import Trace
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples
 from tests.oracle import Matrix, Vector
+from tests.support.shards_here import Here
 
 T = TypeVar("T")
 

@@ -12,10 +12,10 @@ from livesvm.solvers.kernels.rows import KernelRows
 from livesvm.solvers.pu import products, usmo
 from livesvm.solvers.pu.pair_selection import STEPS, working_set
 from livesvm.solvers.pu.problem import PUProblem, costs, pu_problem
-from livesvm.solvers.pu.quadratic_program import quadratic_program
 from livesvm.solvers.pu.starts import feasible_start
 from livesvm.solvers.pu.two_variable_step import step_of
 from livesvm.solvers.runtime.interrupt import time_limit
+from tests.pu_baselines.quadratic_program import quadratic_program
 from tests.pu_problems import FAMILIES, Family, best_objective, draw, judged, two_clouds
 
 LAMS = (1e-4, 1e-2, 1.0)

@@ -39,15 +39,20 @@ class Assessment:
 
     Attributes
     ----------
-    keys : the window's keys, oldest first
-    decisions : (n,) f(x_i) of the model trained without example i, or without its fold; of several classes
-        (n, n_pairs), see ``positive``
-    positive, negative : the labels that decisions above 0 are for, and the others: of two classes one each, of several
-        one for each column of ``decisions``; none of a model without classes
-    error : share of wrong labels (classification) or of outliers, or mean absolute error in units of y (regression); of
-        models with the pinball loss its mean
-    events : breakpoints of all paths together
-    seconds : wall time
+    keys : tuple of str or int
+        The window's keys, oldest first.
+    decisions : ndarray, shape (n,) or (n, n_pairs)
+        f(x_i) of the model trained without example i, or without its fold; of several classes see ``positive``.
+    error : float
+        Share of wrong labels or of outliers, or mean absolute error in units of y; of models with the pinball loss
+        its mean.
+    events : int
+        Breakpoints of all paths together.
+    seconds : float
+        Wall time.
+    positive, negative : tuple
+        The labels that decisions above 0 are for, and the others: of two classes one each, of several one for each
+        column of ``decisions``; none of a model without classes.
     """
 
     keys: tuple[Key, ...]
@@ -60,12 +65,28 @@ class Assessment:
 
 
 def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> Assessment:
-    """Return the exact leave-one-out decisions of a model's window.
+    """Return the exact leave-one-out decisions of a model's window, by paths from its optimum [Karasuyama & Takeuchi].
+
+    Parameters
+    ----------
+    model : live estimator
+        Fitted; it is not changed.
+    progress : callable or None, default None
+        Called with how much is done and how much there is; returning False cancels.
+
+    Returns
+    -------
+    Assessment
+        Decisions, and the error that they come to.
 
     Raises
     ------
-    Cancelled : ``progress`` said so
-    NotOptimal : a path could not be followed
+    InvalidInput
+        The window holds fewer than two examples.
+    Cancelled
+        ``progress`` said so.
+    NotOptimal
+        A path could not be followed.
     """
     started = time.perf_counter()
     view = checked(model)
@@ -181,15 +202,29 @@ def k_fold(
 
     Parameters
     ----------
-    folds : number of folds of consecutive examples, oldest first; or the fold of each example, (n,)
-    times : (n,) when each of the window's examples happened, in any unit, by which they are consecutive; as they came
-        in where there are none, or of equals
+    model : live estimator
+        Fitted; it is not changed.
+    folds : int or sequence of int, shape (n,)
+        Number of folds of consecutive examples, oldest first; or the fold of each example.
+    times : array_like, shape (n,), or None, default None
+        When each of the window's examples happened, in any unit, by which they are ordered; by default, and of
+        equals, as they came.
+    progress : callable or None, default None
+        Called with how much is done and how much there is; returning False cancels.
+
+    Returns
+    -------
+    Assessment
+        Decisions, and the error that they come to.
 
     Raises
     ------
-    InvalidInput : fewer than two folds, or more than examples
-    Cancelled : ``progress`` said so
-    NotOptimal : a path could not be followed
+    InvalidInput
+        Fewer than two folds, or more than examples.
+    Cancelled
+        ``progress`` said so.
+    NotOptimal
+        A path could not be followed.
     """
     started = time.perf_counter()
     view = checked(model)

@@ -26,11 +26,16 @@ class Influences:
 
     Attributes
     ----------
-    keys : of the k examples that have a part in the model, oldest first; all others change no decision
-    decisions : (m,) f(x) of the model as it is; of several classes (m, n_pairs)
-    without : (k, m) f(x) of the model trained without example i; of several classes (k, m, n_pairs)
-    events : breakpoints of all paths together
-    seconds : wall time
+    keys : tuple
+        Of the k examples that have a part in the model, oldest first; no other changes a decision.
+    decisions : ndarray of shape (m,) or (m, n_pairs)
+        f(x) of the model as it is; of several classes one value for each pair.
+    without : ndarray of shape (k, m) or (k, m, n_pairs)
+        f(x) of the model trained without example i.
+    events : int
+        Breakpoints of all paths together.
+    seconds : float
+        Wall time.
     """
 
     keys: tuple[Key, ...]
@@ -45,15 +50,26 @@ def influences(model: LiveEstimator, X: ArrayLike | Features, *, progress: Progr
 
     Parameters
     ----------
-    model : a live estimator that has learnt at least two examples; it is not touched
-    X : (m, d) rows; for the kernel "precomputed" (m, n) kernel values of rows and window, oldest first
-    progress : called with how many examples were left out, and how many there are; what it raises ends the work
+    model : live estimator
+        Fitted on at least two examples; it is not changed.
+    X : array-like or sparse of shape (m, d)
+        Rows; for the kernel "precomputed" kernel values (m, n) of rows and window, oldest first.
+    progress : callable or None, default None
+        Called with how much is done and how much there is; returning False cancels.
+
+    Returns
+    -------
+    Influences
+        Decisions by the model, and by the models without one example each.
 
     Raises
     ------
-    InvalidInput : rows of another width, or a window of fewer than two examples
-    Cancelled : ``progress`` said so
-    NotOptimal : a path could not be followed
+    InvalidInput
+        Rows of another width, or a window of fewer than two examples.
+    Cancelled
+        ``progress`` said so.
+    NotOptimal
+        A path could not be followed.
 
     Examples
     --------
@@ -77,12 +93,17 @@ class DataValues:
 
     Attributes
     ----------
-    keys : of the k examples that have a part in the model, oldest first; all others are worth 0
-    values : (k,) loss of the model trained without example i, less ``loss``: below 0 the example does harm
-    loss : mean loss of the rows by the model as it is: hinge loss of classes, over the pairs of a row's class where
-        there are several; of regression what the model's error is, in units of y
-    events : breakpoints of all paths together
-    seconds : wall time
+    keys : tuple
+        Of the k examples that have a part in the model, oldest first; all others are worth 0.
+    values : ndarray of shape (k,)
+        Loss of the model trained without example i, less ``loss``: below 0 the example does harm.
+    loss : float
+        Mean loss of the rows by the model as it is: hinge loss of classes, over the pairs of a row's class where there
+        are several; of regression the mean absolute error, or mean pinball loss, in units of y.
+    events : int
+        Breakpoints of all paths together.
+    seconds : float
+        Wall time.
     """
 
     keys: tuple[Key, ...]
@@ -99,12 +120,28 @@ def data_values(
 
     Parameters
     ----------
-    model, X, progress : as of :func:`influences`
-    y : (m,) targets of the rows
+    model : live estimator
+        Fitted on at least two examples; it is not changed.
+    X : array-like or sparse of shape (m, d)
+        Rows whose targets are known.
+    y : array-like of shape (m,)
+        Targets of the rows.
+    progress : callable or None, default None
+        Called with how much is done and how much there is; returning False cancels.
+
+    Returns
+    -------
+    DataValues
+        Values by key, and the loss that they are of.
 
     Raises
     ------
-    InvalidInput, Cancelled, NotOptimal : as of :func:`influences`; targets that the model cannot have
+    InvalidInput
+        As of :func:`influences`; targets that the model cannot have.
+    Cancelled
+        ``progress`` said so.
+    NotOptimal
+        A path could not be followed.
 
     Examples
     --------

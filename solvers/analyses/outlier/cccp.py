@@ -62,14 +62,31 @@ def cccp(
 
     Parameters
     ----------
-    candidates : values of the parameter; or how many, evenly from where ``outlier_path`` starts to where it ends: five
-        are those of [Suzumura et al., section 5.2]
-    parameter, theta, s : as in ``outlier_path``
+    model : live estimator
+        Fitted; it is not changed.
+    parameter : {"theta", "s"}, default "theta"
+        Which of the two runs: theta falls from 1 while the walls stand at ``s``, or the walls come in until ``s``
+        while a loss keeps the share ``theta`` of its slope beyond them.
+    candidates : int or sequence of float, default 5
+        Values of the parameter; or how many, evenly from where ``outlier_path`` starts to where it ends: five are
+        those of [Suzumura et al., section 5.2].
+    theta : float, default 0
+        The least share of slope, in [0, 1).
+    s : float or None, default None
+        Where the walls end: of classes a margin, at most 0, by default 0; of regression the size of a residual, in
+        units of y, by default with "theta" 3.7 times their median, with "s" a fifth of the largest.
+
+    Returns
+    -------
+    Candidates
+        A solution for each value, in their order.
 
     Raises
     ------
-    InvalidInput : as ``outlier_path``
-    NotOptimal : a convex problem could not be solved, or the rounds do not end
+    InvalidInput
+        A parameter cannot be used.
+    NotOptimal
+        A convex problem could not be solved, or the rounds do not end.
     """
     begun = begin(model, parameter, theta, s)
     values = np.linspace(begun.start, begun.end, candidates) if isinstance(candidates, int) else np.array(candidates)

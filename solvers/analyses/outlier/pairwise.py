@@ -51,10 +51,16 @@ class PairwiseOutlierPath:
 
     Attributes
     ----------
-    parameter : "theta" or "s": which of the two runs
-    fixed : the value of the other
-    keys : the window's keys, oldest first
-    pairs : the path of each pair of labels of which both have examples; its decisions are positive for the second
+    parameter : {"theta", "s"}
+        Which of the two runs.
+    fixed : float
+        The value of the other.
+    keys : tuple of str or int
+        The window's keys, oldest first.
+    pairs : mapping
+        The path of each pair of labels of which both have examples; its decisions are positive for the second.
+    copy : View
+        The model that the paths begin with.
     """
 
     parameter: Parameter
@@ -115,22 +121,51 @@ class PairwiseOutlierPath:
         return out
 
     def order_of_outliers(self) -> list[tuple[Key, float]]:
-        """Return the keys of ``suspects``, in their order, and the value at which each gave way first."""
+        """Return the keys of ``suspects``, in their order, and the value at which each gave way first.
+
+        Returns
+        -------
+        list of tuple
+            (key, value of the parameter).
+        """
         return [(one.key, one.value) for one in self.suspects]
 
     def at(self, value: float) -> dict[tuple[Any, Any], LiveEstimator]:
         """Return the model of each pair at a value of the parameter: copies, fitted and live, robust with that value.
 
+        Parameters
+        ----------
+        value : float
+            A value of the path's parameter.
+
+        Returns
+        -------
+        dict
+            {pair of labels: live estimator}.
+
         Raises
         ------
-        InvalidInput : the value is not one of the paths'
+        InvalidInput
+            The value is not one of the paths'.
         """
         return {two: path.at(value) for two, path in self.pairs.items()}
 
     def validation_errors(self, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
-        """Return values of the parameter, (k,), and the share of wrong labels there on ``X`` (m, d), ``y`` (m,).
+        """Return the share of wrong labels along the path, by votes of the pairs.
 
-        Labels are by votes of the pairs. The values are the breakpoints of all pairs, or 500 evenly among them.
+        Parameters
+        ----------
+        X : array_like, shape (m, d)
+            Validation examples; with the kernel "precomputed" their kernel values (m, n) with the window.
+        y : array_like, shape (m,)
+            Their labels.
+
+        Returns
+        -------
+        values : ndarray, shape (k,)
+            Values of the parameter: the breakpoints of all pairs, or 500 evenly among them.
+        errors : ndarray, shape (k,)
+            The share of wrong labels at each.
         """
         view = self.copy
         rows = view.model.predictor().validate(X)
@@ -149,7 +184,20 @@ class PairwiseOutlierPath:
         return values, np.asarray((labels != targets).mean(axis=1))
 
     def best(self, X: ArrayLike, y: ArrayLike) -> LeastError:
-        """Return the value with the least error on validation examples ``X`` (m, d) with labels ``y`` (m,)."""
+        """Return the value with the least error on validation examples.
+
+        Parameters
+        ----------
+        X : array_like, shape (m, d)
+            Validation examples; with the kernel "precomputed" their kernel values (m, n) with the window.
+        y : array_like, shape (m,)
+            Their labels.
+
+        Returns
+        -------
+        LeastError
+            The value, and the share of wrong labels there.
+        """
         values, errors = self.validation_errors(X, y)
         i = int(np.argmin(errors))
         return LeastError(float(values[i]), float(errors[i]))

@@ -180,5 +180,33 @@ class OutlierPaths:
         s: float | None = None,
         progress: Progress | None = None,
     ) -> OutlierPath:
-        """Return the path of robust models of the window, see ``path.outlier_path``; this one stays."""
+        """Return the path of robust models of the window [Suzumura et al., Algorithm 1]; this model stays as it is.
+
+        Parameters
+        ----------
+        parameter : {"theta", "s"}, default "theta"
+            Which of the two runs: theta falls from 1 while the walls stand at ``s``, or the walls come in until ``s``
+            while a loss keeps the share ``theta`` of its slope beyond them.
+        theta : float, default 0
+            The least share of slope, in [0, 1).
+        s : float or None, default None
+            Where the walls end: of classes a margin, at most 0, by default 0; of regression the size of a residual, in
+            units of y, by default with "theta" 3.7 times their median, with "s" a fifth of the largest.
+        progress : callable or None, default None
+            Called with how much is done and how much there is; returning False cancels.
+
+        Returns
+        -------
+        OutlierPath
+            From the convex model to the most robust one.
+
+        Raises
+        ------
+        InvalidInput
+            A parameter cannot be used.
+        Cancelled
+            ``progress`` said so.
+        NotOptimal
+            The path could not be followed.
+        """
         return outlier_path(self, parameter, theta=theta, s=s, progress=progress)  # type: ignore[arg-type]

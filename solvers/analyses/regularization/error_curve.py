@@ -24,8 +24,10 @@ class ErrorCurve:
 
     Attributes
     ----------
-    edges : (k + 1,) ascending
-    left, right : (k,) the error at both ends of each interval; the same in classification, where it is constant
+    edges : ndarray, shape (k + 1,)
+        Ends of the intervals, in units of the parameter, ascending.
+    left, right : ndarray, shape (k,)
+        The error at both ends of each interval; the same in classification, where it is constant.
     """
 
     edges: Floats
@@ -43,6 +45,16 @@ class ErrorCurve:
 
         Weighted by a Gaussian over log2 of the parameter with this standard deviation; beyond its ends the curve goes
         on as it ends. A value that is good between worse ones by chance is not chosen, as it may be by :meth:`best`.
+
+        Parameters
+        ----------
+        octaves : float
+            Standard deviation of the weights, in powers of two of the parameter.
+
+        Returns
+        -------
+        tuple of float
+            The value of the parameter, and that average.
         """
         low, high = np.log2(self.edges[0]), np.log2(self.edges[-1])
         places = max(2, math.ceil(PER_OCTAVE * (high - low)) + 1)
@@ -58,7 +70,13 @@ class ErrorCurve:
         return float(values[at]), float(around[at])
 
     def best(self) -> Best:
-        """Return where the error is least: of several intervals the longest, by the ratio of its ends."""
+        """Return where the error is least: of several intervals the longest, by the ratio of its ends.
+
+        Returns
+        -------
+        Best
+            The middle and the ends of that interval.
+        """
         least = float(min(self.left.min(), self.right.min()))
         level = least + ROUNDING * float(max(self.left.max(), self.right.max()))
         flat = np.flatnonzero((self.left <= level) & (self.right <= level))
@@ -79,9 +97,12 @@ class Best:
 
     Attributes
     ----------
-    value : the parameter in the (geometric) middle of the interval
-    error : the error there
-    low, high : the whole interval on which the error is that
+    value : float
+        The parameter in the (geometric) middle of the interval.
+    error : float
+        The error there.
+    low, high : float
+        The whole interval on which the error is that.
     """
 
     value: float

@@ -22,7 +22,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 @by_reference
 class Tables(NamedTuple):
-    """Kinks (n, 2) and levels (n, 3) at both ends of a straight way, and how many kinks each example has."""
+    """Kinks and levels at both ends of a straight way, as ``Losses`` has them, and how many kinks each example has."""
 
     start_kinks: Floats
     end_kinks: Floats

@@ -50,11 +50,17 @@ class PairwiseRegularizationPath:
 
     Attributes
     ----------
-    parameter : "C"
-    keys : the window's keys, oldest first
-    pairs : the path of each pair of labels of which both have examples; its keys are theirs, and its decisions
-        positive for the second label, as in every model of two classes
-    report : what all paths took together
+    parameter : str
+        "C".
+    minimum, maximum : float
+        The ends of the path.
+    keys : tuple of str or int
+        The window's keys, oldest first.
+    pairs : dict
+        The path of each pair of labels of which both have examples; its keys are theirs, and its decisions
+        positive for the second label, as in every model of two classes.
+    report : PathReport
+        What all paths took together.
     """
 
     parameter = "C"
@@ -82,9 +88,20 @@ class PairwiseRegularizationPath:
     def at(self, value: float) -> Any:
         """Return a fitted estimator for a value of C; it is live and knows nothing of the path.
 
+        Parameters
+        ----------
+        value : float
+            A value of C.
+
+        Returns
+        -------
+        IncrementalSVC
+            Live and fitted.
+
         Raises
         ------
-        InvalidInput : the value is not on the path
+        InvalidInput
+            The value is not on the path.
         """
         model = self._view.model
         arrays = model.to_arrays()
@@ -101,9 +118,22 @@ class PairwiseRegularizationPath:
         return type(model).from_arrays(parameters, {**arrays, **known})
 
     def coefficients(self, value: float) -> Floats:
-        """Return the signed coefficients at a value of C, (n, n_classes - 1), oldest example first.
+        """Return the signed coefficients at a value of C, oldest example first.
 
-        Column r is of the pair with the r-th other class, positive for the first of the two.
+        Parameters
+        ----------
+        value : float
+            A value of C.
+
+        Returns
+        -------
+        ndarray, shape (n, n_classes - 1)
+            Column r is of the pair with the r-th other class, positive for the first of the two.
+
+        Raises
+        ------
+        InvalidInput
+            The value is not on the path.
         """
         rows = np.zeros((len(self._view.pairs), len(self.keys)))
         for row, two in zip(rows, self._view.pairs, strict=True):
@@ -112,17 +142,64 @@ class PairwiseRegularizationPath:
         return by_other_class(rows, self._classes, len(self._view.labels))
 
     def intercepts(self, value: float) -> Floats:
-        """Return the intercept of each of ``pairs`` at a value of C, (n_pairs,), of the sign of ``coefficients``."""
+        """Return the intercept of each of ``pairs`` at a value of C.
+
+        Parameters
+        ----------
+        value : float
+            A value of C.
+
+        Returns
+        -------
+        ndarray, shape (n_pairs,)
+            Intercepts, of the sign of ``coefficients``.
+
+        Raises
+        ------
+        InvalidInput
+            The value is not on the path.
+        """
         return -np.array([path.intercept(value) for path in self.pairs.values()])
 
     def sizes(self, value: float) -> Sizes:
-        """Return how many examples are free in some pair at a value of C, and how many a support vector of some."""
+        """Return how many examples are free in some pair at a value of C, and how many a support vector of some.
+
+        Parameters
+        ----------
+        value : float
+            A value of C.
+
+        Returns
+        -------
+        Sizes
+            Counts of examples.
+
+        Raises
+        ------
+        InvalidInput
+            The value is not on the path.
+        """
         return Sizes(*(int(np.count_nonzero(counts)) for counts in self._counts(value)))
 
     def validation_error(self, X: ArrayLike, y: ArrayLike | None) -> ErrorCurve:
-        """Return the share of wrong labels on ``X`` (m, d) and ``y`` (m,) for every value of C, by the votes of pairs.
+        """Return the share of wrong labels for every value of C, by the votes of pairs.
 
-        With the kernel "precomputed" ``X`` is (m, n).
+        Parameters
+        ----------
+        X : array_like, shape (m, d)
+            Validation examples; with the kernel "precomputed" their kernel values (m, n) with the window.
+        y : array_like, shape (m,), or None
+            Their labels.
+
+        Returns
+        -------
+        ErrorCurve
+            The share of wrong labels for every C.
+
+        Raises
+        ------
+        InvalidInput
+            There are no rows, or labels that are not known.
         """
         rows = self._view.model.predictor().validate(X)
         m = rows.shape[0]
@@ -147,7 +224,20 @@ class PairwiseRegularizationPath:
         return _curve(first, value[order], counts, (self.minimum, self.maximum), m)
 
     def best(self, X: ArrayLike, y: ArrayLike) -> Best:
-        """Return the C with the least error on ``X`` and ``y``, and the whole interval of it."""
+        """Return the C with the least error, and the whole interval of it.
+
+        Parameters
+        ----------
+        X : array_like, shape (m, d)
+            Validation examples; with the kernel "precomputed" their kernel values (m, n) with the window.
+        y : array_like, shape (m,)
+            Their labels.
+
+        Returns
+        -------
+        Best
+            The value, the error there, and the interval.
+        """
         return self.validation_error(X, y).best()
 
     # -- inside --------------------------------------------------------------------------------------------------------

@@ -74,9 +74,18 @@ class RegularizationPath:
 
     Attributes
     ----------
-    parameter : "C", "epsilon" or "nu"
-    keys : the window's keys, oldest first
-    report : what it took
+    parameter : {"C", "epsilon", "nu"}
+        What the path is over.
+    minimum, maximum : float
+        The ends of the path, in units of the parameter.
+    keys : tuple of str or int
+        The window's keys, oldest first.
+    report : PathReport
+        What it took.
+
+    References
+    ----------
+    [Ong, Shao & Yang]; see the papers in ``solvers/README.md``.
     """
 
     def __init__(self, copy: View, parameter: str, legs: list[Leg], report: PathReport) -> None:
@@ -99,11 +108,22 @@ class RegularizationPath:
         return self._breakpoints
 
     def at(self, value: float) -> Any:
-        """Return a fitted estimator for a value of the parameter; it is live and knows nothing of the path.
+        """Return a fitted estimator for a value of the parameter.
+
+        Parameters
+        ----------
+        value : float
+            A value of the path's parameter.
+
+        Returns
+        -------
+        live estimator
+            Fitted; it knows nothing of the path.
 
         Raises
         ------
-        InvalidInput : the value is not on the path
+        InvalidInput
+            The value is not on the path.
         """
         found = self.position(value)
         known = {"beta": found.beta, "segments": found.segment, "intercept": found.b}
@@ -111,26 +131,90 @@ class RegularizationPath:
         return type(self._model).from_arrays(parameters, {**self._arrays, **known})
 
     def coefficients(self, value: float) -> Floats:
-        """Return the signed coefficients beta at a value of the parameter, (n,), oldest example first."""
+        """Return the coefficients at a value of the parameter.
+
+        Parameters
+        ----------
+        value : float
+            A value of the path's parameter.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            Signed coefficients beta, oldest example first.
+
+        Raises
+        ------
+        InvalidInput
+            The value is not on the path.
+        """
         return self.position(value).beta
 
     def intercept(self, value: float) -> float:
-        """Return b at a value of the parameter, in the units of the features."""
+        """Return b at a value of the parameter, in the units of the features.
+
+        Parameters
+        ----------
+        value : float
+            A value of the path's parameter.
+
+        Returns
+        -------
+        float
+            b.
+
+        Raises
+        ------
+        InvalidInput
+            The value is not on the path.
+        """
         found = self.position(value)
         return found.b - self._view.window.moved(found.beta)
 
     def sizes(self, value: float) -> Sizes:
-        """Return how many examples are free at a value of the parameter, and how many are support vectors."""
+        """Return how many examples are free at a value of the parameter, and how many are support vectors.
+
+        Parameters
+        ----------
+        value : float
+            A value of the path's parameter.
+
+        Returns
+        -------
+        Sizes
+            Counts of examples.
+
+        Raises
+        ------
+        InvalidInput
+            The value is not on the path.
+        """
         found = self.position(value)
         free = are_free(found.segment)
         return Sizes(int(np.count_nonzero(free)), int(np.count_nonzero(free | (found.beta != 0.0))))
 
     def validation_error(self, X: ArrayLike, y: ArrayLike | None = None) -> ErrorCurve:
-        """Return the error on ``X`` (m, d) and ``y`` (m,) for every value of the parameter.
+        """Return the error for every value of the parameter.
 
-        Share of wrong labels (classification; one-class, where ``y`` is +1 for inliers, all of them by default, and -1
-        for outliers) or, in regression, mean absolute error in units of y; mean pinball loss where the model has that.
-        With the kernel "precomputed" ``X`` is (m, n).
+        It is the share of wrong labels (classification, one-class) or, in regression, the mean absolute error in units
+        of y; the mean pinball loss where the model has that.
+
+        Parameters
+        ----------
+        X : array_like, shape (m, d)
+            Validation examples; with the kernel "precomputed" their kernel values (m, n) with the window.
+        y : array_like, shape (m,), or None, default None
+            Their targets; of a one-class model 1 for inliers, all of them by default, and -1 for outliers.
+
+        Returns
+        -------
+        ErrorCurve
+            The error for every value of the parameter.
+
+        Raises
+        ------
+        InvalidInput
+            There are no rows, or targets that cannot be.
         """
         rows, targets = self._examples(X, y)
         prices = self._view.prices
@@ -151,11 +235,35 @@ class RegularizationPath:
         return error_curve.joined([curve(leg, mine, targets.size) for leg, mine in zip(self._legs, found, strict=True)])
 
     def best(self, X: ArrayLike, y: ArrayLike | None = None) -> Best:
-        """Return the value of the parameter with the least error on ``X`` and ``y``, and the whole interval of it."""
+        """Return the value of the parameter with the least error, and the whole interval of it.
+
+        Parameters
+        ----------
+        X : array_like, shape (m, d)
+            Validation examples; with the kernel "precomputed" their kernel values (m, n) with the window.
+        y : array_like, shape (m,), or None, default None
+            Their targets.
+
+        Returns
+        -------
+        Best
+            The value, the error there, and the interval.
+        """
         return self.validation_error(X, y).best()
 
     def turns(self, X: ArrayLike | SparseRows) -> Turns:
-        """Return where decisions on ``X`` (m, d) change their sign; of a path over C or epsilon."""
+        """Return where decisions change their sign; of a path over C or epsilon.
+
+        Parameters
+        ----------
+        X : array_like, shape (m, d)
+            Validation examples; with the kernel "precomputed" their kernel values (m, n) with the window.
+
+        Returns
+        -------
+        Turns
+            Signs at the least value, and where which row changes its own.
+        """
         rows = self._view.scaled(self._view.model.predictor().validate(X))
         starts = [self._pieces(leg) for leg in self._legs]
         positive, values, turned = [np.zeros(0, np.bool_)], [np.empty(0)], [np.empty(0, np.int64)]
@@ -184,9 +292,20 @@ class RegularizationPath:
     def position(self, value: float) -> Position:
         """Return coefficients, places on the staircase and b at a value of the parameter, oldest example first.
 
+        Parameters
+        ----------
+        value : float
+            A value of the path's parameter.
+
+        Returns
+        -------
+        Position
+            By example, oldest first.
+
         Raises
         ------
-        InvalidInput : the value is not on the path
+        InvalidInput
+            The value is not on the path.
         """
         if not self.minimum <= value <= self.maximum:
             raise InvalidInput(
@@ -229,7 +348,7 @@ class RegularizationPath:
         parts = [_ascending(leg) for leg in self._legs]
         value, example, before, after = (np.concatenate([p[i] for p in parts]) for i in range(4))
         levels = self._view.losses_at(self.parameter, 0.5 * (self.minimum + self.maximum)).levels
-        counted = (levels != 0.0) | (levels[:, :1] == levels[:, 2:])
+        counted = (levels != 0.0) | (levels[:, :1] == levels[:, -1:])
         first = self.position(self.minimum).segment
 
         def weighs(who: Ints, segment: Ints) -> Ints:

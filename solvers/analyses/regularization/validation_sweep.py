@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from livesvm.solvers.linalg.products import add_scaled
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import is_stopped
@@ -33,7 +34,7 @@ class Pieces(NamedTuple):
     change_slot: Ints
     change_from: Ints
     change_to: Ints
-    level_rates: Floats  #: (n, 3) change of the levels along the leg
+    level_rates: Floats  #: (n, MAX_KINKS + 1) change of the levels along the leg
     start: Floats  #: (n,) betas at the start of the leg
     rate: Floats  #: (n,) rates of the betas that are bound there, along the leg
     stop: Ints  #: (1,) 1: the solve has been asked to stop, see ``livesvm.solvers.runtime.interrupt``
@@ -123,9 +124,9 @@ def set_out(p: Pieces, K: Floats, g: Floats, dg: Floats) -> None:
     """Set f without b, and its rate by the bound examples, at the start of a leg."""
     for j in range(p.start.size):
         if p.start[j] != 0.0:
-            add(K[j], p.start[j], g)
+            add_scaled(K[j], p.start[j], g, g.size)
         if p.rate[j] != 0.0:
-            add(K[j], p.rate[j], dg)
+            add_scaled(K[j], p.rate[j], dg, dg.size)
 
 
 @compiled
@@ -139,16 +140,9 @@ def advance_rows(p: Pieces, K: Floats, s: int, g: Floats, dg: Floats, g_end: Flo
         if after & 1 == 0:
             change += p.level_rates[j, after // 2]
         if change != 0.0:
-            add(K[j], change, dg)
+            add_scaled(K[j], change, dg, dg.size)
     length = p.start_tau[s] - p.end_tau[s]
     for i in range(g.size):
         g_end[i] = g[i] + length * dg[i]
     for k in range(p.first[s], p.first[s + 1]):
-        add(K[p.slot[k]], p.end_beta[k] - p.start_beta[k], g_end)
-
-
-@compiled
-def add(row: Floats, a: float, out: Floats) -> None:
-    """Add ``a row`` to ``out``."""
-    for i in range(out.size):
-        out[i] += a * row[i]
+        add_scaled(K[p.slot[k]], p.end_beta[k] - p.start_beta[k], g_end, g_end.size)

@@ -22,7 +22,7 @@ from livesvm.solvers.homotopy.target import set_bound_rate, set_motion
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
 from livesvm.solvers.linalg.cholesky import empty_factor
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
-from livesvm.solvers.problem.state import Examples, empty_motion, is_free
+from livesvm.solvers.problem.state import empty_examples, empty_motion, is_free
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
@@ -41,8 +41,8 @@ class Steps(NamedTuple):
     """What a walk over values of C is, beside the problem."""
 
     n_kinks: Ints  #: (n,)
-    kinks: Floats  #: (n, 2)
-    levels: Floats  #: (n, 3) at C = 1
+    kinks: Floats  #: (n, MAX_KINKS)
+    levels: Floats  #: (n, MAX_KINKS + 1) at C = 1
     C: Floats  #: (p,) ascending
     random: Floats  #: (n, 2) by which ties are spread
     moving: Ints  #: (2, n) work
@@ -55,17 +55,7 @@ class Room:
 
     def __init__(self, capacity: int) -> None:
         c = capacity
-        self.examples = Examples(
-            np.full((c, 2), np.inf),
-            np.zeros((c, 3)),
-            np.zeros((c, 2)),
-            np.zeros((c, 3)),
-            np.zeros(c, np.int64),
-            np.zeros(c, np.int64),
-            np.zeros(c),
-            np.zeros(c),
-            np.zeros(c),
-        )
+        self.examples = empty_examples(c)
         self.motion = empty_motion(c)
         self.factor = empty_factor(c + 8, c)
         self.everyone = np.arange(c)

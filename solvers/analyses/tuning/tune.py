@@ -40,12 +40,18 @@ class Tuning:
 
     Attributes
     ----------
-    parameters : the best, to be handed to ``change``: gamma, C, and epsilon where that was asked for
-    error : of those: share of wrong labels, or mean absolute error in units of y
-    gammas : (g,) what was tried, ascending; empty for a kernel without
-    C : (p,) values of C for a picture
-    errors : (g, p) the error there; NaN where it was plain before the end that a gamma is not the best
-    seconds : wall time
+    parameters : dict
+        The best, to be handed to ``change``: gamma, C, and epsilon where that was asked for.
+    error : float
+        Of those: share of wrong labels, or mean absolute error in units of y.
+    gammas : ndarray, shape (g,)
+        What was tried, ascending; empty for a kernel without.
+    C : ndarray, shape (p,)
+        Values of C for a picture.
+    errors : ndarray, shape (g, p)
+        The error there; NaN where it was plain before the end that a gamma is not the best.
+    seconds : float
+        Wall time.
     """
 
     parameters: dict[str, float]
@@ -56,7 +62,18 @@ class Tuning:
     seconds: float
 
     def apply(self, model: Any) -> Any:
-        """Give a live model the best parameters, and return the report of that."""
+        """Give a live model the best parameters.
+
+        Parameters
+        ----------
+        model : live estimator
+            The model that was tuned.
+
+        Returns
+        -------
+        UpdateReport
+            What the update did.
+        """
         return model.change(**self.parameters)
 
 
@@ -77,20 +94,40 @@ def tune(
 
     Parameters
     ----------
-    gammas : values to try; by default 9 around the one called "scale", without those whose neighbours are far from
-        the best, and some beyond where the best is at an end
-    C : the range of C: in regression every value is tried, else so many along the path, one an octave of classifiers
-    epsilon : a range of widths of the tube; the best is searched at the best gamma and C, then C once more
-    judge : "k_fold", "leave_one_out", or "rolling_origin", in which the past judges nobody
-    folds : for the first and the last of those
-    times : (n,) when each of the window's examples happened, in any unit, by which past and folds go; as they came in
-        where there are none, or of equals
+    model : live estimator
+        A fitted classifier or regressor; it is not changed.
+    gammas : sequence of float, or None, default None
+        Values to try; by default 9 around the one called "scale", without those whose neighbours are far from the
+        best, and some beyond where the best is at an end.
+    C : tuple of float, default (2**-5, 2**15)
+        The range of C: in regression every value is tried, else so many along the path, one an octave of
+        classifiers.
+    epsilon : tuple of float, or None, default None
+        A range of half widths of the tube, in units of y; the best is searched at the best gamma and C, then C
+        once more.
+    judge : {"k_fold", "rolling_origin", "leave_one_out"}, default "k_fold"
+        Which examples judge; of "rolling_origin" the past judges nothing.
+    folds : int, default 5
+        How many, of the first two.
+    times : array_like, shape (n,), or None, default None
+        When each of the window's examples happened, in any unit, by which they are ordered; by default, and of
+        equals, as they came.
+    progress : callable or None, default None
+        Called with how much is done and how much there is; returning False cancels.
+
+    Returns
+    -------
+    Tuning
+        What was tried, and what is best.
 
     Raises
     ------
-    InvalidInput : something cannot be used, or the kernel is precomputed
-    Cancelled : ``progress`` said so
-    NotOptimal : a path could not be followed
+    InvalidInput
+        Something cannot be used, or the kernel is precomputed.
+    Cancelled
+        ``progress`` said so.
+    NotOptimal
+        A path could not be followed.
     """
     started = time.perf_counter()
     view = View(model)

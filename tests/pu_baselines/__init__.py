@@ -1,0 +1,1 @@
+"""Methods and measures that the solvers of positive and unlabelled examples are compared with."""
