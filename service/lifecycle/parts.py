@@ -95,9 +95,10 @@ def open_hosting(context: Context, gone: Callable[[str], object]) -> Hosting:
     """
     if not context.settings.ray:
         return Registry(context)
-    from livesvm.service.ray.registry import RayHosting  # and its library only where replicas live elsewhere
+    from livesvm.service.ray.transport import RayTransport  # and its library only where replicas live elsewhere
+    from livesvm.service.remote.hosting import RemoteHosting
 
-    return RayHosting(context, gone)
+    return RemoteHosting(context, RayTransport(context.settings, context.source.health), gone)
 
 
 def _elsewhere(settings: Settings) -> Elsewhere | None:

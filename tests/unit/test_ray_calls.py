@@ -22,15 +22,16 @@ from livesvm.service.hosting.logged import first_summary
 from livesvm.service.hosting.model import _SHOWN as SHOWN
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.ray import calls, commands
-from livesvm.service.ray.calls import Call
 from livesvm.service.ray.cluster import Cluster as RealCluster
-from livesvm.service.ray.commands import Command
-from livesvm.service.ray.handle import RemoteFeed, RemoteModel
-from livesvm.service.ray.messages import Answer, Asked, News, View, packed
 from livesvm.service.ray.places import Place, place_of
-from livesvm.service.ray.registry import RayHosting
-from livesvm.service.ray.there import There
+from livesvm.service.ray.transport import RayTransport
+from livesvm.service.remote import calls, commands
+from livesvm.service.remote.calls import Call
+from livesvm.service.remote.commands import Command
+from livesvm.service.remote.handle import RemoteFeed, RemoteModel
+from livesvm.service.remote.hosting import RemoteHosting
+from livesvm.service.remote.messages import Answer, Asked, News, View, packed
+from livesvm.service.remote.there import There
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed
 from livesvm.service.store.redis import RedisStore
@@ -59,8 +60,10 @@ class Cluster:
     open: set[Call] = field(default_factory=set)
 
     @property
-    def cluster(self) -> Any:
-        return self
+    def transport(self) -> Any:
+        made = object.__new__(RayTransport)
+        made.cluster = cast(Any, self)
+        return made
 
     @property
     def lines(self) -> Any:
@@ -192,7 +195,7 @@ def test_one_that_gets_no_answer_ends_when_its_time_is_over_and_its_actor_is_sil
     monkeypatch.setattr(cluster, "_answered", lambda message: SimpleNamespace(future=lambda: waiting))
     subject = Subject()
     subject.there.made_at = 100.0 if silent else 100.0 + seconds
-    monkeypatch.setattr("livesvm.service.ray.there.time", SimpleNamespace(monotonic=lambda: 100.0 + seconds))
+    monkeypatch.setattr("livesvm.service.remote.there.time", SimpleNamespace(monotonic=lambda: 100.0 + seconds))
     made = call(cluster, subject=subject)
     later(seconds)
     made.expire(5.0)
@@ -242,7 +245,9 @@ class Hosted:
     is_there: bool = True
 
     def __post_init__(self) -> None:
-        self.hosting = RayHosting(cast(Any, self._context()), self.dropped.append)
+        context = cast(Any, self._context())
+        transport = RayTransport(context.settings, context.source.health)
+        self.hosting = RemoteHosting(context, transport, self.dropped.append)
 
     @property
     def office(self) -> Any:
@@ -283,7 +288,7 @@ class Stored(RedisStore):
 @pytest.fixture
 def hosted(monkeypatch: pytest.MonkeyPatch) -> Hosted:
     cluster = Watched()
-    monkeypatch.setattr("livesvm.service.ray.office.Cluster", lambda settings: cluster)
+    monkeypatch.setattr("livesvm.service.ray.transport.Cluster", lambda settings: cluster)
     made = Hosted(["m", "n", "feed.f"], cluster)
     made.look()
     return made
@@ -425,7 +430,7 @@ def test_one_that_is_being_made_is_not_dropped_and_one_that_another_deleted_can_
 
 def test_an_actor_is_silent_that_said_nothing_for_a_lease(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("livesvm.service.ray.there.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("livesvm.service.remote.there.time", SimpleNamespace(monotonic=lambda: now[0]))
     there = There(PLACE)
     now[0] += 5.0
     assert not there.is_silent(5.0)

@@ -1,4 +1,4 @@
-"""What actors are asked: how it is done there, and what may become of it on the way."""
+"""What is asked where replicas live: how it is done there, and what may become of it on the way."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Command:
     mutates : whether it changes something; what does not ends when nobody waits for it
     named : whether its last argument is the name of a request, so that it has one effect if it is sent again
     timed : whether it is solved for, and so takes how long that may be
-    by_line : whether it is short, one of many, and its answer small: it need not go Ray's way
+    by_line : whether it is short, one of many, and its answer small
     blocks : whether it waits for something, and so is done in a thread
     at_once : says of whom, and with which arguments, it is done without one all the same
     makes : whether it is asked before there is such a replica

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from livesvm.service.ray.frames import ANSWERS, ASKS, CONNECT_SECONDS, SECRET_BYTES, Frames, tls
+from livesvm.service.remote.frames import ANSWERS, ASKS, CONNECT_SECONDS, SECRET_BYTES, Frames, tls
 
 Done = Callable[[bytes | None, BaseException | None], None]
 
