@@ -40,7 +40,8 @@ from livesvm.service.resources.turns import Turns
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import SERVICE, DocumentName, Store, StoreDamaged, StoreError
 from livesvm.service.store.lock import DirectoryLock
-from livesvm.service.store.sqlite import DATABASE, SqliteStore
+from livesvm.service.store.shares import open_embedded
+from livesvm.service.store.sqlite import DATABASE
 from livesvm.solvers import warm_up
 from livesvm.solvers.runtime.threads import wait_for_rest
 
@@ -76,7 +77,7 @@ def open_store(settings: Settings, holder: str) -> Store:
     """The store that the settings ask for, as the service ``holder``; raises StoreError."""
     if not settings.redis_url:
         _check_leftovers(settings.data_dir)
-        return SqliteStore(settings.data_dir / DATABASE)
+        return open_embedded(settings.data_dir)
     from livesvm.service.store.redis import RedisStore  # its library is only loaded where it is used
 
     return RedisStore(
