@@ -39,7 +39,7 @@ class RemoteCollection(Collection[Any]):
     def find(self, id: str) -> Any:
         """One, which another front end may just have made; raises UnknownModel or UnknownFeed."""
         source, stored = self._context.source, self.kind.stored(id)
-        if self.known(id) is None and source.health.store_up and id_of(stored) == id:
+        if source.store.shared and self.known(id) is None and source.health.store_up and id_of(stored) == id:
             with suppress(StoreError):
                 for found in source.store.index([stored]):
                     self.learn([found])
@@ -64,11 +64,8 @@ class RemoteCollection(Collection[Any]):
         kind.check(spec, self._context)
         id = id or self.new_id()
         stored = kind.stored(id)
-        with self._context.source.health.store_call("load"):
-            if self.office.is_stored(stored):
-                raise self._exists(id)
-        if id in self.settled():
-            self.drop(id)  # another front end has deleted it
+        if self._context.source.store.shared:
+            self._check_new(id, stored)
         with self._reserved(id):
             made = self._add(id, Indexed(stored, 0, first_summary(spec, kind.replica.home.wakes(spec)), 0))
             call = made.ask(commands.CREATE(spec))
@@ -79,6 +76,14 @@ class RemoteCollection(Collection[Any]):
                     self.drop(id)
                     raise
         return made
+
+    def _check_new(self, id: str, stored: str) -> None:
+        """Raise if there is one that another front end has made; forget what another has deleted."""
+        with self._context.source.health.store_call("load"):
+            if self.office.is_stored(stored):
+                raise self._exists(id)
+        if id in self.settled():
+            self.drop(id)
 
     def forget(self, id: str) -> None:
         """Let go of one that was deleted."""

@@ -57,7 +57,9 @@ PATIENCE_SECONDS = 10.0
 SWITCH_SECONDS = 0.0001
 SCRAPED = (
     "livesvm_update",
-    "livesvm_solve_",
+    "livesvm_paths",
+    "livesvm_memory",
+    "livesvm_solve",
     "livesvm_store_seconds",
     "livesvm_store_err",
     "livesvm_snapshots",

@@ -97,8 +97,8 @@ class Office:
                 self._places.pop(there.place.name, None)
 
     def is_stored(self, stored: str) -> bool:
-        """Whether the store has it; raises StoreError."""
-        return self.store.model(stored) is not None
+        """Whether the store has it, as far as that is not known where it lives; raises StoreError."""
+        return not self.store.shared or self.store.model(stored) is not None
 
     # In threads of the front end, and in those of its connections.
 
