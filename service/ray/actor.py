@@ -36,6 +36,7 @@ from livesvm.service.store.redis import RedisStore
 
 IDLE_SECONDS = 3.0
 """An actor for one model ends after so long without it."""
+SWITCH_SECONDS = 0.0001
 MOVE_SECONDS = 1.0
 """For which one that moves waits for snapshots."""
 log = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ class ModelActor:
 
     def __init__(self, place: Place, settings: Settings) -> None:
         self._home = Node()
-        set_process_up(settings, node=self._home.label, actor=place.name)
+        set_process_up(settings, SWITCH_SECONDS, node=self._home.label, actor=place.name)
         self._place = place
         metrics = Metrics()
         health = Health(metrics, settings.lease_seconds)

@@ -116,7 +116,14 @@ class Call(Future[Any]):
         if self._logged is not None:
             self._logged.facts.update(answer.facts)
         is_new = self._asked.command.unnamed and isinstance(answer.value, Reply)
-        self._finish(replace(answer.value, replayed=False) if is_new else answer.value, answer.error)
+        if isinstance(answer.error, self._subject.gone):
+            self._found_gone(answer.error, self.tries > 1)
+        else:
+            self._finish(replace(answer.value, replayed=False) if is_new else answer.value, answer.error)
+
+    def _found_gone(self, error: BaseException, is_again: bool) -> None:
+        """End where there is no such thing, which may be the doing of this call where it was sent before."""
+        self._finish(None, None if self._asked.command.removes and is_again else error)
 
     def _again(self, error: BaseException) -> None:
         if time.monotonic() >= self._until:
@@ -130,7 +137,7 @@ class Call(Future[Any]):
         """Send it again, unless there is no such thing any more."""
         try:
             if not self._asked.command.makes and not self._office.is_stored(self._asked.stored):
-                self._finish(None, self._subject.gone(f"there is no {self._subject}"))
+                self._found_gone(self._subject.gone(f"there is no {self._subject}"), True)
                 return
         except Exception:
             pass  # the store may come back as the actor does

@@ -35,6 +35,7 @@ class Command:
     blocks : whether it waits for something, and so is done in a thread
     at_once : says of whom, and with which arguments, it is done without one all the same
     makes : whether it is asked before there is such a replica
+    removes : whether there is no such replica after it: one that is sent again may find that it was done
     unnamed : whether it was given a name here: whoever asked never sends it again
     """
 
@@ -47,6 +48,7 @@ class Command:
     blocks: bool = False
     at_once: Callable[..., bool] | None = None
     makes: bool = False
+    removes: bool = False
     unnamed: bool = False
     arguments: tuple[Any, ...] = ()
 
@@ -113,7 +115,7 @@ def _recent(model: HostedModel) -> list[dict[str, Any]]:
 HEAR = Command(_hear, "any", by_line=True)
 """How it is goes along with every answer; of one at rest more is told once it is awake."""
 CREATE = Command(_create, "all", mutates=True, blocks=True, makes=True)
-DELETE = Command(_delete, "all", mutates=True, blocks=True)
+DELETE = Command(_delete, "all", mutates=True, blocks=True, removes=True)
 PUBLISHED = Command(_published, blocks=True)
 DECIDE = Command(_decide, by_line=True, blocks=True, at_once=_decides_at_once)
 RECENT = Command(_recent, blocks=True)

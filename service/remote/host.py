@@ -54,7 +54,6 @@ RETRY_SECONDS = 0.2
 """Between two tries to come back while the store is away."""
 PATIENCE_SECONDS = 10.0
 """For which a call waits for what is stored to be known."""
-SWITCH_SECONDS = 0.0001
 SCRAPED = (
     "livesvm_update",
     "livesvm_paths",
@@ -72,9 +71,9 @@ SCRAPED = (
 log = logging.getLogger(__name__)
 
 
-def set_process_up(settings: Settings, **facts: str) -> None:
-    """Have this process log as the service does, with these facts, and its threads take turns as replicas need it."""
-    sys.setswitchinterval(SWITCH_SECONDS)
+def set_process_up(settings: Settings, switch_seconds: float, **facts: str) -> None:
+    """Have this process log as the service does, with these facts, and its threads take turns after so long."""
+    sys.setswitchinterval(switch_seconds)
     threadpool_limits(1)
     set_up(settings.log_level, settings.log_format, settings.audit_file, **facts)
 
@@ -275,11 +274,22 @@ def labelled(families: Iterable[Metric], where: dict[str, str]) -> list[Metric]:
 
 async def _awaited(future: Future[Any], solve: Solve) -> Any:
     """The result of what a writer was asked; raises TurnMissed or Withdrawn if its turn does not come in time."""
-    answer = asyncio.wrap_future(future)
-    await asyncio.wait([answer], timeout=solve.rest())
-    if not answer.done() and future.cancel():
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+    future.add_done_callback(lambda future: loop.call_soon_threadsafe(_wake, done))
+    rest, timer, expired = solve.rest(), None, list[bool]()
+    if rest is not None:
+        timer = loop.call_later(rest, lambda: expired.append(future.cancel()))
+    await done
+    if timer is not None:
+        timer.cancel()
+    if not future.cancelled():
+        return future.result()
+    if any(expired):
         raise TurnMissed("the model was busy for as long as the caller could wait; nothing was changed")
-    try:
-        return await answer
-    except asyncio.CancelledError:
-        raise Withdrawn("the caller left before its turn came") from None
+    raise Withdrawn("the caller left before its turn came")
+
+
+def _wake(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)

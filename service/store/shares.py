@@ -210,6 +210,14 @@ def share_file(data_dir: Path, number: int) -> Path:
     return data_dir / SHARES / _NAMES[number]
 
 
+def _opened(file: Path) -> SqliteStore:
+    """A share; what is wrong with it is said with its name."""
+    try:
+        return SqliteStore(file, cache_kb=CACHE_KB)
+    except StoreDamaged as error:
+        raise StoreDamaged(f"{file}: {error}") from error
+
+
 def open_embedded(data_dir: Path) -> Store:
     """Open the embedded store of a data directory, divided or not; raises StoreError."""
     main = open_main(data_dir, is_to_be_divided=False)
@@ -238,6 +246,6 @@ def open_shares(data_dir: Path, numbers: Iterable[int], main: Store | None = Non
     if missing := [file.name for file in files.values() if not file.exists()]:
         raise StoreDamaged(f"{data_dir / SHARES} has lost {', '.join(missing)}: restore a backup")
     with ThreadPoolExecutor(OPENED_AT_ONCE, "open") as pool:
-        opened = pool.map(lambda file: SqliteStore(file, cache_kb=CACHE_KB), files.values())
+        opened = pool.map(_opened, files.values())
         parts = dict(zip(files, opened, strict=True))
     return Shares(parts, main, Rounds(parts.values()).ping)

@@ -56,6 +56,9 @@ class Supervisor:
         """Start none any more, and have all end whose lines are closed."""
         self.is_over = True
         self._lost.put(None)
+        if (control := self._control) is not None:
+            with contextlib.suppress(OSError):
+                control.shutdown(socket.SHUT_RDWR)  # whoever waits for it goes on
         self._thread.join()
         self._let_go()
 

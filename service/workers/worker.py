@@ -32,6 +32,7 @@ from livesvm.service.workers.messages import AskStore, Begin, Scrape, Stop, With
 
 OWN = "process_"
 """Metrics that tell of the process itself; others of all workers are summed up."""
+SWITCH_SECONDS = 0.0005
 STORE_THREADS = 4
 """For what the service reads in the store."""
 
@@ -52,7 +53,7 @@ class Worker:
         self._opened = asyncio.get_running_loop().run_in_executor(self._threads, self._open)
 
     def _open(self) -> None:
-        """Open the store, and learn what lives here; raises StoreError."""
+        """Open the store, and begin to learn what lives here; raises StoreError."""
         settings, metrics = self._begin.settings, Metrics()
         self._store = open_shares(settings.data_dir, range(self._number, COUNT, self._begin.count))
         health = Health(metrics, settings.lease_seconds)
@@ -71,10 +72,16 @@ class Worker:
     async def answer(self, message: bytes) -> bytes:
         """Answer one message."""
         asked = unpacked(message)
+        if not self._opened.done():
+            await asyncio.wait([self._opened])
         try:
-            await asyncio.shield(self._opened)
+            self._opened.result()
         except StoreError as error:
-            return packed(Answer(error=error))
+            if isinstance(asked, Asked | AskStore):
+                return packed(Answer(error=error))
+            log.error("worker %d ends, as it cannot use its part of the store: %s", self._number, error)
+            logging.shutdown()
+            os._exit(1)  # another one tries it again
         match asked:
             case Asked():
                 return await self._host.answer(asked)
@@ -118,7 +125,7 @@ def serve(number: int, begin: Begin, line: socket.socket) -> NoReturn:
     """Be a worker until the line ends, and end the process then, whatever is under way."""
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, signal.SIG_IGN)  # which concern the service, and may be sent to all of its processes
-    set_process_up(begin.settings, worker=str(number))
+    set_process_up(begin.settings, SWITCH_SECONDS, worker=str(number))
     give_back_large_blocks()
     loop = new_loop()
     asyncio.set_event_loop(loop)

@@ -179,6 +179,14 @@ def test_it_is_not_sent_again_for_what_is_gone_but_where_it_makes_that(
         assert cluster.tries == 1
 
 
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_deletion_that_is_sent_again_may_find_that_it_was_done(stored: bool, later: Callable[[float], None]) -> None:
+    cluster = Cluster([Lost(), Answer(error=UnknownModel("there is no model m"))], stored=stored)
+    assert call(cluster, commands.DELETE).result(SECONDS) is None
+    with pytest.raises(UnknownModel):
+        call(Cluster([Answer(error=UnknownModel("there is no model m"))]), commands.DELETE).result(SECONDS)
+
+
 def test_it_is_given_up_when_its_time_is_over(later: Callable[[float], None]) -> None:
     cluster = Cluster([Lost()])
     with pytest.raises(ModelUnavailable, match=r"model m is not to be had now: its actor was lost \(Lost\)"):
