@@ -299,6 +299,11 @@ class Service:
         if self.settings.compile_ahead:
             self.compiling.begin()
 
+    def serve_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Know the event loop that requests are answered on."""
+        if self._workers is not None:
+            self._workers.serve_on(loop)
+
     async def watch_store(self) -> None:
         """Keep telling the store that this service is alive, and asking where it stands."""
         while True:

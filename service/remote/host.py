@@ -87,6 +87,7 @@ class Host:
     context : what its replicas share
     tend : called after every look at the store with how many replicas are in which state
     line : says where front ends may call besides, if anywhere
+    has_one_caller : whether nothing else watches than what calls, which need not be told twice
     """
 
     def __init__(
@@ -95,8 +96,9 @@ class Host:
         context: Context,
         tend: Callable[[Counter[ServingState]], None],
         line: Callable[[], Awaitable[Number | None]] | None = None,
+        has_one_caller: bool = False,
     ) -> None:
-        self._name, self._tend, self._line = name, tend, line
+        self._name, self._tend, self._line, self._has_one_caller = name, tend, line, has_one_caller
         self._health, self._metrics = context.source.health, context.source.metrics
         self._store = context.source.store
         self._seconds = context.settings.lease_seconds / LOOKS
@@ -132,7 +134,11 @@ class Host:
             error = found
             if not is_foreseen(found):
                 log.exception("%s of %s failed", asked.command.do.__name__, asked.stored)
-        self._look(asked.stored)
+        if self._has_one_caller:
+            self._told.note(asked.stored, self._found(asked.stored))
+            self._told.say(asked.stored)
+        else:
+            self._look(asked.stored)
         copy = self._copy(asked.stored) if asked.predicts else None
         return packed(Answer(value, error, self._told.view(asked.stored), call.facts, copy))
 

@@ -145,15 +145,17 @@ class _Line(Frames):
 
 
 class Lines:
-    """The lines of a front end, by the name of the actor; they live in a thread of their own."""
+    """The lines of a front end, by the name of the process; they live in a thread of their own, or on a given loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._lines: dict[str, _Line] = {}
         self._sought: dict[str, Number] = {}
         self._refused: dict[str, Number] = {}
-        self._loop = new_loop()
-        self._thread = threading.Thread(target=self._run, name="lines", daemon=True)
-        self._thread.start()
+        self._loop = loop or new_loop()
+        self._thread: threading.Thread | None = None
+        if loop is None:
+            self._thread = threading.Thread(target=self._run, name="lines", daemon=True)
+            self._thread.start()
 
     def find(self, name: str, at: Number) -> None:
         """Have a line with an actor that listens there, soon, if there is none."""
@@ -188,8 +190,16 @@ class Lines:
         line = self._lines.get(name)
         if line is None:
             return False
-        self._loop.call_soon_threadsafe(line.ask, message, done)
+        if self.is_here:
+            line.ask(message, done)
+        else:
+            self._loop.call_soon_threadsafe(line.ask, message, done)
         return True
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the calling thread is that of the loop."""
+        return asyncio._get_running_loop() is self._loop
 
     def lose(self, name: str) -> None:
         """Let go of a line: the actor is lost, whatever becomes of the connection."""
@@ -199,9 +209,10 @@ class Lines:
             self._loop.call_soon_threadsafe(line.transport.abort)
 
     def close(self) -> None:
-        """End all lines."""
-        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._end()))
-        self._thread.join()
+        """End all lines of a thread of their own."""
+        if self._thread is not None:
+            self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._end()))
+            self._thread.join()
 
     def _run(self) -> None:
         self._loop.run_forever()

@@ -19,6 +19,7 @@ class Told:
     def __init__(self) -> None:
         self.incarnation, self.moment = uuid4().hex, 0
         self._views: dict[str, tuple[int, float, View | None]] = {}
+        self._said: dict[str, int] = {}  #: moments of which an answer has told all that watch
 
     def view(self, stored: str) -> View | None:
         """How one was at the last look."""
@@ -36,14 +37,20 @@ class Told:
         self._views[stored] = moment, time.monotonic(), now
         return True
 
+    def say(self, stored: str) -> None:
+        """Know that an answer tells of one as it is now."""
+        if stored in self._views:
+            self._said[stored] = self._views[stored][0]
+
     def since(self, moment: int) -> dict[str, View | None]:
-        """What has changed since a moment."""
+        """What has changed since a moment, but for what answers have told; since the first, all."""
         new = takewhile(lambda one: one[1][0] > moment, reversed(self._views.items()))
-        return {stored: view for stored, (_, _, view) in new}
+        return {stored: view for stored, (at, _, view) in new if not moment or self._said.get(stored) != at}
 
     def due(self) -> list[str]:
         """Those that may change without being asked; the index alone tells of those that were at rest for a while."""
         until = time.monotonic() - GONE_SECONDS
         in_memory = {id_: told for id_, told in self._views.items() if told[2] is not None and not told[2].rests}
         self._views = {id_: told for id_, told in self._views.items() if id_ in in_memory or told[1] > until}
+        self._said = {id_: at for id_, at in self._said.items() if id_ in self._views}
         return list(in_memory)

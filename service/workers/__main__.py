@@ -1,7 +1,7 @@
 """The process that workers are forked from: it has loaded all that they need, and shares that with them.
 
 It is given an end of a connection as its standard input: what all workers are told, and then, for each that is wanted,
-its number with the end of its line and the lock of the data directory. It answers with the process, and ends with the
+its number with the ends of its lines and the lock of the data directory. It answers with the process, and ends with the
 connection.
 """
 
@@ -21,6 +21,8 @@ from livesvm.service.workers.messages import Begin
 from livesvm.service.workers.worker import serve
 from livesvm.solvers import warm_up
 
+FILES = 3
+"""That come with a number: the ends of two lines, and the lock."""
 SIZE = struct.Struct("!Q")
 """Of what all workers are told, and of a process's number."""
 
@@ -40,13 +42,13 @@ def main() -> int:
     gc.collect()
     gc.freeze()
     while True:
-        number, fds, _, _ = socket.recv_fds(control, 1, 2)
+        number, fds, _, _ = socket.recv_fds(control, 1, FILES)
         if not number:
             return 0
         if (process := os.fork()) == 0:
             control.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            serve(number[0], begin, socket.socket(fileno=fds[0]))
+            serve(number[0], begin, [socket.socket(fileno=fd) for fd in fds[: FILES - 1]])
         for fd in fds:
             os.close(fd)
         control.sendall(SIZE.pack(process))

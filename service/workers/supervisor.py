@@ -12,8 +12,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 
-from livesvm.service.remote.lines import Lines
 from livesvm.service.remote.messages import packed
 from livesvm.service.workers.messages import Begin
 
@@ -23,27 +24,24 @@ SOON_SECONDS = 5.0
 PAUSE_SECONDS = 0.5
 """Until it is."""
 
+Attach = Callable[[int, tuple[socket.socket, socket.socket], Callable[[], None]], None]
+
 log = logging.getLogger(__name__)
 
 
-def name_of(number: int) -> str:
-    """Return what a worker is called."""
-    return f"worker-{number}"
-
-
 class Supervisor:
-    """Has as many workers as are wanted, each with a line; they end when their line does, as it does with this process.
+    """Has as many workers as are wanted, each with two lines; they end when one does, as both do with this process.
 
     Parameters
     ----------
     begin : what they are told
     lock : file of the data directory's lock, which workers hold too: nothing else may have that while one lives
-    lines : where each has one, under its name
+    attach : is given the ends of both lines of a worker, with its number, and what is to be called when one ends
     """
 
-    def __init__(self, begin: Begin, lock: int, lines: Lines) -> None:
-        self._begin, self._lock, self._lines = begin, lock, lines
-        self._lost: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+    def __init__(self, begin: Begin, lock: int, attach: Attach) -> None:
+        self._begin, self._lock, self._attach = begin, lock, attach
+        self._lost: queue.SimpleQueue[tuple[int, int] | None] = queue.SimpleQueue()
         self._started_at: dict[int, float] = {}
         self.processes: dict[int, int] = {}
         self._origin: subprocess.Popen[bytes] | None = None
@@ -65,12 +63,15 @@ class Supervisor:
     def _run(self) -> None:
         for one in range(self._begin.count):
             self._start(one)
-        while (lost := self._lost.get()) is not None:
+        while (told := self._lost.get()) is not None:
+            lost, process = told
             if self.is_over:
                 return
-            log.error("worker %d, process %d, was lost, and is started again", lost, self.processes[lost])
+            if self.processes[lost] != process:
+                continue  # its other line has said so
+            log.error("worker %d, process %d, was lost, and is started again", lost, process)
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.processes[lost], signal.SIGKILL)  # it may only have lost its line
+                os.kill(process, signal.SIGKILL)  # it may only have lost a line
             if time.monotonic() - self._started_at[lost] < SOON_SECONDS:
                 time.sleep(PAUSE_SECONDS)
             self._start(lost)
@@ -78,24 +79,25 @@ class Supervisor:
     def _start(self, number: int) -> None:
         """Start a worker, however often that has to be tried."""
         while not self.is_over:
-            ours, theirs = socket.socketpair()
+            (one, its_one), (two, its_two) = socket.socketpair(), socket.socketpair()
             try:
-                with theirs:
-                    self.processes[number] = self._forked(number, theirs)
+                with its_one, its_two:
+                    process = self._forked(number, its_one, its_two)
             except OSError as error:
                 log.error("worker %d was not started: %s; it is tried again", number, error)
-                ours.close()
+                one.close()
+                two.close()
                 self._let_go()
                 time.sleep(PAUSE_SECONDS)
                 continue
-            self._started_at[number] = time.monotonic()
-            self._lines.attach(name_of(number), ours, self._begin.secret, lambda: self._lost.put(number))
+            self._started_at[number], self.processes[number] = time.monotonic(), process
+            self._attach(number, (one, two), partial(self._lost.put, (number, process)))
             return
 
-    def _forked(self, number: int, line: socket.socket) -> int:
+    def _forked(self, number: int, *lines: socket.socket) -> int:
         """Return the process of a new worker; raises OSError."""
         control = self._control or self._connected()
-        socket.send_fds(control, [bytes([number])], [line.fileno(), self._lock])
+        socket.send_fds(control, [bytes([number])], [*(line.fileno() for line in lines), self._lock])
         told = control.recv(8, socket.MSG_WAITALL)
         if len(told) < 8:
             raise ConnectionError("the process that workers are forked from was lost")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+import socket
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
@@ -20,13 +23,14 @@ from livesvm.service.store.base import Store
 from livesvm.service.store.shares import COUNT, share_of
 from livesvm.service.workers.messages import Begin, Scrape, Stop, Withdraw
 from livesvm.service.workers.store import RemoteStore
-from livesvm.service.workers.supervisor import Supervisor, name_of
+from livesvm.service.workers.supervisor import Supervisor
 
 LOST_SECONDS = 20.0
 """For which a call waits for a worker that was lost."""
 SCRAPE_SECONDS = 1.0
 
 Spec = Callable[[], Any]
+Lost = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Place:
     @property
     def name(self) -> str:
         """By which its line is found."""
-        return name_of(self.number)
+        return f"worker-{self.number}"
 
 
 class Workers:
@@ -51,11 +55,32 @@ class Workers:
         """Start them; ``lock`` is the file of the data directory's lock."""
         self._count, self._seconds = settings.workers, settings.shutdown_seconds
         self._lines = Lines()
-        begin = Begin(part_of(settings), settings.workers, secrets.token_bytes(SECRET_BYTES))
-        self._supervisor = Supervisor(begin, lock, self._lines)
+        self._near: Lines | None = None  #: on the event loop of the service, from which most calls come
+        self._ends: dict[str, tuple[socket.socket, Lost]] = {}
+        self._lock = threading.Lock()
+        self._secret = secrets.token_bytes(SECRET_BYTES)
+        begin = Begin(part_of(settings), settings.workers, self._secret)
+        self._supervisor = Supervisor(begin, lock, self._attach)
         stores = [RemoteStore(_To(self, number), LOST_SECONDS) for number in range(self._count)]
         self.parts: dict[int, Store] = {share: cast(Store, stores[share % self._count]) for share in range(COUNT)}
         self._stores = stores
+
+    def _attach(self, number: int, ends: tuple[socket.socket, socket.socket], lost: Lost) -> None:
+        """Have the ends as lines: the first in a thread, the other on the service's event loop once there is one."""
+        name = Place(number).name
+        self._lines.attach(name, ends[0], self._secret, lost)
+        with self._lock:
+            if self._near is not None:
+                self._near.attach(name, ends[1], self._secret, lost)
+            else:
+                self._ends[name] = ends[1], lost
+
+    def serve_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Send calls that are made on this event loop from there, without a thread between."""
+        with self._lock:
+            self._near = Lines(loop)
+            for name, (end, lost) in self._ends.items():
+                self._near.attach(name, end, self._secret, lost)
 
     @property
     def is_over(self) -> bool:
@@ -77,6 +102,9 @@ class Workers:
 
     def send(self, place: Place, message: bytes, done: Done) -> None:
         """Have a message answered."""
+        near = self._near
+        if near is not None and near.is_here and near.ask(place.name, message, done):
+            return
         if not self._lines.ask(place.name, message, done):
             done(None, ConnectionError("it is being started"))
 

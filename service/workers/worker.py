@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NoReturn
 
@@ -62,7 +62,7 @@ class Worker:
         metrics.watch_memory(budget)
         budget.rest_on(resident_bytes())
         context = Context(settings, Source(self._store, health, metrics), self._turns, budget, f"worker-{self._number}")
-        self._host = Host(f"worker {self._number}", context, self._tend)
+        self._host = Host(f"worker {self._number}", context, self._tend, has_one_caller=True)
         self._host.begin()
 
     def _tend(self, states: Counter[ServingState]) -> None:
@@ -121,8 +121,8 @@ class Worker:
         logging.shutdown()
 
 
-def serve(number: int, begin: Begin, line: socket.socket) -> NoReturn:
-    """Be a worker until the line ends, and end the process then, whatever is under way."""
+def serve(number: int, begin: Begin, lines: Sequence[socket.socket]) -> NoReturn:
+    """Be a worker until a line ends, and end the process then, whatever is under way."""
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, signal.SIG_IGN)  # which concern the service, and may be sent to all of its processes
     set_process_up(begin.settings, SWITCH_SECONDS, worker=str(number))
@@ -131,9 +131,10 @@ def serve(number: int, begin: Begin, line: socket.socket) -> NoReturn:
     asyncio.set_event_loop(loop)
 
     async def answer_all() -> None:
-        """Answer what comes by the line."""
+        """Answer what comes by the lines."""
         board = Switchboard(Worker(number, begin).answer, begin.secret)
-        await board.attach(line, lambda: os._exit(0))
+        for line in lines:
+            await board.attach(line, lambda: os._exit(0))
 
     loop.run_until_complete(answer_all())
     loop.run_forever()

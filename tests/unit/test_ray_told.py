@@ -30,6 +30,16 @@ def test_what_changed_since_a_moment_is_told_and_nothing_else() -> None:
     assert told.due() == ["k", "m"]
 
 
+def test_what_an_answer_has_told_is_told_again_only_with_everything() -> None:
+    told = Told()
+    for name in ("m", "k"):
+        told.note(name, model(1))
+    told.say("m")
+    assert (list(told.since(1)), set(told.since(0))) == (["k"], {"m", "k"})
+    told.note("m", model(2))
+    assert set(told.since(2)) == {"m"}
+
+
 def test_rest_and_the_end_of_one_are_told_and_forgotten_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(telling, "time", SimpleNamespace(monotonic=lambda: now[0]))
