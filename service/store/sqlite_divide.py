@@ -59,7 +59,8 @@ def _make_shares(
     db.executemany("INSERT INTO placed VALUES (?, ?)", [(id_, place(id_)) for id_ in found])
     for number, name in enumerate(names):
         _make_share(db, fresh / name, number, kinds)
-        _part(marks, fresh / name, place, number).write()
+        with closing(_part(marks, fresh / name, place, number)) as part:
+            part.write()
     put_in_place(fresh, shares)
 
 

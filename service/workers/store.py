@@ -43,11 +43,12 @@ class RemoteStore:
     Parameters
     ----------
     line : to the worker
-    seconds : for which a call waits for a worker that was lost
+    seconds : for which a call waits for a worker that was lost; the first ones wait until it has started
     """
 
     def __init__(self, line: Line, seconds: float) -> None:
         self._line, self._seconds = line, seconds
+        self._has_answered = False
 
     index = _asked(Store.index)
     models = _asked(Store.models)
@@ -75,7 +76,7 @@ class RemoteStore:
         """Return the answer; raises what the store there does, StoreUnavailable where there is none in time."""
         end = time.monotonic() + self._seconds
         while (answer := self._tried(message)) is None:
-            if self._line.is_over or time.monotonic() > end:
+            if self._line.is_over or (self._has_answered and time.monotonic() > end):
                 raise StoreUnavailable(f"the worker that has these models does not answer ({message.method.__name__})")
             time.sleep(AGAIN_SECONDS)
         return answer.value
@@ -87,6 +88,7 @@ class RemoteStore:
         found = told.result()
         if found is None:
             return None
+        self._has_answered = True
         answer: Answer = unpacked(found)
         if answer.error is not None:
             raise answer.error
