@@ -145,7 +145,9 @@ def _error(kind: type[Exception], arguments: tuple[Any, ...], parts: dict[str, A
 
 
 def packed(value: Any) -> bytes:
-    """Bytes of a message."""
+    """Bytes of a message; an error is in an answer, if anywhere."""
+    if not (isinstance(value, Answer) and value.error is not None):
+        return pickle.dumps(value, protocol=5)
     stream = io.BytesIO()
     _Pickler(stream, protocol=5).dump(value)
     return stream.getvalue()

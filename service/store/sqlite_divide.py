@@ -57,16 +57,19 @@ def _make_shares(
         str(id_) for (id_,) in db.execute(f"SELECT id FROM models UNION {tables} UNION SELECT name FROM documents")
     ]
     db.executemany("INSERT INTO placed VALUES (?, ?)", [(id_, place(id_)) for id_ in found])
+    empty = fresh / "empty"
+    make_tables(empty)
     for number, name in enumerate(names):
+        shutil.copy(empty, fresh / name)
         _make_share(db, fresh / name, number, kinds)
         with closing(_part(marks, fresh / name, place, number)) as part:
             part.write()
+    empty.unlink()
     put_in_place(fresh, shares)
 
 
 def _make_share(db: sqlite3.Connection, file: Path, number: int, kinds: Sequence[str]) -> None:
     """Copy what belongs to one share, and have it on the disk."""
-    make_tables(file)
     db.execute("ATTACH ? AS share", (str(file),))
     try:
         db.execute("PRAGMA share.synchronous = OFF")  # nothing reads it before it is synced below

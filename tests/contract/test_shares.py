@@ -72,7 +72,7 @@ def share(place: Path, model: str) -> SqliteStore:
     return SqliteStore(place / SHARES / f"{share_of(model):02}.sqlite3")
 
 
-@pytest.mark.parametrize("where", ["put_in_place", "_check", "_empty", "mark_divided", "copy_log"])
+@pytest.mark.parametrize("where", ["put_in_place", "_empty", "mark_divided", "copy_log"])
 def test_a_division_that_is_cut_off_is_done_at_the_next_start(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
