@@ -151,6 +151,6 @@ def test_workers_end_with_the_service_and_any_number_finds_all(
         assert versions(client) == before
         assert [send(client, model) for model in MODELS] == [before[model] + 1 for model in MODELS]
         client.post("/erase", json={"keys": [0]}).raise_for_status()
-        three.stop()
+        assert three.stop() == 0
     with ServiceProcess(place, workers=0) as one, one.http() as client:
         assert versions(client) == {model: before[model] + 2 for model in MODELS}
