@@ -16,10 +16,10 @@ from typing import Any
 from livesvm.service.history.names import is_feed
 from livesvm.service.models.arrays import Key
 from livesvm.service.receipts.receipt import hashed
-from livesvm.service.store.base import DocumentName, Remembered, Store
+from livesvm.service.store.base import ERASED, DocumentName, Remembered, Store
 from livesvm.solvers.errors import InvalidInput
 
-BEGUN, LEFT = "erasing", "erased"
+BEGUN, LEFT = "erasing", ERASED
 """Kinds of documents: erasures that are under way, and what they have left, by model."""
 EVERYWHERE = "*"
 """In place of the model that an erasure was asked of: all of them, and the feeds."""

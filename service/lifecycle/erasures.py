@@ -276,7 +276,7 @@ class Erasures:
         self._remove_files(stored)
         with self._health.store_call("delete"):
             self._forget_model(stored)
-            self._store.wipe(wholly=False)
+            self._store.wipe(wholly=False, models=[stored])
             self._store.delete_document(DocumentName(DELETING, stored))
 
     def _end_deletions(self) -> None:
@@ -330,7 +330,7 @@ class Erasures:
             raise NothingToErase("no row of a dataset is named by any of these; nothing was changed")
         n_files = sum(map(self._remove_files, stored))
         with self._health.store_call("wipe"):
-            wiped = self._store.wipe(wholly=True)
+            wiped = self._store.wipe(wholly=True, models=[part.stored for part in intent.parts])
         crash.point("erase-wiped")
         others = on_ray(outcome) if self._settings.ray else {}
         searched = around(intent, outcome.rows, n_jobs, n_files) | wiped | others

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from socket import gethostname
+from typing import TYPE_CHECKING
 
 from livesvm.service.access.keys import parse_keys
 from livesvm.service.datasets.catalogue import DIRECTORY, Carrier, Datasets
@@ -41,9 +42,13 @@ from livesvm.service.resources.turns import Turns
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import SERVICE, DocumentName, Store, StoreDamaged, StoreError
 from livesvm.service.store.lock import DirectoryLock
-from livesvm.service.store.sqlite import DATABASE, SqliteStore
+from livesvm.service.store.shares import Shares, open_embedded, open_main
+from livesvm.service.store.sqlite import DATABASE
 from livesvm.solvers import warm_up
 from livesvm.solvers.runtime.threads import wait_for_rest
+
+if TYPE_CHECKING:
+    from livesvm.service.workers.transport import Workers
 
 JOBS = "jobs"
 """Below the data directory."""
@@ -75,11 +80,18 @@ ASIDE_SECONDS = 5.0
 log = logging.getLogger(__name__)
 
 
-def open_store(settings: Settings, holder: str) -> Store:
-    """The store that the settings ask for, as the service ``holder``; raises StoreError."""
+def open_store(settings: Settings, holder: str, workers: Callable[[], Workers]) -> Store:
+    """The store that the settings ask for, as the service ``holder``; raises StoreError.
+
+    ``workers`` starts them, once the models are where they look for them.
+    """
     if not settings.redis_url:
         _check_leftovers(settings.data_dir)
-        return SqliteStore(settings.data_dir / DATABASE)
+        if not settings.workers:
+            return open_embedded(settings.data_dir)
+        main = open_main(settings.data_dir, is_to_be_divided=True)
+        made = workers()
+        return Shares(made.parts, main, made.ping)
     from livesvm.service.store.redis import RedisStore  # its library is only loaded where it is used
 
     return RedisStore(
@@ -91,16 +103,28 @@ def open_store(settings: Settings, holder: str) -> Store:
     )
 
 
-def open_hosting(context: Context, gone: Callable[[str], object]) -> Hosting:
-    """The models and feeds of this process, or of the Ray cluster that the settings name; raises StoreUnavailable.
+def open_workers(settings: Settings, lock: DirectoryLock) -> Workers:
+    """Start the workers of a service that has some."""
+    from livesvm.service.workers.transport import Workers
 
-    ``gone`` is called with what one is stored under that another front end of the cluster has deleted.
+    return Workers(settings, lock.file)
+
+
+def open_hosting(context: Context, gone: Callable[[str], object], workers: Workers | None) -> Hosting:
+    """The models and feeds of this process, of its workers, or of the Ray cluster that the settings name.
+
+    ``gone`` is called with what one is stored under that another front end of the cluster has deleted. Raises
+    StoreUnavailable.
     """
-    if not context.settings.ray:
+    if not context.settings.ray and workers is None:
         return Registry(context)
-    from livesvm.service.ray.registry import RayHosting  # and its library only where replicas live elsewhere
+    from livesvm.service.remote.hosting import RemoteHosting
 
-    return RayHosting(context, gone)
+    if workers is not None:
+        return RemoteHosting(context, workers, gone)
+    from livesvm.service.ray.transport import RayTransport  # and its library only where replicas live there
+
+    return RemoteHosting(context, RayTransport(context.settings, context.source.health), gone)
 
 
 def _elsewhere(settings: Settings) -> Elsewhere | None:
@@ -154,9 +178,10 @@ class Service:
         self.settings = settings
         self.keys = parse_keys(settings.api_keys)
         self._lock = DirectoryLock(settings.data_dir)
+        self._workers: Workers | None = None
         try:
             holder = self._lock.holder()
-            self.store = open_store(settings, holder)
+            self.store = open_store(settings, holder, self._start_workers)
             self._at_store = DocumentName(SERVICE, holder)
         except StoreError:
             self._lock.release()
@@ -167,11 +192,11 @@ class Service:
         self.turns = Turns(settings.solves)
         self.metrics.watch_solves(self.turns.counts)
         source = Source(self.store, self.health, self.metrics)
-        self.budget = Budget(settings.memory_mb * MEGABYTE)
+        self.budget = Budget(settings.process_mb * MEGABYTE)
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
         self.metrics.watch_memory(self.budget)
         context = Context(settings, source, self.turns, self.budget, holder)
-        self.hosting = open_hosting(context, lambda stored: self.jobs.forget(stored))
+        self.hosting = open_hosting(context, lambda stored: self.jobs.forget(stored), self._workers)
         models, feeds = self.hosting.models, self.hosting.feeds
         self.metrics.watch(models.states, models.samples, settings.metrics_models)
         self.metrics.watch_feeds(feeds.states, feeds.samples, settings.metrics_models)
@@ -206,6 +231,10 @@ class Service:
         self.control = Pool("control", 2, settings.max_calls)
         self.uploads = Pool("dataset", UPLOADS, UPLOADS)
         self._begun: tuple[Future[None], Future[None]] | None = None
+
+    def _start_workers(self) -> Workers:
+        self._workers = open_workers(self.settings, self._lock)
+        return self._workers
 
     def _pools(self) -> tuple[Pool, ...]:
         return self.readers, self.workers, self.questions, self.control, self.uploads, self.erasing
@@ -274,6 +303,11 @@ class Service:
         self.health.restored()
         if self.settings.compile_ahead:
             self.compiling.begin()
+
+    def serve_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Know the event loop that requests are answered on."""
+        if self._workers is not None:
+            self._workers.serve_on(loop)
 
     async def watch_store(self) -> None:
         """Keep telling the store that this service is alive, and asking where it stands."""

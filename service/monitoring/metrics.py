@@ -22,6 +22,7 @@ from prometheus_client import (
 )
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from livesvm.service.models.tasks import TASKS
 from livesvm.service.models.types import ServingState
@@ -305,7 +306,7 @@ class Metrics:
             self.store_seconds.labels(operation).observe(perf_counter() - start)
 
     def watch_others(self, families: Callable[[], Iterable[Metric]]) -> None:
-        """Show, among the process's own, the series of other processes, which have labels that say so."""
+        """Show the series of other processes too: by themselves where labels say so, else summed up."""
         self._others = families
 
     @contextmanager
@@ -325,10 +326,21 @@ class Metrics:
         return generate_latest(self if self._others is not None else self.registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Every family once, with the series of all processes."""
+        """Every family once, with the series of all processes; those with the same labels are summed up."""
         found: dict[str, Metric] = {}
         for family in [*self.registry.collect(), *(self._others() if self._others is not None else ())]:
             if (known := found.get(family.name)) is None:
                 found[family.name] = known = Metric(family.name, family.documentation, family.type)
             known.samples += family.samples
-        yield from found.values()
+        for family in found.values():
+            family.samples = _summed(family.samples)
+            yield family
+
+
+def _summed(samples: Iterable[Sample]) -> list[Sample]:
+    found: dict[tuple[str, frozenset[tuple[str, str]]], Sample] = {}
+    for sample in samples:
+        at = sample.name, frozenset(sample.labels.items())
+        before = found.get(at)
+        found[at] = sample if before is None else sample._replace(value=before.value + sample.value)
+    return list(found.values())

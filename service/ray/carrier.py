@@ -16,7 +16,7 @@ from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.errors import DatasetElsewhere
 from livesvm.service.ray.fronts import RayFronts
 from livesvm.service.ray.membership import MEMBERSHIP
-from livesvm.service.ray.messages import Answer, packed, unpacked
+from livesvm.service.remote.messages import Answer, packed, unpacked
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.service.store.base import StoreUnavailable
 

@@ -25,9 +25,9 @@ from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.models.size import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.actor import ModelActor
-from livesvm.service.ray.lines import Lines
 from livesvm.service.ray.membership import MEMBERSHIP
 from livesvm.service.ray.places import ACTOR_CORES, Place
+from livesvm.service.remote.lines import Lines
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreUnavailable

@@ -56,6 +56,8 @@ class ModelGone(Fenced):
     """The model is not stored: it was deleted, or the store lost it."""
 
 
+ERASED = "erased"
+"""The kind of documents in which models' writers say what erasures have left, each under the name of its model."""
 SERVICE = "service"
 """The kind of documents in which services say, each under its name, where they are reached."""
 
@@ -335,9 +337,10 @@ class Store(Protocol):
     def delete_document(self, at: DocumentName) -> bool:
         """Remove a document; whether there was one."""
 
-    def wipe(self, *, wholly: bool) -> dict[str, str]:
+    def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
         """Have nothing remain, where that is in the store's hands, of what was removed before; what became of it where.
 
+        ``models`` are those of which something was removed, None: any may be.
         Not ``wholly``, it is left where looking for it would take long, and overwritten by what comes.
         """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,10 @@ except ImportError:  # Windows
 
 from livesvm.service.store.base import StoreInUse, StoreUnavailable
 from livesvm.service.store.files import write_whole
+
+ENDING_SECONDS = 10.0
+"""For which workers of a service that was killed are waited for."""
+LOOK_SECONDS = 0.02
 
 
 class DirectoryLock:
@@ -30,15 +35,24 @@ class DirectoryLock:
             self._file = _opened(directory / "lock")
         except OSError as error:
             raise StoreUnavailable(f"the data directory {directory} cannot be used: {error.strerror}") from error
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(self._file, 32).decode(errors="replace").strip()
-            os.close(self._file)
-            raise StoreInUse(f"the data directory {directory} is in use by process {holder}") from None
+        end = time.monotonic() + ENDING_SECONDS
+        while not self._taken():
+            holder = os.pread(self._file, 32, 0).decode(errors="replace").strip()
+            if _lives(holder) or time.monotonic() > end:
+                os.close(self._file)
+                raise StoreInUse(f"the data directory {directory} is in use by process {holder}")
+            time.sleep(LOOK_SECONDS)
         with suppress(OSError):  # a disk that takes nothing does not take whom to blame either
             os.ftruncate(self._file, 0)
             os.write(self._file, str(os.getpid()).encode())
+
+    def _taken(self) -> bool:
+        """Take the lock, if it is free; return whether it was."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     def holder(self) -> str:
         """A name for whoever holds this directory, the same after a restart; raises StoreUnavailable."""
@@ -50,9 +64,25 @@ class DirectoryLock:
         except OSError as error:
             raise StoreUnavailable(f"the data directory {self._directory} cannot be used: {error.strerror}") from error
 
+    @property
+    def file(self) -> int:
+        """The lock's file: a process that has it open holds the directory too."""
+        return self._file
+
     def release(self) -> None:
         """Let go of the directory."""
         os.close(self._file)
+
+
+def _lives(holder: str) -> bool:
+    """Whether the process that took the lock lives; the workers of one that was killed end by themselves."""
+    try:
+        os.kill(int(holder), 0)
+    except ProcessLookupError:
+        return False
+    except (ValueError, PermissionError):
+        return True
+    return True
 
 
 def _opened(path: Path) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from livesvm.service.store.base import Store
 from livesvm.service.store.lock import DirectoryLock
 from livesvm.service.store.redis import RedisStore
-from livesvm.service.store.sqlite import DATABASE, SqliteStore
+from livesvm.service.store.shares import open_embedded
 
 _TOOL_SECONDS = 10.0
 
@@ -24,4 +24,4 @@ def open_place(place: str, prefix: str, opened: ExitStack) -> Store:
         return opened.enter_context(closing(RedisStore(place, holder, prefix=prefix, timeout=_TOOL_SECONDS)))
     lock = DirectoryLock(Path(place))
     opened.callback(lock.release)
-    return opened.enter_context(closing(SqliteStore(Path(place) / DATABASE)))
+    return opened.enter_context(closing(open_embedded(Path(place))))

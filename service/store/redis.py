@@ -182,7 +182,7 @@ class RedisStore:
             pipe.incr(key).expire(key, _ALIVE_SECONDS)
             pipe.execute()
 
-    def wipe(self, *, wholly: bool) -> dict[str, str]:
+    def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
         """Have the server write its append-only file anew, where it has one and lets this user; wait for that."""
         if not wholly:
             return {}

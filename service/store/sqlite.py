@@ -89,12 +89,12 @@ def _places(values: list[str]) -> str:
 class SqliteStore:
     """Store in one file; see :class:`livesvm.service.store.base.Store` for what each call does."""
 
-    def __init__(self, path: Path, probe_seconds: float = PROBE_SECONDS) -> None:
+    def __init__(self, path: Path, probe_seconds: float = PROBE_SECONDS, cache_kb: int = 0) -> None:
         """Open the database, or make it; where it cannot be written, open it to be read until it can.
 
         Raises StoreDamaged, StoreTooNew, or StoreUnavailable if it cannot even be read.
         """
-        self._database = Database(path, probe_seconds)
+        self._database = Database(path, probe_seconds, cache_kb)
         self._read = self._database.read
         self._transaction = self._database.transaction
 
@@ -102,6 +102,20 @@ class SqliteStore:
     def _held(db: sqlite3.Connection, lease: Lease) -> int:
         """The model's newest sequence number, if the lease still holds; raises Fenced."""
         return checked(lease, db.execute(_HEAD, (lease.model,)).fetchall())
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether its models have been moved to shares."""
+        return self._database.is_divided
+
+    @property
+    def is_troubled(self) -> bool:
+        """Whether it was refused something that it was not given since."""
+        return self._database.is_troubled
+
+    def sync_marks(self) -> None:
+        """Have the marks on the disk, now and then; raises StoreUnavailable."""
+        self._database.sync_marks()
 
     @property
     def shared(self) -> bool:
@@ -486,7 +500,7 @@ class SqliteStore:
         self._database.marks.documents_changed(epoch)
         return True
 
-    def wipe(self, *, wholly: bool) -> dict[str, str]:
+    def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
         """Write the database anew, or empty its log alone."""
         is_anew = self._database.wipe(wholly=wholly)
         places = {"database": "written anew" if is_anew else "overwritten in place", "write-ahead log": "emptied"}

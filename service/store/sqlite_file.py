@@ -56,7 +56,7 @@ def open_database(path: Path) -> tuple[sqlite3.Connection, Marks]:
         marks = _check_file(path)
         if not path.exists():
             _make(path)
-        db = _connect(path)
+        db = connect(path)
     try:
         with sqlite_errors():
             db.execute("PRAGMA journal_mode = WAL")
@@ -185,9 +185,9 @@ def copy_database(path: Path, to: Path) -> None:
         marks = read_marks(path)
         if marks is not None and marks.lost:
             raise StoreDamaged(f"{path} has lost what it had acknowledged of {', '.join(marks.lost)}")
-        with closing(_read_only(path)) as source, closing(_connect(to, "mode=rwc")) as target:
+        with closing(_read_only(path)) as source, closing(connect(to, "mode=rwc")) as target:
             source.backup(target)
-        with closing(_connect(to)) as target:
+        with closing(connect(to)) as target:
             _tell_missing(path, check_tables(target).missing)
             found = target.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if found != "ok":
@@ -266,7 +266,8 @@ def check_room(path: Path) -> None:
         raise StoreUnavailable(f"the disk of {path} is full: {left} bytes are left, less than {ROOM}")
 
 
-def _connect(path: Path, options: str = "mode=rw") -> sqlite3.Connection:
+def connect(path: Path, options: str = "mode=rw") -> sqlite3.Connection:
+    """Open a database, in which the seals are functions."""
     db = sqlite3.connect(
         f"file:{quote(str(path.absolute()))}?{options}",
         uri=True,
@@ -285,17 +286,17 @@ def _text(data: bytes) -> str:
 
 
 def _alone(path: Path) -> sqlite3.Connection:
-    db = _connect(path)
+    db = connect(path)
     db.execute("PRAGMA locking_mode = EXCLUSIVE")
     return db
 
 
 def _read_only(path: Path) -> sqlite3.Connection:
-    return _connect(path, "mode=ro")
+    return connect(path, "mode=ro")
 
 
 def _unchanging(path: Path) -> sqlite3.Connection:
-    return _connect(path, "mode=ro&immutable=1")
+    return connect(path, "mode=ro&immutable=1")
 
 
 def _checked(db: sqlite3.Connection, path: Path) -> sqlite3.Connection:
@@ -344,11 +345,16 @@ def _make(path: Path) -> None:
     for ending in ("", "-wal", "-shm", "-journal"):
         with suppress(FileNotFoundError):
             _beside(fresh, ending).unlink()
-    with closing(_connect(fresh, "mode=rwc")) as db:
+    make_tables(fresh)
+    put_in_place(fresh, path)
+
+
+def make_tables(path: Path) -> None:
+    """Make a database without rows."""
+    with closing(connect(path, "mode=rwc")) as db:
         db.execute("PRAGMA journal_mode = WAL")
         with transaction(db):
             prepare(db)
-    put_in_place(fresh, path)
 
 
 def _beside(path: Path, ending: str) -> Path:

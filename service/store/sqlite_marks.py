@@ -15,7 +15,7 @@ import os
 import struct
 import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ _SLOTS = np.dtype(
 )
 """A checksum and a slot, as a row of an array: a start reads a hundred thousand of them at once."""
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_DOCUMENTS = b"documents:"
+DOCUMENTS = b"documents:"
 """Name of the mark of all documents; no model has a colon in its id."""
 _UNUSED = b""
 """Name of the mark in a slot that the next new name takes; it says that nothing is deleted."""
@@ -153,7 +153,7 @@ class Marks:
         ------
         StoreDamaged if it has lost documents
         """
-        documents = self._get(_DOCUMENTS)
+        documents = self._get(DOCUMENTS)
         if documents is not None and documents.epoch > epoch:
             raise StoreDamaged(
                 "descriptions of datasets, or receipts and traces of erasures, were acknowledged and are lost: "
@@ -163,7 +163,7 @@ class Marks:
         new = []
         rows, found = self._compared_with(heads)
         is_as_it_was = (rows["kind"] == Kind.STORED) & (rows["sequence"] <= found) & (rows["epoch"] <= epoch)
-        for name in {*rows["name"][~is_as_it_was].tolist()} & self._places.keys() - {_DOCUMENTS}:
+        for name in {*rows["name"][~is_as_it_was].tolist()} & self._places.keys() - {DOCUMENTS}:
             mark, head = self._get(name) or Mark(Kind.STORED), heads.get(name)
             kind = _compared(mark, head, epoch)
             if kind is None:
@@ -194,6 +194,12 @@ class Marks:
         has = "does not have it" if head is None else f"has it up to record {head}"
         lost = f"it was acknowledged up to record {mark.sequence}, and the database {has}"
         return f"{lost}: restore a backup, delete the model, or {accept}"
+
+    def of(self, fresh: Marks, is_mine: Callable[[bytes], bool]) -> Marks:
+        """Return those of some names as marks of another database, whose new marks are given."""
+        rows = self._rows()[1:]
+        mine = rows[np.array([name != _UNUSED and is_mine(name) for name in rows["name"].tolist()], bool)]
+        return Marks(fresh._path, mine.tobytes())
 
     def write(self) -> None:
         """Write all marks into a new file, on the disk, without those of what is deleted; raises OSError."""
@@ -250,8 +256,8 @@ class Marks:
     def documents_changed(self, epoch: int) -> None:
         """Know that a change of documents is on the disk."""
         with self._lock:
-            before = self._get(_DOCUMENTS) or Mark(Kind.STORED)
-            self._put(_DOCUMENTS, before._replace(epoch=max(epoch, before.epoch)))
+            before = self._get(DOCUMENTS) or Mark(Kind.STORED)
+            self._put(DOCUMENTS, before._replace(epoch=max(epoch, before.epoch)))
 
     def sync(self) -> None:
         """Have the marks on the disk, so that a loss of power takes none of them; raises OSError."""

@@ -74,7 +74,7 @@ class Rows:
 
     def asked(self, what: str, *which: int) -> bytes:
         """Those from the first to the last."""
-        from livesvm.service.ray.messages import Answer, packed
+        from livesvm.service.remote.messages import Answer, packed
 
         return packed(Answer(self._X[slice(*which)]))
 

@@ -11,6 +11,7 @@ import pytest
 
 from livesvm.service.store.base import Store
 from livesvm.service.store.redis import RedisStore
+from livesvm.service.store.shares import COUNT, Rounds, Shares
 from livesvm.service.store.sqlite import SqliteStore
 from tests.contract.redis_server import RedisServer
 
@@ -24,7 +25,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
         yield server
 
 
-@pytest.fixture(params=["sqlite", "redis"])
+@pytest.fixture(params=["sqlite", "redis", pytest.param("shares", marks=pytest.mark.slow)])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Open the same stored data, each time as another process of the same service would."""
     prefix = uuid.uuid4().hex
@@ -32,10 +33,14 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]
     with ExitStack() as opened:
 
         def open_once() -> Store:
-            store: Store = (
-                SqliteStore(tmp_path / "store") if server is None else RedisStore(server.url, "me", prefix=prefix)
-            )
-            return opened.enter_context(closing(store))
+            if server is not None:
+                return opened.enter_context(closing(RedisStore(server.url, "me", prefix=prefix)))
+            main = SqliteStore(tmp_path / "store")
+            return opened.enter_context(closing(main if request.param == "sqlite" else shared(main)))
+
+        def shared(main: SqliteStore) -> Store:
+            parts = [SqliteStore(tmp_path / f"share-{number}") for number in range(2)]
+            return Shares({number: parts[number % 2] for number in range(COUNT)}, main, Rounds(parts).ping)
 
         yield open_once
 

@@ -1,6 +1,7 @@
 """The long form of the fault tests: kill the service and Redis many times, and report. `make faults` runs it.
 
     python -m tests.faults.campaign --service-kills 1000 --redis-kills 200 --stops 20 --outages 20 [--seed 0]
+    python -m tests.faults.campaign --service-kills 200 --workers 2
 
 A client sends updates one after another, each under its own Idempotency-Key, and repeats one until it is answered;
 while the service is killed, it does so to models of two classes, of several, and of scaled features by turns, erases
@@ -207,8 +208,8 @@ def kill_service(directory: Path, cycles: int, seed: int, everything: Everything
                 _send_until_it_dies(http, tally, rng, erasing, everything)
                 tally.cycles += 1
             else:
-                _look_whole(http, tally, rng, 0.0, everything)
-        _progress(tally)
+                look_whole(http, tally, rng, 0.0, everything)
+        progress(tally)
     return tally
 
 
@@ -217,23 +218,23 @@ def _send_until_it_dies(
 ) -> None:
     """Compare the whole models once the calls under way at the crash are answered; go on until the service is gone."""
     try:
-        _look_whole(http, tally, rng, erasing, everything)
+        look_whole(http, tally, rng, erasing, everything)
         for _ in range(MOST_CALLS):
-            _go_on(http, tally, rng.choice(tally.courses), rng, erasing)
+            go_on(http, tally, rng.choice(tally.courses), rng, erasing)
     except httpx.TransportError:
         return
     raise RuntimeError("the service did not die")
 
 
-def _look_whole(http: httpx.Client, tally: Tally, rng: random.Random, erasing: float, everything: Everything) -> None:
+def look_whole(http: httpx.Client, tally: Tally, rng: random.Random, erasing: float, everything: Everything) -> None:
     """Compare the whole models, and search for the erased, after a call of each."""
     for course in tally.courses:
-        _go_on(http, tally, course, rng, erasing)
+        go_on(http, tally, course, rng, erasing)
     compare_whole(http, tally)
     search(everything(), tally)
 
 
-def _go_on(http: httpx.Client, tally: Tally, course: Course, rng: random.Random, erasing: float) -> None:
+def go_on(http: httpx.Client, tally: Tally, course: Course, rng: random.Random, erasing: float) -> None:
     """The call that is under way, or the next one."""
     if course.wants_to_erase(rng, erasing):
         erase(http, tally, course, rng)
@@ -262,7 +263,7 @@ def kill_redis(directory: Path, cycles: int, seed: int) -> Tally:
                 compare(http, tally)
                 tally.cycles += 1
                 compare_whole(http, tally)
-                _progress(tally)
+                progress(tally)
     return tally
 
 
@@ -288,7 +289,7 @@ def stop_writers(directory: Path, cycles: int) -> Tally:
                 compare_whole(other[1], tally)
                 holder, other = other, holder
                 tally.cycles += 1
-                _progress(tally)
+                progress(tally)
     return tally
 
 
@@ -326,7 +327,7 @@ def stop_redis(directory: Path, cycles: int) -> tuple[Tally, Tally]:
                 for tally, limit in ((unready, UNREADY_SECONDS), (working, WORKING_SECONDS)):
                     tally.different += tally.recovery[-1] > limit
                     tally.cycles += 1
-                    _progress(tally)
+                    progress(tally)
     return unready, working
 
 
@@ -336,7 +337,7 @@ def _predicts(http: httpx.Client, stale: bool | None) -> bool:
     return answer.status_code == 200 and (stale is None or answer.json()["stale"] is stale)
 
 
-def _progress(tally: Tally) -> None:
+def progress(tally: Tally) -> None:
     if sys.stderr.isatty():
         print(f"\r{tally.name}: {tally.cycles}", end="", file=sys.stderr)
 
@@ -351,9 +352,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the moments of the faults")
     loaded = "fork services from a process that has loaded everything; recovery is then no start of a service"
     parser.add_argument("--forked", action="store_true", help=loaded)
+    processes = "kill processes of a service with so many workers, and nothing else"
+    parser.add_argument("--workers", type=int, default=0, help=processes)
     options = parser.parse_args(arguments)
     ServiceProcess.forks = options.forked
-    on_redis = options.service_kills // 2
+    on_redis = 0 if options.workers else options.service_kills // 2
     print(HEADER, flush=True)
     tallies: list[Tally] = []
     with ExitStack() as stack:
@@ -377,6 +380,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             lambda: (stop_writers(places[3], options.stops),),
             lambda: stop_redis(places[4], options.outages),
         ]
+        if options.workers:
+            from tests.faults.worker_kills import kill_workers  # which looks as this does
+
+            kills, n = options.service_kills, options.workers
+            every = [lambda: (kill_workers(places[0], kills, options.seed, in_files, n),)]
         for series in every:
             for tally in series():
                 tallies.append(tally)

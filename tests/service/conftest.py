@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.service.process import ServiceProcess
-from tests.support import ray_deployment
+from tests.support import elsewhere
 
 Make = Callable[..., str]
 
@@ -47,6 +47,6 @@ def make(http: httpx.Client) -> Iterator[Make]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Over Ray, leave out what is of a process that models live in."""
-    if ray_deployment.ACTORS is not None:
+    """Where models live elsewhere, leave out what is of a process that they live in."""
+    if (elsewhere.ACTORS or elsewhere.WORKERS) is not None:
         items[:] = [item for item in items if item.get_closest_marker("alone") is None]

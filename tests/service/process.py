@@ -18,7 +18,7 @@ from typing import Any, Self
 import httpx
 
 from tests.service.starts import Forked, Started, afresh
-from tests.support.ray_deployment import settings_for
+from tests.support.elsewhere import settings_for
 
 START_SECONDS = 240.0
 """The first start compiles; the later ones find that in the cache."""
@@ -101,7 +101,7 @@ class ServiceProcess:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LIVESVM_")}
         settings = {"port": 0, "data_dir": self.data_dir, **self.settings}
         if self.module == "livesvm.service" and "redis_url" not in settings:
-            settings |= settings_for(self.data_dir)
+            settings |= settings_for(self.data_dir, settings)
         environment |= {f"LIVESVM_{name.upper()}": str(value) for name, value in settings.items() if value != ""}
         if self.forks and self.prepare is None and _compiles() == COMPILED:
             self._process = Forked(self.module, environment)

@@ -17,6 +17,7 @@ from livesvm.service.cli.main import main
 from livesvm.service.lifecycle import backup
 from livesvm.service.lifecycle.backup import back_up, restore
 from livesvm.service.store.base import StoreDamaged
+from livesvm.service.store.shares import open_embedded
 from livesvm.service.store.sqlite import DATABASE, SqliteStore
 from tests.service.process import ServiceProcess, blobs
 
@@ -101,7 +102,7 @@ def test_a_backup_under_load_is_one_moment(running: tuple[ServiceProcess, httpx.
             before = http.get("/models/m").json()["version"]
             back_up(tmp_path / "data", tmp_path / f"kept-{number}")
             after = http.get("/models/m").json()["version"]
-            with closing(SqliteStore(tmp_path / f"kept-{number}" / DATABASE)) as store:
+            with closing(open_embedded(tmp_path / f"kept-{number}")) as store:
                 head = store.heads(["m"])["m"].sequence
                 assert before <= head <= after + 1
                 begin = store.snapshots("m")[0].sequence

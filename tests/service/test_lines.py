@@ -18,8 +18,8 @@ import trustme
 
 pytest.importorskip("ray")
 
-from livesvm.service.ray.frames import ASKS, CHALLENGE_BYTES, HASH, HEAD, MAC_BYTES, PLACE
-from livesvm.service.ray.lines import Lines, Number, Switchboard
+from livesvm.service.remote.frames import ASKS, CHALLENGE_BYTES, HASH, HEAD, MAC_BYTES, PLACE
+from livesvm.service.remote.lines import Lines, Number, Switchboard
 
 SLOW = b"slow"
 PATIENCE = 30.0

@@ -22,15 +22,16 @@ from livesvm.service.hosting.logged import first_summary
 from livesvm.service.hosting.model import _SHOWN as SHOWN
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.ray import calls, commands
-from livesvm.service.ray.calls import Call
 from livesvm.service.ray.cluster import Cluster as RealCluster
-from livesvm.service.ray.commands import Command
-from livesvm.service.ray.handle import RemoteFeed, RemoteModel
-from livesvm.service.ray.messages import Answer, Asked, News, View, packed
 from livesvm.service.ray.places import Place, place_of
-from livesvm.service.ray.registry import RayHosting
-from livesvm.service.ray.there import There
+from livesvm.service.ray.transport import RayTransport
+from livesvm.service.remote import calls, commands
+from livesvm.service.remote.calls import Call
+from livesvm.service.remote.commands import Command
+from livesvm.service.remote.handle import RemoteFeed, RemoteModel
+from livesvm.service.remote.hosting import RemoteHosting
+from livesvm.service.remote.messages import Answer, Asked, News, View, packed
+from livesvm.service.remote.there import There
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed
 from livesvm.service.store.redis import RedisStore
@@ -59,8 +60,10 @@ class Cluster:
     open: set[Call] = field(default_factory=set)
 
     @property
-    def cluster(self) -> Any:
-        return self
+    def transport(self) -> Any:
+        made = object.__new__(RayTransport)
+        made.cluster = cast(Any, self)
+        return made
 
     @property
     def lines(self) -> Any:
@@ -176,6 +179,14 @@ def test_it_is_not_sent_again_for_what_is_gone_but_where_it_makes_that(
         assert cluster.tries == 1
 
 
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_deletion_that_is_sent_again_may_find_that_it_was_done(stored: bool, later: Callable[[float], None]) -> None:
+    cluster = Cluster([Lost(), Answer(error=UnknownModel("there is no model m"))], stored=stored)
+    assert call(cluster, commands.DELETE).result(SECONDS) is None
+    with pytest.raises(UnknownModel):
+        call(Cluster([Answer(error=UnknownModel("there is no model m"))]), commands.DELETE).result(SECONDS)
+
+
 def test_it_is_given_up_when_its_time_is_over(later: Callable[[float], None]) -> None:
     cluster = Cluster([Lost()])
     with pytest.raises(ModelUnavailable, match=r"model m is not to be had now: its actor was lost \(Lost\)"):
@@ -192,7 +203,7 @@ def test_one_that_gets_no_answer_ends_when_its_time_is_over_and_its_actor_is_sil
     monkeypatch.setattr(cluster, "_answered", lambda message: SimpleNamespace(future=lambda: waiting))
     subject = Subject()
     subject.there.made_at = 100.0 if silent else 100.0 + seconds
-    monkeypatch.setattr("livesvm.service.ray.there.time", SimpleNamespace(monotonic=lambda: 100.0 + seconds))
+    monkeypatch.setattr("livesvm.service.remote.there.time", SimpleNamespace(monotonic=lambda: 100.0 + seconds))
     made = call(cluster, subject=subject)
     later(seconds)
     made.expire(5.0)
@@ -242,7 +253,9 @@ class Hosted:
     is_there: bool = True
 
     def __post_init__(self) -> None:
-        self.hosting = RayHosting(cast(Any, self._context()), self.dropped.append)
+        context = cast(Any, self._context())
+        transport = RayTransport(context.settings, context.source.health)
+        self.hosting = RemoteHosting(context, transport, self.dropped.append)
 
     @property
     def office(self) -> Any:
@@ -283,7 +296,7 @@ class Stored(RedisStore):
 @pytest.fixture
 def hosted(monkeypatch: pytest.MonkeyPatch) -> Hosted:
     cluster = Watched()
-    monkeypatch.setattr("livesvm.service.ray.office.Cluster", lambda settings: cluster)
+    monkeypatch.setattr("livesvm.service.ray.transport.Cluster", lambda settings: cluster)
     made = Hosted(["m", "n", "feed.f"], cluster)
     made.look()
     return made
@@ -425,7 +438,7 @@ def test_one_that_is_being_made_is_not_dropped_and_one_that_another_deleted_can_
 
 def test_an_actor_is_silent_that_said_nothing_for_a_lease(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("livesvm.service.ray.there.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("livesvm.service.remote.there.time", SimpleNamespace(monotonic=lambda: now[0]))
     there = There(PLACE)
     now[0] += 5.0
     assert not there.is_silent(5.0)

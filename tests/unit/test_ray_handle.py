@@ -6,7 +6,6 @@ No Ray is started: the actor is played, and so is the clock.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -28,12 +27,13 @@ from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.types import ServingState
-from livesvm.service.ray import commands
-from livesvm.service.ray.calls import Call
-from livesvm.service.ray.handle import DECIDED_ROWS, LATELY_SECONDS, RemoteFeed, RemoteModel
-from livesvm.service.ray.messages import Answer, Asked, FeedNow, News, View, packed, unpacked
 from livesvm.service.ray.places import place_of
-from livesvm.service.ray.there import There
+from livesvm.service.remote import commands
+from livesvm.service.remote.calls import Call
+from livesvm.service.remote.handle import DECIDED_ROWS, LATELY_SECONDS, RemoteFeed, RemoteModel
+from livesvm.service.remote.messages import Answer, Asked, FeedNow, News, View, packed, unpacked
+from livesvm.service.remote.there import There
+from livesvm.service.remote.transport import Done, Terms
 from livesvm.service.resources.turns import Solve
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed
@@ -62,6 +62,7 @@ class Actor:
     asked: list[Asked] = field(default_factory=list)
     open: set[Call] = field(default_factory=set)
     home: There = field(default_factory=lambda: There(place_of("m", 1)))
+    terms: Terms = field(default_factory=lambda: Terms("actor", 20.0, "snapshot"))
 
     @property
     def office(self) -> Any:
@@ -74,30 +75,23 @@ class Actor:
         """Something is known of one."""
 
     @property
-    def cluster(self) -> Any:
-        lines = SimpleNamespace(ask=lambda *call: False)
-        return SimpleNamespace(known=lambda place: self, actor=lambda place, spec: self, lines=lines)
+    def transport(self) -> Any:
+        return SimpleNamespace(is_known=lambda place: True, ask=self._answered)
 
-    @property
-    def ask(self) -> Any:
-        return SimpleNamespace(remote=self._answered)
-
-    def _answered(self, message: bytes) -> Any:
+    def _answered(self, place: Any, spec: Any, message: bytes, short: bool, done: Done) -> None:
         asked = unpacked(message)
         self.asked.append(asked)
-        told: Future[bytes] = Future()
         try:
-            told.set_result(packed(Answer(self.answer(asked))))
+            done(packed(Answer(self.answer(asked))), None)
         except Exception as error:
-            told.set_result(packed(Answer(error=error)))
-        return SimpleNamespace(future=lambda: told)
+            done(packed(Answer(error=error)), None)
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     for module in ("handle", "there", "calls"):
-        monkeypatch.setattr(f"livesvm.service.ray.{module}.time", clock)
+        monkeypatch.setattr(f"livesvm.service.remote.{module}.time", clock)
     return clock
 
 
@@ -115,9 +109,16 @@ def view(number: int, life: tuple[str, int] = FIRST, state: ServingState = "live
 
 
 def model(actor: Actor, **settings: Any) -> RemoteModel:
-    chosen = Settings(**{"lease_seconds": LEASE, "ray_stale_seconds": STALE, **settings})
+    chosen = {"ray_stale_seconds": STALE, **settings}
+    actor.terms = Terms("actor", 20.0, chosen.get("ray_predictions", "snapshot"), chosen["ray_stale_seconds"])
     told = first_summary(SPEC, wakes=False)
-    return RemoteModel("m", "m", Indexed("m", 0, told, 0), cast(Context, SimpleNamespace(settings=chosen)), actor)
+    return RemoteModel(
+        "m",
+        "m",
+        Indexed("m", 0, told, 0),
+        cast(Context, SimpleNamespace(settings=Settings(lease_seconds=LEASE))),
+        actor,
+    )
 
 
 def newest(number: int) -> Actor:

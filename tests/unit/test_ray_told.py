@@ -9,8 +9,8 @@ import pytest
 
 from livesvm.service.hosting.handle import Description
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.ray import actor
-from livesvm.service.ray.actor import _Told
+from livesvm.service.remote import told as telling
+from livesvm.service.remote.told import Told
 from livesvm.service.store.base import Indexed
 
 
@@ -22,7 +22,7 @@ def model(version: int, *, rests: bool = False) -> Any:
 
 
 def test_what_changed_since_a_moment_is_told_and_nothing_else() -> None:
-    told = _Told()
+    told = Told()
     assert [told.note(name, model(1)) for name in ("m", "k", "m", "k")] == [True, True, False, False]
     assert (told.moment, set(told.since(0)), set(told.since(1)), told.since(2)) == (2, {"m", "k"}, {"k"}, {})
     assert told.note("m", model(2))
@@ -30,10 +30,20 @@ def test_what_changed_since_a_moment_is_told_and_nothing_else() -> None:
     assert told.due() == ["k", "m"]
 
 
+def test_what_an_answer_has_told_is_told_again_only_with_everything() -> None:
+    told = Told()
+    for name in ("m", "k"):
+        told.note(name, model(1))
+    told.say("m")
+    assert (list(told.since(1)), set(told.since(0))) == (["k"], {"m", "k"})
+    told.note("m", model(2))
+    assert set(told.since(2)) == {"m"}
+
+
 def test_rest_and_the_end_of_one_are_told_and_forgotten_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(actor, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    told = _Told()
+    monkeypatch.setattr(telling, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    told = Told()
     for name in ("m", "k"):
         told.note(name, model(1))
     first = told.view("m")
@@ -46,7 +56,7 @@ def test_rest_and_the_end_of_one_are_told_and_forgotten_after_a_while(monkeypatc
     assert new["m"] is not None
     assert new["m"].rests
     assert told.due() == []
-    now[0] += actor.GONE_SECONDS + 1
+    now[0] += telling.GONE_SECONDS + 1
     told.due()
     assert told.since(0) == {}
     told.note("m", model(1))

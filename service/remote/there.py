@@ -1,4 +1,4 @@
-"""An actor as a front end knows it: what it has told of those that live there, and when it last did."""
+"""A process where replicas live, as a front end knows it: what it has told of them, and when it last did."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import threading
 import time
 from collections import Counter
 
-from livesvm.service.ray.messages import News, View
-from livesvm.service.ray.places import Place
+from livesvm.service.remote.messages import News, View
+from livesvm.service.remote.transport import Place
 
 
 class There:
-    """One actor, from any thread.
+    """One such process, from any thread; ``word`` is what people call it.
 
     Invariant: no view here is of an incarnation that another one has followed, but for those of :meth:`forget_dead`.
     """
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, place: Place, word: str = "actor") -> None:
+        self.place, self.word = place, word
         self.count = 0  #: of those that live there
         self.incarnation, self.moment = "", 0
         self.is_lost = self.is_asked = False

@@ -1,4 +1,4 @@
-"""All that a Ray cluster hosts, as one of several front ends sees it: it owns none, and the store knows all."""
+"""All that other processes host, as a front end sees it: it owns none, and the store knows all."""
 
 from __future__ import annotations
 
@@ -12,39 +12,40 @@ from typing import Any
 
 from livesvm.service.history.names import id_of, is_feed
 from livesvm.service.hosting.context import Context
-from livesvm.service.ray.calls import Call
-from livesvm.service.ray.collection import FEEDS, MODELS, RemoteCollection
-from livesvm.service.ray.messages import View
-from livesvm.service.ray.office import Office
+from livesvm.service.remote.calls import Call
+from livesvm.service.remote.collection import FEEDS, MODELS, RemoteCollection
+from livesvm.service.remote.messages import View
+from livesvm.service.remote.office import Office
+from livesvm.service.remote.transport import Transport
 from livesvm.service.resources.memory import Budget
 from livesvm.service.store.base import StoreError
 
 LOOK_SECONDS = 0.25
-"""Between two looks at what the store knows, and whether actors have fallen silent."""
+"""Between two looks at what the store knows, and whether processes have fallen silent."""
 ASIDE = 10.0
 """Times as long as reading the index takes, it is not read again."""
 ASKED_AT_ONCE = 64
 """Of those of which not all is known."""
 FIRST_SECONDS = 20.0
-"""For which a start waits to hear of what lives in the cluster."""
+"""For which a start waits to hear of what lives elsewhere."""
 
 log = logging.getLogger(__name__)
 
 
-class RayHosting:
-    """Implements :class:`~livesvm.service.hosting.handle.Hosting`. Its calls block on the store and on Ray.
+class RemoteHosting:
+    """Implements :class:`~livesvm.service.hosting.handle.Hosting`. Its calls block on the store and on processes.
 
     Parameters
     ----------
     context : what all of this front end share; its budget is not that of who lives elsewhere
+    transport : of calls to where replicas live
     gone : called with what one was stored under that another front end has deleted
     """
 
-    def __init__(self, context: Context, gone: Callable[[str], object]) -> None:
-        """Raise StoreUnavailable if no cluster is named."""
+    def __init__(self, context: Context, transport: Transport[Any], gone: Callable[[str], object]) -> None:
         self._source, self._gone = context.source, gone
         context = replace(context, budget=Budget())
-        self._office = Office(context, self._told, self._read_again, self._spec)
+        self._office = Office(context, transport, self._told, self._read_again, self._spec)
         self.models = RemoteCollection(MODELS, context, self._office)
         self.feeds = RemoteCollection(FEEDS, context, self._office)
         self._changes: int | None = None
@@ -53,10 +54,10 @@ class RayHosting:
         self._due = threading.Event()
 
     def restore(self) -> None:
-        """Wait for the cluster, learn what there is, and wait a while to hear of it; raises StoreError."""
+        """Wait for the processes, learn what there is, and wait a while to hear of it; raises StoreError."""
         self._office.join()
         self._look()
-        threading.Thread(target=self._keep, name="ray-watch", daemon=True).start()
+        threading.Thread(target=self._keep, name="remote-watch", daemon=True).start()
         end = time.monotonic() + FIRST_SECONDS
         while time.monotonic() < end and (self._office.is_lost or self._is_restoring):
             time.sleep(0.05)
@@ -66,13 +67,13 @@ class RayHosting:
         return any("restoring" in home.states() for home in (self.models, self.feeds))
 
     def watch(self) -> None:
-        """Actors do that by themselves."""
+        """Each process does that by itself."""
 
     def take_over(self) -> None:
-        """Actors do that by themselves."""
+        """Each process does that by itself."""
 
     def stop(self) -> None:
-        """Leave the cluster; all live on."""
+        """Ask nothing any more; who lives elsewhere lives on."""
         for home in (self.models, self.feeds):
             home.close()
         self._due.set()
@@ -104,10 +105,10 @@ class RayHosting:
             except StoreError:
                 pass  # health knows
             except Exception:
-                log.exception("what the cluster hosts was not looked at; it is again")
+                log.exception("what is hosted elsewhere was not looked at; it is again")
 
     def _look(self) -> None:
-        """Learn what there is now, where something was created or deleted, or an actor has come back."""
+        """Learn what there is now, where something was created or deleted, or a process has come back."""
         began, store = time.monotonic(), self._source.store
         with self._source.health.store_call("load"):
             if (changes := store.changes()) == self._changes:
@@ -131,7 +132,7 @@ class RayHosting:
         self._look_at = time.monotonic() + ASIDE * (time.monotonic() - began)
 
     def _ask_of_stale(self) -> None:
-        """Have actors say how those are of which the index does not tell all."""
+        """Ask how those are of which the index does not tell all."""
         self._asked = {stored: call for stored, call in self._asked.items() if not call.done()}
         for home in (self.models, self.feeds):
             for id_ in islice(home.stale(), ASKED_AT_ONCE - len(self._asked)):

@@ -1,6 +1,6 @@
-"""What a front end and an actor say to each other, as bytes.
+"""What a front end and a process that hosts replicas say to each other, as bytes.
 
-They are pickled here rather than by Ray, so that arrays arrive as ones that may be written, and errors as they are.
+They are pickled here, also where Ray carries them: arrays arrive as ones that may be written, and errors as they are.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
-from livesvm.service.ray.commands import Command
-from livesvm.service.ray.lines import Number
+from livesvm.service.remote.commands import Command
+from livesvm.service.remote.lines import Number
 from livesvm.service.store.base import Indexed
 
 SERVED: frozenset[ServingState] = frozenset({"live", "fenced", "behind"})
@@ -36,7 +36,7 @@ class Asked:
     Parameters
     ----------
     id : by which the call can be withdrawn
-    seconds : until the answer has to be there; None: the actor's own limit is all
+    seconds : until the answer has to be there; None: the limit there is all
     key : label of the API key that the caller has
     predicts : whether the caller predicts by copies, so that a small one of the model after the call saves it a call
     request : the caller's, by which it is found in the log
@@ -116,7 +116,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class News:
-    """What has changed in an actor since a moment, and the moment that this is.
+    """What has changed in a process since a moment, and the moment that this is.
 
     ``views`` are None of those that are gone; of those that were at rest all the time the store's index tells.
     ``line`` is where short calls may go, if there is such a place."""
@@ -145,12 +145,14 @@ def _error(kind: type[Exception], arguments: tuple[Any, ...], parts: dict[str, A
 
 
 def packed(value: Any) -> bytes:
-    """Bytes of a message."""
+    """Bytes of a message; an error is in an answer, if anywhere."""
+    if not (isinstance(value, Answer) and value.error is not None):
+        return pickle.dumps(value, protocol=5)
     stream = io.BytesIO()
     _Pickler(stream, protocol=5).dump(value)
     return stream.getvalue()
 
 
 def unpacked(data: bytes) -> Any:
-    """The message in bytes that an actor or a front end of this service has sent."""
+    """The message in bytes that another process of this service has sent."""
     return pickle.loads(data)

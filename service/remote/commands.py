@@ -1,4 +1,4 @@
-"""What actors are asked: how it is done there, and what may become of it on the way."""
+"""What is asked where replicas live: how it is done there, and what may become of it on the way."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ class Command:
     mutates : whether it changes something; what does not ends when nobody waits for it
     named : whether its last argument is the name of a request, so that it has one effect if it is sent again
     timed : whether it is solved for, and so takes how long that may be
-    by_line : whether it is short, one of many, and its answer small: it need not go Ray's way
+    by_line : whether it is short, one of many, and its answer small
     blocks : whether it waits for something, and so is done in a thread
     at_once : says of whom, and with which arguments, it is done without one all the same
     makes : whether it is asked before there is such a replica
+    removes : whether there is no such replica after it: one that is sent again may find that it was done
     unnamed : whether it was given a name here: whoever asked never sends it again
     """
 
@@ -47,6 +48,7 @@ class Command:
     blocks: bool = False
     at_once: Callable[..., bool] | None = None
     makes: bool = False
+    removes: bool = False
     unnamed: bool = False
     arguments: tuple[Any, ...] = ()
 
@@ -113,7 +115,7 @@ def _recent(model: HostedModel) -> list[dict[str, Any]]:
 HEAR = Command(_hear, "any", by_line=True)
 """How it is goes along with every answer; of one at rest more is told once it is awake."""
 CREATE = Command(_create, "all", mutates=True, blocks=True, makes=True)
-DELETE = Command(_delete, "all", mutates=True, blocks=True)
+DELETE = Command(_delete, "all", mutates=True, blocks=True, removes=True)
 PUBLISHED = Command(_published, blocks=True)
 DECIDE = Command(_decide, by_line=True, blocks=True, at_once=_decides_at_once)
 RECENT = Command(_recent, blocks=True)

@@ -1,4 +1,4 @@
-"""All models, or all feeds, of a cluster as a front end knows them: by the store's index, and by what actors tell."""
+"""All models, or all feeds, as a front end knows them: by the store's index, and by what is told where they live."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.kinds import FEED, MODEL
 from livesvm.service.hosting.logged import first_summary
 from livesvm.service.models.types import ServingState
-from livesvm.service.ray import commands
-from livesvm.service.ray.handle import RemoteFeed, RemoteModel, is_told
-from livesvm.service.ray.messages import View
-from livesvm.service.ray.office import Office
+from livesvm.service.remote import commands
+from livesvm.service.remote.handle import RemoteFeed, RemoteModel, is_told
+from livesvm.service.remote.messages import View
+from livesvm.service.remote.office import Office
 from livesvm.service.store.base import Indexed, StoreError
 
 MODELS: Kind[Any] = replace(cast("Kind[Any]", MODEL), replica=RemoteModel)
@@ -26,10 +26,10 @@ FEEDS: Kind[Any] = replace(cast("Kind[Any]", FEED), replica=RemoteFeed)
 
 
 class RemoteCollection(Collection[Any]):
-    """Knows every one of a kind, and owns none. Its calls block on the store and on Ray, but for :meth:`get` of known
-    ones.
+    """Knows every one of a kind, and owns none. Its calls block on the store and on processes, but for :meth:`get` of
+    known ones.
 
-    Kept are those that are awake, or unavailable, in their actors; of others the index is all.
+    Kept are those that are awake, or unavailable, where they live; of others the index is all.
     """
 
     def __init__(self, kind: Kind[Any], context: Context, office: Office) -> None:
@@ -39,14 +39,14 @@ class RemoteCollection(Collection[Any]):
     def find(self, id: str) -> Any:
         """One, which another front end may just have made; raises UnknownModel or UnknownFeed."""
         source, stored = self._context.source, self.kind.stored(id)
-        if self.known(id) is None and source.health.store_up and id_of(stored) == id:
+        if source.store.shared and self.known(id) is None and source.health.store_up and id_of(stored) == id:
             with suppress(StoreError):
                 for found in source.store.index([stored]):
                     self.learn([found])
         return super().find(id)
 
     def readable(self, id: str) -> Any:
-        """The same as :meth:`get`: whoever holds a model, it is in an actor."""
+        """The same as :meth:`get`: whatever process holds a model can be asked."""
         return self.get(id)
 
     def troubles(self) -> list[str]:
@@ -59,16 +59,13 @@ class RemoteCollection(Collection[Any]):
         return Counter(one.state for one in self.page()) if self.office.is_lost else super().states()
 
     def create(self, id: str | None, spec: Any) -> Any:
-        """Have an actor store a new one and start it; raises as the collection there does."""
+        """Have it stored and begun where it is to live; raises as the collection there does."""
         kind = self.kind
         kind.check(spec, self._context)
         id = id or self.new_id()
         stored = kind.stored(id)
-        with self._context.source.health.store_call("load"):
-            if self.office.is_stored(stored):
-                raise self._exists(id)
-        if id in self.settled():
-            self.drop(id)  # another front end has deleted it
+        if self._context.source.store.shared:
+            self._check_new(id, stored)
         with self._reserved(id):
             made = self._add(id, Indexed(stored, 0, first_summary(spec, kind.replica.home.wakes(spec)), 0))
             call = made.ask(commands.CREATE(spec))
@@ -79,6 +76,14 @@ class RemoteCollection(Collection[Any]):
                     self.drop(id)
                     raise
         return made
+
+    def _check_new(self, id: str, stored: str) -> None:
+        """Raise if there is one that another front end has made; forget what another has deleted."""
+        with self._context.source.health.store_call("load"):
+            if self.office.is_stored(stored):
+                raise self._exists(id)
+        if id in self.settled():
+            self.drop(id)
 
     def forget(self, id: str) -> None:
         """Let go of one that was deleted."""

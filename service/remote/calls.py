@@ -1,4 +1,4 @@
-"""A call of an actor: sent again when the actor was lost on the way, for as long as that may take."""
+"""A call of where a replica lives: sent again when that was lost on the way, for as long as that may take."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from livesvm.service.errors import ModelUnavailable, Restoring, ServiceError
 from livesvm.service.hosting.handle import Reply
 from livesvm.service.logs.calls import Call as Logged
 from livesvm.service.models.published import Published
-from livesvm.service.ray.cluster import when_done
-from livesvm.service.ray.frames import LARGEST
-from livesvm.service.ray.membership import MEMBERSHIP, NotJoined
-from livesvm.service.ray.messages import Answer, Asked, View, packed, unpacked
-from livesvm.service.ray.office import Office
-from livesvm.service.ray.there import There
+from livesvm.service.remote.messages import Answer, Asked, View, packed, unpacked
+from livesvm.service.remote.office import Office
+from livesvm.service.remote.there import There
 
 AGAIN_SECONDS = 0.1
 """After so long it is sent again."""
@@ -29,11 +26,11 @@ class Subject(Protocol):
 
     @property
     def there(self) -> There:
-        """The actor where it lives."""
+        """Where it lives."""
 
     @property
     def spec(self) -> Any:
-        """What it was created as, by which an actor of its own is started."""
+        """What it was created as, by which a process of its own is started."""
 
     @property
     def gone(self) -> type[ServiceError]:
@@ -47,9 +44,9 @@ class Subject(Protocol):
 
 
 class Call(Future[Any]):
-    """The result of a call, or what the actor raised.
+    """The result of a call, or what was raised there.
 
-    Raises ModelUnavailable if the actor is not back ``until`` then. Sent again, a call has one effect: updates have
+    Raises ModelUnavailable if the process is not back ``until`` then. Sent again, a call has one effect: updates have
     names of their own, and everything else may be done twice.
     """
 
@@ -67,57 +64,46 @@ class Call(Future[Any]):
         return self._subject.there
 
     def send(self) -> Call:
-        """Send it; returns at once, and asks for an actor that is not known yet in a thread."""
+        """Send it; returns at once, and asks for a process that is not known yet in a thread."""
         self._office.open.add(self)
-        if self._office.cluster.known(self._there.place) is None:
-            threading.Thread(target=self._try, name="ray-first-call", daemon=True).start()
-        else:
+        if self._office.transport.is_known(self._there.place):
             self._try()
+        else:
+            threading.Thread(target=self._try, name="first-call", daemon=True).start()
         return self
 
     def cancel(self) -> bool:
-        """Tell the actor that nobody waits any more; what becomes of the call is known when it answers."""
+        """Say that nothing waits for it any more; what becomes of the call is known when it answers."""
         if not self.done() and self._is_sent and time.monotonic() < self._until:
-            with suppress(NotJoined), MEMBERSHIP.inside():
-                self._actor().withdraw.remote(self._asked.id)
+            self._office.transport.withdraw(self._there.place, self._spec, self._asked.id)
         return False
 
-    def _actor(self) -> Any:
-        return self._office.cluster.actor(self._there.place, lambda: self._subject.spec)
+    def _spec(self) -> Any:
+        return self._subject.spec
 
     def expire(self, seconds: float) -> None:
-        """Give up if the time is over and the actor has said nothing for so long, not even that it is at work."""
+        """Give up if the time is over and the process has said nothing for so long, not even that it is at work."""
         if time.monotonic() > self._until and self._there.is_silent(seconds):
             self._fail(None)
 
     def lost(self) -> None:
-        """Send it again: the cluster in which it was sent is not there any more."""
+        """Send it again: what was asked before is not answered any more."""
         if self._is_sent and not self.done():
-            self._again(ConnectionError("the cluster was joined anew"))
+            self._again(ConnectionError("the connection was made anew"))
 
     def _try(self) -> None:
         self.tries += 1
-        if self._goes_by_line():
-            return
+        place, short = self._there.place, self._asked.command.by_line
         try:
-            with MEMBERSHIP.inside():
-                reference = self._actor().ask.remote(self._message)
-                when_done(reference, self._ended)
+            self._office.transport.ask(place, self._spec, self._message, short, self._ended)
         except Exception as error:
             self._ended(None, error)
         else:
             self._is_sent = True
 
-    def _goes_by_line(self) -> bool:
-        """Send it by the actor's line, if it may go there and there is one."""
-        if not self._asked.command.by_line or len(self._message) > LARGEST:
-            return False
-        self._is_sent = self._office.cluster.lines.ask(self._there.place.name, self._message, self._ended)
-        return self._is_sent
-
     def _ended(self, message: Any, error: BaseException | None) -> None:
         if error is not None:
-            self._office.cluster.lost(self._there.place, error)
+            self._office.transport.lost(self._there.place, error)
             self._again(error)
             return
         answer: Answer = unpacked(message)
@@ -130,7 +116,14 @@ class Call(Future[Any]):
         if self._logged is not None:
             self._logged.facts.update(answer.facts)
         is_new = self._asked.command.unnamed and isinstance(answer.value, Reply)
-        self._finish(replace(answer.value, replayed=False) if is_new else answer.value, answer.error)
+        if isinstance(answer.error, self._subject.gone):
+            self._found_gone(answer.error, self.tries > 1)
+        else:
+            self._finish(replace(answer.value, replayed=False) if is_new else answer.value, answer.error)
+
+    def _found_gone(self, error: BaseException, is_again: bool) -> None:
+        """End where there is no such thing, which may be the doing of this call where it was sent before."""
+        self._finish(None, None if self._asked.command.removes and is_again else error)
 
     def _again(self, error: BaseException) -> None:
         if time.monotonic() >= self._until:
@@ -144,14 +137,15 @@ class Call(Future[Any]):
         """Send it again, unless there is no such thing any more."""
         try:
             if not self._asked.command.makes and not self._office.is_stored(self._asked.stored):
-                self._finish(None, self._subject.gone(f"there is no {self._subject}"))
+                self._found_gone(self._subject.gone(f"there is no {self._subject}"), True)
                 return
         except Exception:
             pass  # the store may come back as the actor does
         self._try()
 
     def _fail(self, error: BaseException | None) -> None:
-        why = "its actor does not answer" if error is None else f"its actor was lost ({type(error).__name__})"
+        word = self._there.word
+        why = f"its {word} does not answer" if error is None else f"its {word} was lost ({type(error).__name__})"
         self._finish(None, ModelUnavailable(f"{self._subject} is not to be had now: {why}"))
 
     def _finish(self, value: Any, error: BaseException | None) -> None:

@@ -1,4 +1,4 @@
-"""The handles of models and feeds that live in actors: what is known of one here, and calls of its actor."""
+"""The handles of models and feeds that live elsewhere: what is known of one here, and calls of where it lives."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import FeedSample
 from livesvm.service.monitoring.metrics import ModelSample
-from livesvm.service.ray import commands
-from livesvm.service.ray.calls import Call
-from livesvm.service.ray.commands import Command
-from livesvm.service.ray.messages import SERVED, Asked, FeedNow, View
-from livesvm.service.ray.office import Office
+from livesvm.service.remote import commands
+from livesvm.service.remote.calls import Call
+from livesvm.service.remote.commands import Command
+from livesvm.service.remote.messages import SERVED, Asked, FeedNow, View
+from livesvm.service.remote.office import Office
 from livesvm.service.resources.turns import Solve
 from livesvm.service.store.base import Indexed
 
 LATELY_SECONDS = 5.0
 """For which a model that was predicted by a copy here gets a new one with the answer to an update."""
 DECIDED_ROWS = 10_000
-"""More rows are not sent to the actor: what decides them comes here instead."""
+"""More rows are not sent there: what decides them comes here instead."""
 
 
 def is_told(found: Indexed, seen: Summary | None) -> bool:
@@ -61,14 +61,14 @@ class Owner(Protocol):
 
     @property
     def office(self) -> Office:
-        """By which actors are asked."""
+        """By which that process is asked."""
 
     def seen(self, stored: str, view: View | None) -> None:
         """Something else was told of one; None: that it is gone."""
 
 
 class RemoteReplica:
-    """A model or a feed that lives in an actor: what was told of it last, or what the store's index says.
+    """A model or a feed that lives in another process: what was told of it last, or what the store's index says.
 
     Parameters
     ----------
@@ -84,6 +84,7 @@ class RemoteReplica:
     def __init__(self, id: str, stored: str, found: Indexed, context: Context, owner: Owner) -> None:
         self.id, self.stored = id, stored
         self._settings, self._owner = context.settings, owner
+        self._terms = owner.office.terms
         self.there = owner.office.there(stored)
         self._heard_at: float | None = None
         self.found_again(found)
@@ -111,7 +112,7 @@ class RemoteReplica:
         self._spec = None if self._summary is None else self.home.parse_spec(self._summary.spec)
 
     def hear(self, view: View | None, at: float) -> None:
-        """The actor said at some time, monotonic, how it is; None: nothing of that."""
+        """The process said at some time, monotonic, how it is; None: nothing of that."""
         self._heard_at = at if self._heard_at is None else max(self._heard_at, at)
         if view is not None:
             self.there.is_lost = False
@@ -126,7 +127,7 @@ class RemoteReplica:
 
     @property
     def age(self) -> float:
-        """Seconds since the actor said last that there is nothing newer, or what is."""
+        """Seconds since the process said last that there is nothing newer, or what is."""
         heard = max(self._heard_at or 0.0, self.there.heard_at or 0.0)
         return max(0.0, time.monotonic() - heard)
 
@@ -146,12 +147,12 @@ class RemoteReplica:
     def _served(self) -> tuple[ServingState, str | None]:
         """Whether it is, and why not."""
         if self.there.is_lost:
-            return "restoring", "its actor was lost, and is started again"
+            return "restoring", f"its {self._terms.word} was lost, and is started again"
         if (told := self.told) is not None:
             return told.state, told.reason
         if self._is_known:
             return "live", None
-        return "restoring", "its actor starts" if self.there.heard_at is None else "it is being restored"
+        return "restoring", f"its {self._terms.word} starts" if self.there.heard_at is None else "it is being restored"
 
     @property
     def state(self) -> ServingState:
@@ -169,7 +170,7 @@ class RemoteReplica:
         return self.state in SERVED
 
     def serving(self) -> Any:
-        """The replica itself; raises ModelUnavailable of one that its actor does not serve, though it may yet wake."""
+        """The replica itself; raises ModelUnavailable of one that is not served there, though it may yet wake."""
         told = self.told
         if told is not None and told.state not in (*SERVED, "restoring"):
             raise ModelUnavailable(f"{self} is not served here: {told.reason}")
@@ -181,13 +182,13 @@ class RemoteReplica:
         told = self.told
         return 0 if told is None else cast(Description | FeedNow, told.now).queue_depth
 
-    # What the actor is asked.
+    # What is asked where it lives.
 
     def ask(self, command: Command, solve: Solve | None = None, patience: float | None = None) -> Call:
-        """Call the actor; one that is lost has ``patience`` seconds to be back, by default those of the setting."""
+        """Call where it lives; a process that is lost has ``patience`` seconds to be back, by default as agreed."""
         logged = current()
         seconds = None if solve is None else solve.rest()
-        patience = self._settings.ray_seconds if patience is None else patience
+        patience = self._terms.seconds if patience is None else patience
         who = (None, None) if logged is None else (logged.key, logged.id)
         asked = Asked(
             uuid4().hex, self.stored, command.with_name(), seconds, who[0], self._gets_copies(command), who[1]
@@ -222,7 +223,7 @@ class _Decided(Published):
 
 
 class RemoteModel(RemoteReplica):
-    """A model in an actor. Implements :class:`~livesvm.service.hosting.handle.ModelHandle`.
+    """A model in another process. Implements :class:`~livesvm.service.hosting.handle.ModelHandle`.
 
     Invariant: what predicts here is of a version at most as new as what was told.
     """
@@ -246,7 +247,7 @@ class RemoteModel(RemoteReplica):
         return self
 
     def updates(self) -> list[dict[str, Any]]:
-        """The newest updates, newest first; asks the actor, so it belongs in a thread."""
+        """The newest updates, newest first; asks where it lives, so it belongs in a thread."""
         found: list[dict[str, Any]] = self.ask(commands.RECENT).result()
         return found
 
@@ -296,17 +297,17 @@ class RemoteModel(RemoteReplica):
         return None if told is None else told.life
 
     def _may_use(self, held: Published, version: int) -> bool:
-        if self._settings.ray_predictions != "snapshot":
+        if self._terms.predictions != "snapshot":
             return False
         if held.version == version:
-            self._held_until = time.monotonic() + self._settings.ray_stale_seconds
+            self._held_until = time.monotonic() + self._terms.stale_seconds
             return True
         return time.monotonic() < self._held_until
 
     def reader(self, X: Rows) -> Published:
-        """The version that rows X (m, d) are to be decided by; it may be asked of the actor, in a thread."""
+        """The version that rows X (m, d) are to be decided by; it may be asked where that lives, in a thread."""
         limit = self._settings.max_predict_rows
-        if self._settings.ray_predictions == "actor" and len(X) <= DECIDED_ROWS:
+        if self._terms.predictions == "actor" and len(X) <= DECIDED_ROWS:
             version, decision, prediction, classes = self.ask(commands.DECIDE(X, limit)).result()
             found, sizes = (decision, prediction), self.published.sizes
             return _Decided(version, None, sizes, X.shape[1], 0, None, None, classes=classes, found=found)
@@ -328,7 +329,7 @@ class RemoteModel(RemoteReplica):
         held = self._copy
         if held is None or copy.version > held.version or (copy.version == held.version and copy.calibration):
             self._held, self._held_life = copy, self._life
-            self._held_until = time.monotonic() + self._settings.ray_stale_seconds
+            self._held_until = time.monotonic() + self._terms.stale_seconds
 
     def _gets_copies(self, command: Command) -> bool:
         return command.named and time.monotonic() - self._copied_at < LATELY_SECONDS
@@ -360,13 +361,13 @@ class RemoteModel(RemoteReplica):
             self.hold(call.result())
 
     def versions(self) -> dict[str, Any]:
-        """Which versions can be had; asks the actor, so it belongs in a thread."""
+        """Which versions can be had; asks where it lives, so it belongs in a thread."""
         found: dict[str, Any] = self.ask(commands.VERSIONS).result()
         return found
 
 
 class RemoteFeed(RemoteReplica):
-    """A feed in an actor. Implements :class:`~livesvm.service.hosting.handle.FeedHandle`.
+    """A feed in another process. Implements :class:`~livesvm.service.hosting.handle.FeedHandle`.
 
     Invariant: while it is awake, ``_seen`` has the events that were told last with those heard of before.
     """

@@ -11,16 +11,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from livesvm.service.ray.frames import ANSWERS, ASKS, CONNECT_SECONDS, SECRET_BYTES, Frames, tls
+from livesvm.service.remote.frames import ANSWERS, ASKS, CONNECT_SECONDS, SECRET_BYTES, Frames, tls
 
 Done = Callable[[bytes | None, BaseException | None], None]
 
+ANYTHING = 2**62
+"""Bytes of a frame between processes of one service."""
+
 log = logging.getLogger(__name__)
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """Return an event loop, of the quick kind where there is one."""
+    try:
+        import uvloop
+    except ImportError:  # Windows
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 @dataclass(frozen=True)
@@ -35,10 +48,10 @@ class Number:
 class Switchboard:
     """The actor's end: answers whoever knows the secret. All of it belongs on the actor's event loop."""
 
-    def __init__(self, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
+    def __init__(self, answer: Callable[[bytes], Awaitable[bytes]], secret: bytes | None = None) -> None:
         self._answer = answer
         self._server: asyncio.Server | None = None
-        self._secret = secrets.token_bytes(SECRET_BYTES)
+        self._secret = secret or secrets.token_bytes(SECRET_BYTES)
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def number(self, host: str) -> Number:
@@ -50,6 +63,12 @@ class Switchboard:
                 lambda: _Answering(self, self._secret), host, 0, ssl=context, ssl_handshake_timeout=seconds
             )
         return Number(host, int(self._server.sockets[0].getsockname()[1]), self._secret)
+
+    async def attach(self, end: socket.socket, ended: Callable[[], None]) -> None:
+        """Answer also what comes by this end of a connection; ``ended`` is called when that ends."""
+        line = _Answering(self, self._secret, ended)
+        line.largest, line.seconds = ANYTHING, None
+        await asyncio.get_running_loop().create_connection(lambda: line, sock=end)
 
     def take(self, line: _Answering, number: int, message: bytes) -> None:
         """Answer a call when that is done."""
@@ -68,12 +87,16 @@ class Switchboard:
 class _Answering(Frames):
     """One front end's line, at the actor's end."""
 
-    def __init__(self, board: Switchboard, secret: bytes) -> None:
+    def __init__(self, board: Switchboard, secret: bytes, ended: Callable[[], None] = lambda: None) -> None:
         super().__init__(secret, ANSWERS, ASKS)
-        self._board = board
+        self._board, self._ended = board, ended
 
     def proven(self) -> None:
         """Calls may come."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Say so."""
+        self._ended()
 
     def frame(self, number: int, frame: bytes) -> None:
         """Take in a call."""
@@ -83,8 +106,8 @@ class _Answering(Frames):
 class _Line(Frames):
     """A line at the front end's end, with the calls that wait for their answers."""
 
-    def __init__(self, at: Number, ended: Callable[[_Line], None]) -> None:
-        super().__init__(at.secret, ASKS, ANSWERS)
+    def __init__(self, at: Number | None, secret: bytes, ended: Callable[[_Line], None]) -> None:
+        super().__init__(secret, ASKS, ANSWERS)
         self.at = at
         self._ended = ended
         self._waiting: dict[int, Done] = {}
@@ -122,15 +145,17 @@ class _Line(Frames):
 
 
 class Lines:
-    """The lines of a front end, by the name of the actor; they live in a thread of their own."""
+    """The lines of a front end, by the name of the process; they live in a thread of their own, or on a given loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._lines: dict[str, _Line] = {}
         self._sought: dict[str, Number] = {}
         self._refused: dict[str, Number] = {}
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="ray-lines", daemon=True)
-        self._thread.start()
+        self._loop = loop or new_loop()
+        self._thread: threading.Thread | None = None
+        if loop is None:
+            self._thread = threading.Thread(target=self._run, name="lines", daemon=True)
+            self._thread.start()
 
     def find(self, name: str, at: Number) -> None:
         """Have a line with an actor that listens there, soon, if there is none."""
@@ -141,13 +166,40 @@ class Lines:
             self._sought[name] = at
             self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._connect(name, at)))
 
+    def attach(self, name: str, end: socket.socket, secret: bytes, lost: Callable[[], None]) -> None:
+        """Have this end of a connection as a line, once the other end is proven; ``lost`` is called when it ends."""
+
+        async def connect() -> None:
+            """Connect."""
+
+            def ended(line: _Line) -> None:
+                """Say so."""
+                self._forget(name, line)
+                lost()
+
+            line = _Line(None, secret, ended)
+            line.largest, line.seconds = ANYTHING, None
+            await self._loop.create_connection(lambda: line, sock=end)
+            if await line.opened:
+                self._lines[name] = line
+
+        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(connect()))
+
     def ask(self, name: str, message: bytes, done: Done) -> bool:
         """Whether there is a line; ``done`` gets then what the actor answers, or why the line was lost."""
         line = self._lines.get(name)
         if line is None:
             return False
-        self._loop.call_soon_threadsafe(line.ask, message, done)
+        if self.is_here:
+            line.ask(message, done)
+        else:
+            self._loop.call_soon_threadsafe(line.ask, message, done)
         return True
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the calling thread is that of the loop."""
+        return asyncio._get_running_loop() is self._loop
 
     def lose(self, name: str) -> None:
         """Let go of a line: the actor is lost, whatever becomes of the connection."""
@@ -157,9 +209,10 @@ class Lines:
             self._loop.call_soon_threadsafe(line.transport.abort)
 
     def close(self) -> None:
-        """End all lines."""
-        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._end()))
-        self._thread.join()
+        """End all lines of a thread of their own."""
+        if self._thread is not None:
+            self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._end()))
+            self._thread.join()
 
     def _run(self) -> None:
         self._loop.run_forever()
@@ -177,7 +230,7 @@ class Lines:
         self._loop.stop()
 
     async def _connect(self, name: str, at: Number) -> None:
-        line = _Line(at, lambda ended: self._forget(name, ended))
+        line = _Line(at, at.secret, lambda ended: self._forget(name, ended))
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await self._loop.create_connection(lambda: line, at.host, at.port, ssl=tls(ssl.Purpose.SERVER_AUTH))

@@ -16,7 +16,7 @@ import ssl
 import struct
 from typing import Any
 
-HEAD = struct.Struct("!QI")
+HEAD = struct.Struct("!QQ")
 """Of a frame: the number of its call, and its bytes."""
 PLACE = struct.Struct("!Q")
 """Of a frame: how many came before it in its direction."""
@@ -41,6 +41,9 @@ class Frames(asyncio.Protocol):
     own, other : which end this is, ``ASKS`` or ``ANSWERS``, and which the other
     """
 
+    largest = LARGEST
+    seconds: float | None = CONNECT_SECONDS
+
     def __init__(self, secret: bytes, own: bytes, other: bytes) -> None:
         self._secret, self._own, self._other = secret, own, other
         self._challenge = secrets.token_bytes(CHALLENGE_BYTES)
@@ -53,7 +56,8 @@ class Frames(asyncio.Protocol):
         """Send the challenge, and expect the proof in time."""
         self.transport = transport
         self.transport.write(self._challenge)
-        asyncio.get_running_loop().call_later(CONNECT_SECONDS, self._expect_proof)
+        if self.seconds is not None:
+            asyncio.get_running_loop().call_later(self.seconds, self._expect_proof)
 
     @property
     def is_proven(self) -> bool:
@@ -70,7 +74,7 @@ class Frames(asyncio.Protocol):
             del self._came[:CHALLENGE_BYTES]
         while len(self._came) >= HEAD.size and not self.transport.is_closing():
             number, size = HEAD.unpack_from(self._came)
-            if size > (LARGEST if self.is_proven else 0):
+            if size > (self.largest if self.is_proven else 0):
                 self.transport.abort()
                 return
             end = HEAD.size + size

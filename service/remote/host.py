@@ -1,0 +1,301 @@
+"""A process in which replicas live: the same registry and journals as in a service of one process, and what is asked.
+
+It tells those who watch what has changed, looks at the store now and then, and says how it fares. How calls come here
+is not its concern.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+from prometheus_client.core import Metric
+from threadpoolctl import threadpool_limits
+
+from livesvm.service.errors import Restoring, TurnMissed, Withdrawn
+from livesvm.service.history.names import id_of, is_feed
+from livesvm.service.hosting.collection import Collection
+from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.model import HostedModel
+from livesvm.service.hosting.registry import Registry
+from livesvm.service.jobs.failures import is_foreseen
+from livesvm.service.logs import calls
+from livesvm.service.logs.setup import set_up
+from livesvm.service.models.published import Published
+from livesvm.service.models.types import ServingState
+from livesvm.service.remote.lines import Number
+from livesvm.service.remote.messages import Answer, Asked, News, packed, unpacked
+from livesvm.service.remote.told import Told
+from livesvm.service.remote.transport import Since
+from livesvm.service.resources.compiling import call_compiled_code
+from livesvm.service.resources.turns import Solve
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import StoreError
+from livesvm.solvers import warm_up
+
+GATHER_SECONDS = 0.05
+"""Between two times that one who watches is told: those who call hear at once what came of that."""
+SMALL_BYTES = 80_000
+"""Of a version that goes along with an answer, to who predicts by copies; Ray carries 100 kB with the call itself."""
+HEARTBEAT_SECONDS = 2.0
+"""After so long without news whoever watches is told that there is none."""
+LOOKS = 5
+"""At the store, while one lease lasts."""
+RETRY_SECONDS = 0.2
+"""Between two tries to come back while the store is away."""
+PATIENCE_SECONDS = 10.0
+"""For which a call waits for what is stored to be known."""
+SCRAPED = (
+    "livesvm_update",
+    "livesvm_paths",
+    "livesvm_memory",
+    "livesvm_solve",
+    "livesvm_store_seconds",
+    "livesvm_store_err",
+    "livesvm_snapshots",
+    "livesvm_feed",
+    "livesvm_wakes",
+    "livesvm_rests",
+    "process_",
+)
+"""What of its metrics such a process tells; the rest is the front ends'."""
+log = logging.getLogger(__name__)
+
+
+def set_process_up(settings: Settings, switch_seconds: float, **facts: str) -> None:
+    """Have this process log as the service does, with these facts, and its threads take turns after so long."""
+    sys.setswitchinterval(switch_seconds)
+    threadpool_limits(1)
+    set_up(settings.log_level, settings.log_format, settings.audit_file, **facts)
+
+
+class Host:
+    """Models and feeds, and who asks them. Its coroutines run on one event loop, and hand on whatever takes long.
+
+    Parameters
+    ----------
+    name : of the process, for people
+    context : what its replicas share
+    tend : called after every look at the store with how many replicas are in which state
+    line : says where front ends may call besides, if anywhere
+    has_one_caller : whether nothing else watches than what calls, which need not be told twice
+    """
+
+    def __init__(
+        self,
+        name: str,
+        context: Context,
+        tend: Callable[[Counter[ServingState]], None],
+        line: Callable[[], Awaitable[Number | None]] | None = None,
+        has_one_caller: bool = False,
+    ) -> None:
+        self._name, self._tend, self._line, self._has_one_caller = name, tend, line, has_one_caller
+        self._health, self._metrics = context.source.health, context.source.metrics
+        self._store = context.source.store
+        self._seconds = context.settings.lease_seconds / LOOKS
+        self.registry = Registry(context)
+        self._ready = threading.Event()
+        self.asked_at = time.monotonic()
+        self._under_way: dict[str, Callable[[], None]] = {}
+        self._told = Told()
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def begin(self) -> None:
+        """Learn what lives here, and look after it from then on, in a thread."""
+        threading.Thread(target=self._live, name="keep", daemon=True).start()
+
+    # What front ends ask.
+
+    async def ask(self, message: bytes) -> bytes:
+        """Answer one call."""
+        return await self.answer(unpacked(message))
+
+    async def answer(self, asked: Asked) -> bytes:
+        """The same, once it is unpacked."""
+        self.asked_at, self._loop = time.monotonic(), asyncio.get_running_loop()
+        call = calls.Call(asked.request or asked.id)
+        call.key = asked.key
+        calls.begin(call)
+        value = error = None
+        try:
+            await self._come_back()
+            value = await self._answered(asked)
+        except Exception as found:
+            error = found
+            if not is_foreseen(found):
+                log.exception("%s of %s failed", asked.command.do.__name__, asked.stored)
+        if self._has_one_caller:
+            self._told.note(asked.stored, self._found(asked.stored))
+            self._told.say(asked.stored)
+        else:
+            self._look(asked.stored)
+        copy = self._copy(asked.stored) if asked.predicts else None
+        return packed(Answer(value, error, self._told.view(asked.stored), call.facts, copy))
+
+    def withdraw(self, call: str) -> None:
+        """Nobody waits for a call any more."""
+        self._under_way.get(call, lambda: None)()
+
+    async def watch(self, since: Since) -> bytes:
+        """What has changed since a moment of an incarnation, as soon as something has; rows were predicted there."""
+        self._loop, began, moment = asyncio.get_running_loop(), time.monotonic(), since.moment
+        for stored, rows in since.rows.items():
+            self._note_predicted(stored, rows)
+        if since.incarnation != self._told.incarnation:
+            moment = 0
+            await self._come_back()
+            self._look_at_all()
+        else:
+            if moment == self._told.moment:
+                news: asyncio.Future[None] = self._loop.create_future()
+                self._waiting.add(news)
+                await asyncio.wait([news], timeout=HEARTBEAT_SECONDS)
+                self._waiting.discard(news)
+            await asyncio.sleep(began + GATHER_SECONDS - time.monotonic())
+        line, told = None if self._line is None else await self._line(), self._told
+        return packed(News(told.incarnation, told.moment, told.since(moment), line))
+
+    def scrape(self) -> Iterable[Metric]:
+        """Return the metrics of what is done here."""
+        return [family for family in self._metrics.registry.collect() if family.name.startswith(SCRAPED)]
+
+    # On the event loop.
+
+    async def _come_back(self) -> None:
+        """Wait until it is known what lives here; raises Restoring if that takes too long."""
+        if not self._ready.is_set() and not await asyncio.to_thread(self._ready.wait, PATIENCE_SECONDS):
+            raise Restoring(f"{self._name} is being restored")
+
+    async def _answered(self, asked: Asked) -> Any:
+        command = asked.command
+        subject = command.subject(*self._at(asked.stored))
+        if command.blocks and not (command.at_once and command.at_once(*subject, *command.arguments)):
+            return await asyncio.to_thread(command.do, *subject, *command.arguments)
+        solve = Solve() if asked.seconds is None else Solve(until=time.monotonic() + asked.seconds)
+        found = command.do(*subject, *command.arguments, **({"solve": solve} if command.timed else {}))
+        if not isinstance(found, Future):
+            return found
+
+        def withdraw() -> None:
+            """Take it out of the mailbox, or end it if it changes nothing."""
+            if not found.cancel() and not command.mutates:
+                solve.end(Withdrawn("the caller left"))
+
+        self._under_way[asked.id] = withdraw
+        try:
+            return await _awaited(found, solve)
+        finally:
+            del self._under_way[asked.id]
+
+    def _at(self, stored: str) -> tuple[Collection[Any], str]:
+        """All of a kind, and an id."""
+        return self.registry.feeds if is_feed(stored) else self.registry.models, id_of(stored)
+
+    def _found(self, stored: str) -> Any:
+        home, id_ = self._at(stored)
+        return home.known(id_)
+
+    def _copy(self, stored: str) -> Published | None:
+        """The version that a model is at, if it is small enough to go along."""
+        live = self._found(stored)
+        seen = live.published if isinstance(live, HostedModel) else None
+        if seen is None or seen.predictor is None:
+            return None
+        return seen if seen.n_support * (seen.row_bytes + 8 * seen.n_values) < SMALL_BYTES else None
+
+    def _note_predicted(self, stored: str, rows: int) -> None:
+        live = self._found(stored)
+        if isinstance(live, HostedModel) and live.is_awake:
+            live.recent.note_predicted(rows)
+            live.used_at = time.monotonic()
+
+    def _look(self, stored: str) -> None:
+        """Learn whether a model or a feed has changed, and tell those who watch."""
+        if self._told.note(stored, self._found(stored)):
+            for news in self._waiting:
+                if not news.done():
+                    news.set_result(None)
+
+    def _look_at_all(self) -> None:
+        """Look at those that are awake, or unavailable, and at those that were."""
+        homes = self.registry.models, self.registry.feeds
+        for stored in {*self._told.due(), *(one.stored for home in homes for one in home.awake())}:
+            self._look(stored)
+
+    # In threads.
+
+    def _live(self) -> None:
+        """Learn what is stored, then look at the store, and take over what others let go of, for good."""
+        call_compiled_code()
+        while not self._ready.is_set():
+            try:
+                self._health.ask_store(self._store)
+                self.registry.restore()
+                self._ready.set()
+            except StoreError as error:
+                log.warning("%s waits for the store: %s", self._name, error)
+                time.sleep(RETRY_SECONDS)
+        warm_up("updates")
+        gc.freeze()
+        while True:
+            time.sleep(self._seconds)
+            try:
+                self._keep()
+            except StoreError:
+                pass  # health knows
+            except Exception:
+                log.exception("%s did not ask the store where it stands", self._name)
+            self._on_loop(self._look_at_all)
+
+    def _keep(self) -> None:
+        self._health.ask_store(self._store)
+        if self._health.store_up:
+            self.registry.watch()
+            self._tend(Counter(self.registry.models.states()) + Counter(self.registry.feeds.states()))
+
+    def _on_loop(self, call: Callable[[], None]) -> None:
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has ended
+                self._loop.call_soon_threadsafe(call)
+
+
+def labelled(families: Iterable[Metric], where: dict[str, str]) -> list[Metric]:
+    """Return the same families with labels that say where they are from."""
+    found = []
+    for family in families:
+        found.append(Metric(family.name, family.documentation, family.type))
+        found[-1].samples = [sample._replace(labels=sample.labels | where) for sample in family.samples]
+    return found
+
+
+async def _awaited(future: Future[Any], solve: Solve) -> Any:
+    """The result of what a writer was asked; raises TurnMissed or Withdrawn if its turn does not come in time."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+    future.add_done_callback(lambda future: loop.call_soon_threadsafe(_wake, done))
+    rest, timer, expired = solve.rest(), None, list[bool]()
+    if rest is not None:
+        timer = loop.call_later(rest, lambda: expired.append(future.cancel()))
+    await done
+    if timer is not None:
+        timer.cancel()
+    if not future.cancelled():
+        return future.result()
+    if any(expired):
+        raise TurnMissed("the model was busy for as long as the caller could wait; nothing was changed")
+    raise Withdrawn("the caller left before its turn came")
+
+
+def _wake(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)

@@ -1,0 +1,56 @@
+"""What a process tells of the replicas that live in it, to front ends that watch."""
+
+from __future__ import annotations
+
+import time
+from itertools import takewhile
+from typing import Any
+from uuid import uuid4
+
+from livesvm.service.remote.messages import View
+
+GONE_SECONDS = 600.0
+"""For which those who watch are told that one is gone, or went to rest; the store's index says it as well."""
+
+
+class Told:
+    """What is told of those that live here, in the order in which it changed; None of those that are gone."""
+
+    def __init__(self) -> None:
+        self.incarnation, self.moment = uuid4().hex, 0
+        self._views: dict[str, tuple[int, float, View | None]] = {}
+        self._said: dict[str, int] = {}  #: moments of which an answer has told all that watch
+
+    def view(self, stored: str) -> View | None:
+        """How one was at the last look."""
+        return self._views.get(stored, (0, 0.0, None))[2]
+
+    def note(self, stored: str, found: Any) -> bool:
+        """Look how a replica is now, None if there is none; whether that is new."""
+        before, moment = self.view(stored), self.moment + 1
+        life = (self.incarnation, moment) if before is None or before.rests else before.life
+        now = None if found is None else View.of(found, life, moment)
+        if now == before or (now and before and now.rests and now.now == before.now):
+            return False
+        self.moment = moment
+        self._views.pop(stored, None)
+        self._views[stored] = moment, time.monotonic(), now
+        return True
+
+    def say(self, stored: str) -> None:
+        """Know that an answer tells of one as it is now."""
+        if stored in self._views:
+            self._said[stored] = self._views[stored][0]
+
+    def since(self, moment: int) -> dict[str, View | None]:
+        """What has changed since a moment, but for what answers have told; since the first, all."""
+        new = takewhile(lambda one: one[1][0] > moment, reversed(self._views.items()))
+        return {stored: view for stored, (at, _, view) in new if not moment or self._said.get(stored) != at}
+
+    def due(self) -> list[str]:
+        """Those that may change without being asked; the index alone tells of those that were at rest for a while."""
+        until = time.monotonic() - GONE_SECONDS
+        in_memory = {id_: told for id_, told in self._views.items() if told[2] is not None and not told[2].rests}
+        self._views = {id_: told for id_, told in self._views.items() if id_ in in_memory or told[1] > until}
+        self._said = {id_: at for id_, at in self._said.items() if id_ in self._views}
+        return list(in_memory)

@@ -1,0 +1,47 @@
+"""What a service asks its workers besides what any process is asked where replicas live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from livesvm.service.settings import Settings
+
+
+@dataclass(frozen=True)
+class Begin:
+    """What all workers of a service are told when they are made.
+
+    Parameters
+    ----------
+    settings : of each: its part of the memory and of the solves
+    count : of the workers
+    secret : by which frames are authenticated
+    """
+
+    settings: Settings
+    count: int
+    secret: bytes
+
+
+class Withdraw(NamedTuple):
+    """Nothing waits for a call any more."""
+
+    call: str
+
+
+class Scrape(NamedTuple):
+    """The metrics are asked for."""
+
+
+class Stop(NamedTuple):
+    """The service stops: what is under way is ended, snapshots are written, and the store is closed."""
+
+
+class AskStore(NamedTuple):
+    """A call of the worker's part of the store: a method of the protocol, and its arguments."""
+
+    method: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]

@@ -1,0 +1,141 @@
+"""A worker: a process that hosts the models and feeds of some shares of the store, and ends with its service."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NoReturn
+
+from prometheus_client.core import Metric
+
+from livesvm.service.history.journal import Source
+from livesvm.service.hosting.context import Context
+from livesvm.service.models.types import ServingState
+from livesvm.service.monitoring.health import Health
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.remote.host import Host, labelled, set_process_up
+from livesvm.service.remote.lines import Switchboard, new_loop
+from livesvm.service.remote.messages import Answer, Asked, packed, unpacked
+from livesvm.service.remote.transport import Since
+from livesvm.service.resources.machine import give_back_large_blocks, resident_bytes
+from livesvm.service.resources.memory import MEGABYTE, Budget
+from livesvm.service.resources.turns import Turns
+from livesvm.service.store.base import StoreError
+from livesvm.service.store.shares import COUNT, open_shares
+from livesvm.service.workers.messages import AskStore, Begin, Scrape, Stop, Withdraw
+
+OWN = "process_"
+"""Metrics that tell of the process itself; others of all workers are summed up."""
+SWITCH_SECONDS = 0.0005
+STORE_THREADS = 4
+"""For what the service reads in the store."""
+
+log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Its shares, and what is asked of them. Its coroutines run on one event loop.
+
+    Parameters
+    ----------
+    number : its own, below ``begin.count``
+    """
+
+    def __init__(self, number: int, begin: Begin) -> None:
+        self._number, self._begin = number, begin
+        self._threads = ThreadPoolExecutor(STORE_THREADS, "store")
+        self._opened = asyncio.get_running_loop().run_in_executor(self._threads, self._open)
+
+    def _open(self) -> None:
+        """Open the store, and begin to learn what lives here; raises StoreError."""
+        settings, metrics = self._begin.settings, Metrics()
+        self._store = open_shares(settings.data_dir, range(self._number, COUNT, self._begin.count))
+        health = Health(metrics, settings.lease_seconds)
+        self._turns, budget = Turns(settings.solves), Budget(settings.memory_mb * MEGABYTE)
+        metrics.watch_solves(self._turns.counts)
+        metrics.watch_memory(budget)
+        budget.rest_on(resident_bytes())
+        context = Context(settings, Source(self._store, health, metrics), self._turns, budget, f"worker-{self._number}")
+        self._host = Host(f"worker {self._number}", context, self._tend, has_one_caller=True)
+        self._host.begin()
+
+    def _tend(self, states: Counter[ServingState]) -> None:
+        if states["restoring"] or states["fenced"]:
+            self._host.registry.take_over()
+
+    async def answer(self, message: bytes) -> bytes:
+        """Answer one message."""
+        asked = unpacked(message)
+        if not self._opened.done():
+            await asyncio.wait([self._opened])
+        try:
+            self._opened.result()
+        except StoreError as error:
+            if isinstance(asked, Asked | AskStore):
+                return packed(Answer(error=error))
+            log.error("worker %d ends, as it cannot use its part of the store: %s", self._number, error)
+            logging.shutdown()
+            os._exit(1)  # another one tries it again
+        match asked:
+            case Asked():
+                return await self._host.answer(asked)
+            case Since():
+                return await self._host.watch(asked)
+            case Withdraw():
+                self._host.withdraw(asked.call)
+                return b""
+            case Scrape():
+                return packed(self._scraped())
+            case AskStore():
+                return await asyncio.get_running_loop().run_in_executor(self._threads, self._of_store, asked)
+            case Stop():
+                await asyncio.to_thread(self._stop)
+                return b""
+        raise TypeError(f"a worker is not asked {type(asked).__name__}")
+
+    def _of_store(self, asked: AskStore) -> bytes:
+        """What a method of the store returns, or raises."""
+        try:
+            found = getattr(self._store, asked.method.__name__)(*asked.arguments, **asked.named)
+            return packed(Answer(list(found) if isinstance(found, Iterator) else found))
+        except StoreError as error:
+            return packed(Answer(error=error))
+
+    def _scraped(self) -> list[Metric]:
+        families = list(self._host.scrape())
+        own = [family for family in families if family.name.startswith(OWN)]
+        rest = [family for family in families if not family.name.startswith(OWN)]
+        return [*rest, *labelled(own, {"worker": str(self._number)})]
+
+    def _stop(self) -> None:
+        """Let mailboxes run empty, write snapshots, close the store. Solves that nothing waits for are ended."""
+        self._turns.close()
+        self._host.registry.stop()
+        self._store.close()
+        logging.shutdown()
+
+
+def serve(number: int, begin: Begin, lines: Sequence[socket.socket]) -> NoReturn:
+    """Be a worker until a line ends, and end the process then, whatever is under way."""
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, signal.SIG_IGN)  # which concern the service, and may be sent to all of its processes
+    set_process_up(begin.settings, SWITCH_SECONDS, worker=str(number))
+    give_back_large_blocks()
+    loop = new_loop()
+    asyncio.set_event_loop(loop)
+
+    async def answer_all() -> None:
+        """Answer what comes by the lines."""
+        board = Switchboard(Worker(number, begin).answer, begin.secret)
+        for line in lines:
+            await board.attach(line, lambda: os._exit(0))
+
+    loop.run_until_complete(answer_all())
+    loop.run_forever()
+    os._exit(1)
