@@ -66,8 +66,8 @@ class Conformal:
             1 - alpha, between 0 and 1.
         method : {"plus", "minmax"}, default "plus"
             "plus": at least 1 - 2 alpha of targets are inside, and 1 - alpha but for unstable models. "minmax": at
-            least 1 - alpha, by wider intervals. Both hold where examples and rows are exchangeable; with weights less by
-            how much the distribution has changed [Barber et al. 2023, Theorem 2].
+            least 1 - alpha, by wider intervals. Both hold where examples and rows are exchangeable; with weights less
+            by how much the distribution has changed [Barber et al. 2023, Theorem 2].
 
         Returns
         -------
