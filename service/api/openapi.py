@@ -9,7 +9,16 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from livesvm.service.api.answers.operations import Problem
-from livesvm.service.api.requests import ApplyRequest, FeedRequest, PredictRequest, RestoreRequest, UpdateRequest
+from livesvm.service.api.requests import (
+    ApplyRequest,
+    FeedRequest,
+    FleetEraseRequest,
+    FleetRequest,
+    PredictRequest,
+    RestoreRequest,
+    SeriesRequest,
+    UpdateRequest,
+)
 from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.settings import Settings
@@ -21,6 +30,9 @@ _NAMED = (
     PredictRequest,
     ApplyRequest,
     FeedRequest,
+    FleetRequest,
+    FleetEraseRequest,
+    SeriesRequest,
     Problem,
 )
 

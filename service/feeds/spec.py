@@ -30,6 +30,16 @@ def _rolling() -> dict[Statistic, list[int]]:
     return {"mean": [48, 168]}
 
 
+class StepRecipe(BaseModel):
+    """What the models of one step are made with."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    represent: Represent
+    gamma: Annotated[float, Field(gt=0, le=1e8)]
+    C: Annotated[float, Field(gt=0, le=1e8)]
+
+
 class FeedSpec(BaseModel):
     """A feed, as it is created; only ``target`` has to be given."""
 
@@ -107,6 +117,11 @@ class FeedSpec(BaseModel):
         description="Half width of the tube without loss, in standard deviations of the target; 0.05, or less where "
         "two thirds of what is learnt is the same.",
     )
+    recipes: Annotated[list[StepRecipe], Field(min_length=1, max_length=MOST_STEPS)] | None = Field(
+        default=None,
+        description="In place of `represent`, `gamma` and `C`, one a step, as another feed has `chosen` them; needs "
+        "`season`.",
+    )
     generation: Literal[1, 2] = Field(
         default=2, description="Which features models see; a feed keeps those that it was created with."
     )
@@ -162,6 +177,8 @@ class FeedSpec(BaseModel):
         for field, longest in (("lags", max(self.lag_list)), ("season", self.season or 0)):
             if longest > self.window // 2:
                 raise InvalidInput(f"go up to half of the window, {self.window // 2}, not {longest}", field=field)
+        if self.recipes is not None and (self.season is None or len(self.recipes) != len(self.horizons)):
+            raise InvalidInput(f"are one a step, {len(self.horizons)}, beside a season", field="recipes")
         if self.represent == "seasonal-change" and (self.season == 0 or self.task == "direction"):
             raise InvalidInput("'seasonal-change' is for values of a series with a season", field="represent")
         return self

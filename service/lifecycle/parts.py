@@ -20,6 +20,7 @@ from socket import gethostname
 from livesvm.service.access.keys import parse_keys
 from livesvm.service.datasets.catalogue import DIRECTORY, Carrier, Datasets
 from livesvm.service.errors import NotReady
+from livesvm.service.fleets.catalogue import Fleets
 from livesvm.service.history.journal import Source
 from livesvm.service.history.rescue import tell_of
 from livesvm.service.hosting.context import Context
@@ -30,6 +31,7 @@ from livesvm.service.jobs.fronts import Fronts
 from livesvm.service.jobs.kind import Sharding
 from livesvm.service.jobs.queue import Elsewhere, JobLimits, Jobs
 from livesvm.service.lifecycle.erasures import Erasures
+from livesvm.service.lifecycle.fleets import FleetCare
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.compiling import Compiling, call_compiled_code
@@ -195,7 +197,11 @@ class Service:
         )
         self.metrics.watch_jobs(self.jobs.counts)
         self.erasures = Erasures(settings, source, self.hosting, (self.jobs, self.datasets), self.fronts)
+        self.fleets = Fleets(source)
+        self.fleet_care = FleetCare(self.fleets, feeds, self.erasures)
+        self.metrics.watch_fleets(self.fleet_care.samples)
         self.erasing = Pool("erase", 1, ERASURES)
+        self.batches = Pool("fleet", 2, settings.max_calls)
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
         self.workers = Pool("update", 2, settings.max_calls)
         self.control = Pool("control", 2, settings.max_calls)
@@ -203,7 +209,7 @@ class Service:
         self._begun: tuple[Future[None], Future[None]] | None = None
 
     def _pools(self) -> tuple[Pool, ...]:
-        return self.readers, self.workers, self.control, self.uploads, self.erasing
+        return self.readers, self.workers, self.control, self.uploads, self.erasing, self.batches
 
     def models(self) -> Models:
         """The models, once they are restored; raises NotReady before."""
@@ -242,6 +248,7 @@ class Service:
 
     def _bring_back(self) -> None:
         self.hosting.restore()
+        self.fleets.learn()
         self.erasures.finish()
         self.datasets.tidy()
         if self.fronts is not None:
@@ -267,6 +274,7 @@ class Service:
         gc.freeze()  # what lives from here to the end need not be walked by every collection
         gc.enable()
         self.health.restored()
+        threading.Thread(target=self.fleet_care.finish, name="fleets", daemon=True).start()
         if self.settings.compile_ahead:
             self.compiling.begin()
 
