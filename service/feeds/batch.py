@@ -20,6 +20,7 @@ class Refusal:
     reason: str
     row: int | None = None
     field: str | None = None
+    of_rows: bool = True  #: whether other rows would not be refused
 
 
 @dataclass(frozen=True)

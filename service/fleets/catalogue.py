@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from livesvm.service.errors import FleetExists, TooManyFleets, UnknownFleet
+from livesvm.service.errors import FleetExists, NoSource, TooManyFleets, UnknownFleet
+from livesvm.service.feeds.calls import Progress
 from livesvm.service.feeds.forecaster import Given
+from livesvm.service.feeds.sources.base import DeadLetter
 from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.fleets.spec import FleetSpec
 from livesvm.service.history.journal import Source
@@ -30,6 +33,7 @@ class Fleet:
     created_at: float
     given: Given | None = None
     deleting: bool = False
+    progress: Progress = field(default_factory=Progress)  #: in its source
 
     @property
     def prefix(self) -> str:
@@ -45,7 +49,7 @@ class Fleet:
         """All of it."""
         given = None if self.given is None else [self.given.season, [list(one) for one in self.given.recipes]]
         document = {"spec": self.spec.model_dump(mode="json"), "created_at": self.created_at, "given": given}
-        return json.dumps(document | {"deleting": self.deleting}).encode()
+        return json.dumps(document | {"deleting": self.deleting, "progress": self.progress}).encode()
 
     @classmethod
     def decode(cls, id: str, data: bytes) -> Fleet:
@@ -55,7 +59,10 @@ class Fleet:
             given = found["given"]
             shared = None if given is None else Given(given[0], [Recipe(*one) for one in given[1]])
             spec = FleetSpec.model_validate(found["spec"])
-            return cls(id, spec, found["created_at"], shared, found["deleting"])
+            taken, dead, refused, paused = found["progress"]
+            letters = tuple(DeadLetter(tuple(position), field, reason) for position, field, reason in dead)
+            progress = Progress(None if taken is None else tuple(taken), letters, refused, paused)
+            return cls(id, spec, found["created_at"], shared, found["deleting"], progress)
         except (ValueError, KeyError, TypeError) as error:
             raise StoreDamaged(f"fleet {id} cannot be read: {error}") from error
 
@@ -66,6 +73,7 @@ class Fleets:
     def __init__(self, source: Source) -> None:
         self._store, self._health = source.store, source.health
         self._read: dict[str, Fleet] = {}
+        self._lock = threading.RLock()
 
     def create(self, id: str, spec: FleetSpec) -> Fleet:
         """Keep a new one; raises FleetExists, TooManyFleets or StoreError."""
@@ -119,20 +127,37 @@ class Fleets:
 
     def choose(self, fleet: Fleet, given: Given | None) -> None:
         """Keep what was chosen for one, unless something was before."""
-        if given is not None and fleet.given is None:
-            with self._health.store_call("document"):
-                self._put(replace(fleet, given=given))
+        if given is not None and fleet.given is None and self.get(fleet.id).given is None:
+            self._change(fleet.id, given=given)
+
+    def progressed(self, id: str, progress: Progress) -> None:
+        """Keep how far one has come in its source, unless it was paused meanwhile."""
+        with self._lock:
+            paused = self.get(id).progress.paused
+            self._change(id, progress=progress._replace(paused=paused))
+
+    def pause(self, fleet: Fleet, paused: bool) -> Fleet:
+        """Have one take nothing more from its source, or go on; raises NoSource."""
+        if fleet.spec.source is None:
+            raise NoSource(f"fleet {fleet.id} has no source")
+        with self._lock:
+            return self._change(fleet.id, progress=self.get(fleet.id).progress._replace(paused=paused))
 
     def begin_deletion(self, fleet: Fleet) -> None:
         """Have one take nothing more, over restarts too."""
-        with self._health.store_call("document"):
-            self._put(replace(fleet, deleting=True))
+        self._change(fleet.id, deleting=True)
 
     def end_deletion(self, fleet: Fleet) -> None:
         """Forget one whose series are gone."""
         with self._health.store_call("document"):
             self._store.delete_document(fleet.at_store)
         self._read.pop(fleet.id, None)
+
+    def _change(self, id: str, **changes: Any) -> Fleet:
+        with self._lock:
+            fleet = replace(self.get(id), **changes)
+            with self._health.store_call("document"):
+                return self._put(fleet)
 
     def _put(self, fleet: Fleet) -> Fleet:
         self._store.put_document(fleet.at_store, fleet.encode())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from livesvm.service.feeds.batch import Batch, BatchDone, Refusal
@@ -23,8 +24,18 @@ PAGE = 1000
 """Series that are asked for at once."""
 
 
-def observe(fleets: Fleets, feeds: Feeds, fleet: Fleet, table: Table, asked: tuple[bytes, str | None]) -> Document:
+def observe(
+    fleets: Fleets,
+    feeds: Feeds,
+    fleet: Fleet,
+    table: Table,
+    asked: tuple[bytes, str | None],
+    *,
+    is_whole: bool = False,
+) -> Document:
     """Take readings of many series; ``asked`` is the digest of the call and its Idempotency-Key.
+
+    The answer lists at most :data:`MOST_REFUSED` refusals, unless it is to be whole.
 
     Raises InvalidInput where no series is named, and QueueFull, IdempotencyConflict or StoreUnavailable; then it is
     sent again.
@@ -32,7 +43,7 @@ def observe(fleets: Fleets, feeds: Feeds, fleet: Fleet, table: Table, asked: tup
     found = split(fleet, table)
     done = feeds.observe_many(found.batch(fleet, *asked, time.time())) if found.tables else BatchDone()
     fleets.choose(fleet, done.given)
-    return told(found, done)
+    return told(found, done, None if is_whole else MOST_REFUSED)
 
 
 def announce(feeds: Feeds, fleet: Fleet, table: Table, asked: tuple[bytes, str | None]) -> Document:
@@ -55,8 +66,8 @@ def announce(feeds: Feeds, fleet: Fleet, table: Table, asked: tuple[bytes, str |
     return told(found, feeds.observe_many(batch) if found.tables else BatchDone())
 
 
-def told(found: Split, done: BatchDone) -> Document:
-    """The answer to a call: how many series and rows were taken, and which were refused."""
+def told(found: Split, done: BatchDone, most: int | None = MOST_REFUSED) -> Document:
+    """The answer to a call: how many series and rows were taken, and which were refused, at most so many."""
     counts = dict.fromkeys(COUNTS, 0)
     durability = None
     for body in done.answers.values():
@@ -66,7 +77,7 @@ def told(found: Split, done: BatchDone) -> Document:
             counts[name] += one[name]
     refused = [*found.refused, *((found.names[id_], _placed(found, id_, one)) for id_, one in done.refused.items())]
     refused.sort(key=lambda one: -1 if one[1].row is None else one[1].row)
-    listed = [{"series": name, **vars(refusal)} for name, refusal in refused[:MOST_REFUSED]]
+    listed = [{"series": name, **vars(refusal)} for name, refusal in refused[:most]]
     return {
         "series": len(done.answers),
         **counts,
@@ -81,7 +92,7 @@ def _placed(found: Split, id: str, refusal: Refusal) -> Refusal:
     """A refusal with the number that its row has in the call; the first of the series, where it is of no row."""
     numbers = found.numbers[id]
     at = refusal.row if refusal.row is not None and refusal.row < len(numbers) else 0
-    return Refusal(refusal.reason, numbers[at], refusal.field)
+    return replace(refusal, row=numbers[at])
 
 
 def ids_of(feeds: Feeds, fleet: Fleet) -> list[str]:

@@ -31,6 +31,8 @@ class FleetSpec(FeedSpec):
     def _series_apart(self) -> Self:
         if self.series in (*self.columns, self.time):
             raise InvalidInput(f"the column {self.series!r} has two meanings", field="series")
+        if self.source is not None and self.time is None:
+            raise InvalidInput("needs readings with times, by which one that comes twice is known", field="source")
         for name in self.shared:
             if name not in (*self.features, *self.known):
                 raise InvalidInput(f"{name!r} is neither among features nor known", field="shared")

@@ -190,7 +190,7 @@ def refusal_of(error: Exception) -> Refusal:
     if isinstance(error, InvalidInput):
         return Refusal(error.reason, error.row, error.field)
     reason = "the store no longer has all that it had acknowledged" if isinstance(error, StoreBehind) else str(error)
-    return Refusal(reason)
+    return Refusal(reason, of_rows=False)
 
 
 def _some(pairs: list[tuple[str, StoreError | None]]) -> Iterator[list[tuple[str, StoreError | None]]]:

@@ -14,6 +14,7 @@ from livesvm.service.fleets.told import Document, scores
 from livesvm.service.history.names import stored_feed
 from livesvm.service.hosting.handle import Feeds
 from livesvm.service.lifecycle.erasures import Erasures
+from livesvm.service.lifecycle.fleet_source import FleetSources
 from livesvm.service.monitoring.feeds import FleetSample
 from livesvm.service.store.base import StoreError
 
@@ -28,8 +29,8 @@ log = logging.getLogger(__name__)
 class FleetCare:
     """Looks at all series of fleets, and removes them. Its calls block."""
 
-    def __init__(self, fleets: Fleets, feeds: Feeds, erasures: Erasures) -> None:
-        self._fleets, self._feeds, self._erasures = fleets, feeds, erasures
+    def __init__(self, fleets: Fleets, feeds: Feeds, erasures: Erasures, sources: FleetSources) -> None:
+        self._fleets, self._feeds, self._erasures, self.sources = fleets, feeds, erasures, sources
         self._seen: dict[str, tuple[float, float, Document]] = {}  # when, how long it holds, what
         self._lock = threading.Lock()
 
@@ -54,6 +55,7 @@ class FleetCare:
     def delete(self, fleet: Fleet) -> None:
         """Remove every series, then the fleet; raises StoreError or ModelUnavailable, and is then done later."""
         self._fleets.begin_deletion(fleet)
+        self.sources.forget(fleet)
         with self._lock:
             for id_ in ids_of(self._feeds, fleet):
                 self._remove(stored_feed(id_))
@@ -67,11 +69,16 @@ class FleetCare:
             return
         self._erasures.end_deletion(stored)
 
-    def finish(self) -> None:
-        """End the deletions that were begun before a stop or a crash; what cannot be ended yet is at the next start."""
+    def begin(self) -> None:
+        """Read the sources of all fleets, and end deletions that a stop or a crash has cut off.
+
+        One that cannot be ended yet is at the next start.
+        """
         for fleet in self._fleets.known():
             try:
                 if fleet.deleting:
                     self.delete(fleet)
+                else:
+                    self.sources.start(fleet)
             except (StoreError, ModelUnavailable) as error:
                 log.warning("fleet %s is not deleted yet: %s", fleet.id, error)

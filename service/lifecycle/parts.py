@@ -31,6 +31,7 @@ from livesvm.service.jobs.fronts import Fronts
 from livesvm.service.jobs.kind import Sharding
 from livesvm.service.jobs.queue import Elsewhere, JobLimits, Jobs
 from livesvm.service.lifecycle.erasures import Erasures
+from livesvm.service.lifecycle.fleet_source import FleetSources
 from livesvm.service.lifecycle.fleets import FleetCare
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
@@ -198,7 +199,8 @@ class Service:
         self.metrics.watch_jobs(self.jobs.counts)
         self.erasures = Erasures(settings, source, self.hosting, (self.jobs, self.datasets), self.fronts)
         self.fleets = Fleets(source)
-        self.fleet_care = FleetCare(self.fleets, feeds, self.erasures)
+        sources = FleetSources(self.fleets, feeds, settings, holder)
+        self.fleet_care = FleetCare(self.fleets, feeds, self.erasures, sources)
         self.metrics.watch_fleets(self.fleet_care.samples)
         self.erasing = Pool("erase", 1, ERASURES)
         self.batches = Pool("fleet", 2, settings.max_calls)
@@ -274,7 +276,7 @@ class Service:
         gc.freeze()  # what lives from here to the end need not be walked by every collection
         gc.enable()
         self.health.restored()
-        threading.Thread(target=self.fleet_care.finish, name="fleets", daemon=True).start()
+        threading.Thread(target=self.fleet_care.begin, name="fleets", daemon=True).start()
         if self.settings.compile_ahead:
             self.compiling.begin()
 
@@ -331,6 +333,7 @@ class Service:
         self.health.stopping()
         self.turns.close()
         self.datasets.close()
+        self.fleet_care.sources.stop()
         for pool in self._pools():
             pool.close()
         self.compiling.close()

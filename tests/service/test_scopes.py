@@ -57,6 +57,8 @@ NEEDED = {
     "POST /fleets": "admin",
     "POST /fleets/{id}/series": "admin",
     "POST /fleets/{id}/erase": "admin",
+    "POST /fleets/{id}/pause": "admin",
+    "POST /fleets/{id}/resume": "admin",
     "DELETE /fleets/{id}": "admin",
     "GET /jobs": "read",
     "GET /jobs/{job}": "read",

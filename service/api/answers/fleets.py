@@ -15,6 +15,7 @@ class RefusedSeries(BaseModel):
     row: int | None = Field(description="In the call, from 0.")
     field: str | None = Field(default=None, description="The column at fault.")
     reason: str
+    of_rows: bool = Field(default=True, description="False where the series takes nothing now, whatever it is.")
 
 
 class FleetObservationAnswer(BaseModel):
@@ -90,6 +91,20 @@ class FleetScores(BaseModel):
     coverage: float | None
 
 
+class FleetSource(BaseModel):
+    """Where a fleet's readings come from, and how that goes."""
+
+    kind: Literal["redis-stream"]
+    connection: str
+    stream: str
+    group: str
+    dead_letters: str
+    state: Literal["reading", "paused", "failing"]
+    fault: str | None = Field(default=None, description="Why it is not read; it is tried again every second.")
+    taken: str | None = Field(default=None, description="The newest entry that had its effect, or was refused.")
+    refused: int = Field(default=0, description="Entries that went to the dead letters.")
+
+
 class FleetDescription(BaseModel):
     """A fleet as it is now."""
 
@@ -100,6 +115,7 @@ class FleetDescription(BaseModel):
     created_at: datetime
     states: dict[str, int] = Field(default_factory=dict, description="How many series are in which state.")
     position: int = Field(default=0, description="Readings that were ever accepted, of all series.")
+    source: FleetSource | None = None
     scores: FleetScores | None = None
     worst: list[SeriesScore] = Field(default_factory=list, description="Those worst forecast, the worst first.")
 

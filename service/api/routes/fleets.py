@@ -14,6 +14,7 @@ from livesvm.service.api.answers.fleets import (
     FleetForecasts,
     FleetList,
     FleetObservationAnswer,
+    FleetSource,
     SeriesList,
     SeriesMade,
 )
@@ -25,6 +26,7 @@ from livesvm.service.api.requests import FleetRequest, SeriesRequest
 from livesvm.service.api.routes.access import FleetId, Parts, answers, in_control, moment, scope, told
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.routes.readings import rows_content
+from livesvm.service.feeds.sources.opening import url_of
 from livesvm.service.fleets import readings
 from livesvm.service.fleets import told as fleets_told
 from livesvm.service.fleets.catalogue import Fleet, settings_of
@@ -70,7 +72,11 @@ async def create(request: Request, service: Parts) -> Response:
     def make() -> Response:
         """Read what is asked and keep it."""
         wanted = parse_json(body, FleetRequest)
-        fleet = service.fleets.create(wanted.id, wanted.spec())
+        spec = wanted.spec()
+        if spec.source is not None:
+            url_of(spec.source, service.settings)
+        fleet = service.fleets.create(wanted.id, spec)
+        service.fleet_care.sources.start(fleet)
         return told(_described(service, fleet), status=201, headers={"location": f"/fleets/{fleet.id}"})
 
     return await in_control(service, make)
@@ -252,6 +258,38 @@ async def create_series(id: FleetId, request: Request, service: Parts) -> Respon
     return await _in_fleets(service, make)
 
 
+async def _paused(paused: bool, id: str, service: Service) -> Response:
+    service.feeds()
+
+    def pause() -> Response:
+        """Keep it, over restarts too."""
+        return told(_described(service, service.fleets.pause(service.fleets.live(id), paused)))
+
+    return await in_control(service, pause)
+
+
+@router.post(
+    "/fleets/{id}/pause",
+    summary="Pause a fleet's source",
+    dependencies=[scope("admin")],
+    responses=answers(200, FleetDescription, "Entries wait in the source from now on, over restarts too."),
+)
+async def pause(id: FleetId, service: Parts) -> Response:
+    """Take nothing more from the source; readings that are sent are taken as before."""
+    return await _paused(True, id, service)
+
+
+@router.post(
+    "/fleets/{id}/resume",
+    summary="Resume a fleet's source",
+    dependencies=[scope("admin")],
+    responses=answers(200, FleetDescription, "Entries are taken again, from where it was paused."),
+)
+async def resume(id: FleetId, service: Parts) -> Response:
+    """Take what waits in the source."""
+    return await _paused(False, id, service)
+
+
 async def _taken(
     take: Callable[[Fleet, Table, tuple[bytes, str | None]], dict[str, Any]],
     id: str,
@@ -291,8 +329,27 @@ def _described(service: Service, fleet: Fleet, scores: dict[str, Any] | None = N
             "series": service.feeds().count(fleet.prefix),
             "settings": settings_of(fleet),
             "created_at": moment(fleet.created_at),
+            "source": _source_told(service, fleet),
             **(scores or {}),
         }
+    )
+
+
+def _source_told(service: Service, fleet: Fleet) -> FleetSource | None:
+    spec, progress = fleet.spec.source, fleet.progress
+    if spec is None:
+        return None
+    fault = service.fleet_care.sources.fault(fleet)
+    return FleetSource(
+        kind=spec.kind,
+        connection=spec.connection,
+        stream=spec.stream,
+        group=spec.group_of(fleet.id),
+        dead_letters=spec.dead_letters_of(fleet.id),
+        state="failing" if fault else "paused" if progress.paused else "reading",
+        fault=fault,
+        taken=None if progress.taken is None else "-".join(map(str, progress.taken)),
+        refused=progress.refused,
     )
 
 
