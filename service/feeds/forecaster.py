@@ -483,8 +483,7 @@ class Forecaster:
         return [pending.forecast for pending in self._said(*self._from_now(self._newest_reading(), if_so))]
 
     def _newest_reading(self) -> Reading:
-        time, past = next(reversed(self.timeline.past.items()))
-        return Reading(past.slot, time, past.values, past.held)
+        return self.timeline.newest
 
     def _forecast_again(self) -> None:
         """Forecast anew from the newest reading, of which more is known ahead than there was."""

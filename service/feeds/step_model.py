@@ -18,7 +18,8 @@ Floats = NDArray[np.float64]
 EPSILON = 0.05
 MOST = 6.0  #: widths from the median: features count as no further
 CACHE_MB = 64
-KEPT_BYTES = 41  #: of an example of a cool model: key, target, weight, coefficient, segment and side
+KEPT_BYTES = 49  #: of an example of a cool model: key, target, weight, coefficient, f, segment and side
+STANDING = ("f", "events")  #: of a cool model, and not of a snapshot, which is of the data alone
 
 Models = list[LiveSVR | LiveSVC]
 FeaturesOf = Callable[[list[int]], Floats]
@@ -159,8 +160,9 @@ class StepModel:
     def cool(self, features: FeaturesOf) -> None:
         """Keep of the models only what a snapshot would, until they are asked for; ``features`` gives theirs back."""
         if self._cool is None:
-            found = self._arrays()
+            found = [model.to_warm_arrays() for model in self._models]
             for arrays in found:
+                del arrays["X"]
                 arrays["keys"] = np.array(arrays["keys"], np.int64)
             self._models, self._cool = [], Cool(found, features)
 
@@ -187,7 +189,8 @@ class StepModel:
     def _arrays(self) -> list[dict[str, Any]]:
         """Return everything but the features, of each model."""
         if self._cool is not None:
-            return [{**arrays, "keys": arrays["keys"].tolist()} for arrays in self._cool.arrays]
+            kept = [{**arrays, "keys": arrays["keys"].tolist()} for arrays in self._cool.arrays]
+            return [{name: value for name, value in arrays.items() if name not in STANDING} for arrays in kept]
         found = [model.to_arrays() for model in self._models]
         for arrays in found:
             del arrays["X"]

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
+from livesvm.service import crash
 from livesvm.service.errors import (
     IdempotencyConflict,
     QueueFull,
@@ -154,6 +155,7 @@ class Taking:
         self._context.turns.check_open()
         records = {id_: self._held[id_].appending(one, digest) for id_, one in planned.items()}
         logged = list(records.values())
+        crash.point("before-log")
         durability, errors = append_together(self._context.source, logged, settings.idempotency_keep)
         away = next((error for error in errors if isinstance(error, StoreUnavailable)), None)
         for ids in _some(list(zip(records, errors, strict=True))):
@@ -178,6 +180,7 @@ class Taking:
             answers = [(self._held[id_].journal, request, told[id_]) for id_ in ids if id_ in told]
             if answers:
                 remember_together(self._context.source, answers)
+        crash.point("before-answer")
         for id_ in ids:
             self._held.pop(id_).let_go()
 
