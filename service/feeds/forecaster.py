@@ -426,6 +426,11 @@ class Forecaster:
         self._events, self._scored = [], []
         for i, model in enumerate(self.models):
             model.cool(partial(self._features_of, i))
+        if self.rows is not None:
+            self.rows.cool(self.steps)
+        for band in self.bands:
+            if band is not None:
+                band.cool()
 
     def _features_of(self, step: int, ordinals: list[int]) -> Floats:
         return self.examples(step, ordinals)[0]
@@ -433,7 +438,8 @@ class Forecaster:
     @property
     def hot_bytes(self) -> int:
         """Bytes that :meth:`cool` gives back; 0 right after it."""
-        return self.timeline.hot_bytes + sum(model.hot_bytes for model in self.models)
+        hot = self.timeline.hot_bytes + sum(model.hot_bytes for model in self.models)
+        return hot + sum(band.hot_bytes for band in self.bands if band is not None)
 
     @property
     def held_bytes(self) -> int:

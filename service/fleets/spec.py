@@ -16,6 +16,7 @@ OWN = frozenset({"series", "shared", "new", "source"})
 class FleetSpec(FeedSpec):
     """A fleet, as it is created; only ``target`` has to be given. What is chosen is chosen for all series together."""
 
+    events: int = Field(default=20, ge=20, le=200, description="Events that each series keeps for who comes back.")
     series: Name = Field(default="series", description="The column that names the series.")
     shared: list[Name] = Field(
         default_factory=list,

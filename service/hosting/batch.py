@@ -28,6 +28,7 @@ from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.feed import HostedFeed, Planned
 from livesvm.service.hosting.handle import Reply
 from livesvm.service.logs.audit import changed
+from livesvm.service.resources.machine import give_back
 from livesvm.service.store.base import StoreBehind, StoreError, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput, SolverError
 
@@ -77,6 +78,8 @@ class Taking:
             for feed in self._held.values():
                 feed.let_go()
         done = self._done
+        if self._learnt > HOT:
+            give_back()
         if done.answers:
             changed("observe", "feeds", feeds=len(done.answers), refused=len(done.refused), replayed=done.replayed)
         return done
