@@ -58,11 +58,11 @@ class Rows:
         return self._own
 
     def cool(self, steps: tuple[int, ...]) -> None:
-        """Keep features of a full window packed until they are asked for, where they can be."""
-        if self._packed is not None or self.count < self.size or self.count == self._tried:
+        """Keep features packed until they are asked for, where they can be."""
+        if self._packed is not None or self.count == self._tried:
             return
         self._tried = self.count
-        order = np.arange(self.count, self.count + self.size) % self.size
+        order = np.arange(max(0, self.count - self.size), self.count) % self.size
         packed = pack(self.layout, steps, self._shared[order], self._own[order])
         if packed is not None:
             self._packed = packed, steps
@@ -77,9 +77,11 @@ class Rows:
         if self._packed is None:
             return self._shared, self._own
         packed, steps = self._packed
-        shared, own = unpack(self.layout, steps, packed)
-        first = self.count % self.size
-        return np.roll(shared, first, axis=0), np.roll(own, first, axis=0)
+        found = unpack(self.layout, steps, packed)
+        shared, own = np.zeros((self.size, self.layout.shared)), np.zeros((self.size, len(steps), self.layout.own))
+        order = np.arange(max(0, self.count - self.size), self.count) % self.size
+        shared[order], own[order] = found
+        return shared, own
 
     @property
     def by_slot(self) -> dict[int, int]:

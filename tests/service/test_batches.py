@@ -1,4 +1,4 @@
-"""Readings of many feeds in one call, in one process: what fails of one or of the store, and what comes of the others."""
+"""Readings of many feeds in one call, in one process: what fails of one or of the store, and what becomes of others."""
 
 from __future__ import annotations
 
