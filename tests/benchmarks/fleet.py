@@ -149,13 +149,16 @@ def main() -> None:
             rows += fed(service, http, asked.series, asked.calls)
             rows += proved(http, asked.series)
             rows += compared(http, asked.series, asked.calls)
-            began = time.perf_counter()
             rows += [["the fleet told", duration(_timed(http, "/fleets/meters")), ""]]
             rows += [["a page of forecasts", duration(_timed(http, "/fleets/meters/forecast")), "of 1,000 series"]]
             service.kill()
             began = time.perf_counter()
             service.start()
             rows += [["kill -9 to ready", duration(time.perf_counter() - began), ""]]
+    with tempfile.TemporaryDirectory() as place:
+        began = time.perf_counter()
+        with serving(Path(place)):
+            rows[-1][2] = f"an empty service {duration(time.perf_counter() - began)}"
     print(machine())
     print(table(["", "", f"{asked.series} series, {asked.calls} readings each"], rows))
 
