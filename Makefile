@@ -106,6 +106,7 @@ faults: $(VENV)/.installed-test $(VENV)/.compiled
 	@MACHINE_EXAMPLES=$$(($(KILLS) / 2)) $(PY) -m pytest --timeout=7200 tests/faults/test_machine.py
 	@$(PY) -m tests.faults.feeds --kills $$(($(KILLS) / 5))
 	@$(PY) -m tests.faults.feeds --redis --kills $$(($(KILLS) / 5))
+	@$(PY) -m tests.faults.fleet --kills $$(($(KILLS) / 10))
 	@$(PY) -m tests.faults.feed_source --kills $$(($(KILLS) / 5))
 	@$(PY) -m tests.faults.feed_source --store redis --kills $$(($(KILLS) / 10))
 	@$(PY) -m pytest -m slow --numprocesses=0 --timeout=600 tests

@@ -74,6 +74,18 @@ class UnknownFeed(ServiceError):
     """No feed has that id."""
 
 
+class UnknownFleet(ServiceError):
+    """No fleet has that id."""
+
+
+class FleetExists(ServiceError):
+    """A fleet of that id exists."""
+
+
+class TooManyFleets(ServiceError):
+    """The quota of fleets is used up."""
+
+
 class NoSource(ServiceError):
     """The feed takes its readings from no source."""
 

@@ -28,6 +28,7 @@ from livesvm.service.api.routes import (
     examples,
     feed_jobs,
     feeds,
+    fleets,
     jobs,
     learn,
     models,
@@ -101,9 +102,10 @@ def create_app(
     app.state.reception = Reception(settings)
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
     of_models = (models, learn, predict, questions, versions, examples)
-    resources = (*of_models, erasures, jobs, datasets, feeds, readings, feed_jobs)
+    resources = (*of_models, erasures, jobs, datasets, feeds, readings, feed_jobs, fleets)
     routers = [learn.updates, *(resource.router for resource in (*resources, watch, operations)), jobs.submissions()]
     routes = [route for router in routers for route in router.routes]
+    access.plainly_named(routes)
     app.router.routes.extend(routes)  # as they are: including a router makes its routes anew, at the first request
     app.state.paths = access.scopes_of(routes)
     if settings.page:

@@ -12,10 +12,10 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from livesvm.service.api import problems
+from livesvm.service.api.routes.access import FEED_ID
 from livesvm.service.api.streams import MEDIA_TYPE
 from livesvm.service.logs import calls
 from livesvm.service.logs.calls import Call, tell
-from livesvm.service.models.fields import MODEL_ID
 from livesvm.service.monitoring.metrics import Metrics
 
 ID_HEADER = b"x-request-id"
@@ -26,7 +26,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _PROBES = frozenset({"/health/live", "/health/ready", "/metrics"})
 """Asked again and again; the log tells of them at the level debug, unless they fail."""
 _ID = re.compile(rb"[A-Za-z0-9_.:/+=@-]{1,128}")
-_MODEL = re.compile(MODEL_ID)
+_MODEL = re.compile(FEED_ID)
 
 log = logging.getLogger("livesvm.requests")
 

@@ -13,8 +13,11 @@ from livesvm.service.api.requests import (
     ApplyRequest,
     ExplainRequest,
     FeedRequest,
+    FleetEraseRequest,
+    FleetRequest,
     PredictRequest,
     RestoreRequest,
+    SeriesRequest,
     UpdateRequest,
     WhatIfRequest,
 )
@@ -31,6 +34,9 @@ _NAMED = (
     PredictRequest,
     ApplyRequest,
     FeedRequest,
+    FleetRequest,
+    FleetEraseRequest,
+    SeriesRequest,
     Problem,
 )
 

@@ -8,6 +8,8 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.wanted import Wanted
+from livesvm.service.fleets.names import FLEET_ID
+from livesvm.service.fleets.spec import FleetSpec
 from livesvm.service.hosting import explain
 from livesvm.service.hosting.what_if import Question
 from livesvm.service.lifecycle.search import Sought
@@ -38,6 +40,7 @@ from livesvm.solvers.errors import InvalidInput
 Coverage = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 HalfLife = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
 Time = Annotated[str, StringConstraints(max_length=64)] | Annotated[float, Field(allow_inf_nan=False)]
+SeriesName = str | int
 MOST_TIMES = 10_000
 MOST_TOLD = 1000
 """Examples that an explanation may tell of a row."""
@@ -352,6 +355,37 @@ class RestoreRequest(Request):
 
     most_bytes = SHORT
     version: int = Field(ge=0, le=2**53)
+
+
+class FleetEraseRequest(FeedEraseRequest):
+    """Readings to erase of some series, or of all."""
+
+    series: list[SeriesName] | None = Field(default=None, min_length=1, max_length=MOST_TIMES)
+
+
+class SeriesRequest(Request):
+    """Series to create before their first readings."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"series": ["meter-1", "meter-2"]}]})
+
+    series: Annotated[list[SeriesName], Field(min_length=1, max_length=MOST_TIMES)]
+
+
+class FleetRequest(Request, FleetSpec):
+    """A fleet to create."""
+
+    most_bytes = SHORT
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"id": "meters", "target": "load", "series": "meter", "every": "1h", "steps": [1, 24]}]
+        }
+    )
+
+    id: Annotated[str, StringConstraints(pattern=FLEET_ID)]
+
+    def spec(self) -> FleetSpec:
+        """Its settings."""
+        return FleetSpec.model_validate(self.model_dump(exclude={"id"}))
 
 
 class FeedRequest(Request, FeedSpec):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from livesvm.service.cli import erasing, feeds, learning, local, models, paths, receipts, store
+from livesvm.service.cli import erasing, feeds, fleets, learning, local, models, paths, receipts, store
 
 app = typer.Typer(
     help="Live support vector machines.",
@@ -43,6 +43,8 @@ app.add_typer(store.app, name="store")
 app.add_typer(receipts.app, name="receipt")
 app.add_typer(models.app, name="models")
 app.add_typer(feeds.app, name="feed")
+app.add_typer(fleets.app, name="fleet")
+fleets.app.command("erase")(erasing.erase_series)
 feeds.app.command("erase")(erasing.erase_readings)
 app.command("erase")(erasing.erase)
 app.command("erase-everywhere")(erasing.erase_everywhere)

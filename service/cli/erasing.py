@@ -99,6 +99,29 @@ def erase_readings(
         _tell(client.erase_readings(feed, times or [], **options), receipt, as_json)
 
 
+def erase_series(
+    fleet: Annotated[str, typer.Argument(help="The fleet's id.", metavar="FLEET")],
+    times: Annotated[list[str] | None, typer.Argument(help="Times of readings, as the series have them.")] = None,
+    series: Annotated[list[str] | None, typer.Option(help="Of this series; may be repeated; all when absent.")] = None,
+    begin: Annotated[str | None, typer.Option("--from", help="The first of a range.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="The last of a range.")] = None,
+    receipt: ReceiptFile = None,
+    idempotency_key: Request = None,
+    yes: Yes = False,
+    url: Url = LOCAL,
+    key: ApiKey = "",
+    as_json: AsJson = False,
+) -> None:
+    """Erase readings from series of a fleet for good, with their history and their jobs, with one receipt."""
+    if not (times or begin or end):
+        raise typer.BadParameter("give times, --from or --to")
+    which = f"{len(series)} series" if series else "all series"
+    confirm(f"Erase readings from {which} of fleet {fleet}, their history and their jobs?", yes)
+    with connected(url, key) as client:
+        options: dict[str, Any] = {"begin": begin, "end": end, "idempotency_key": idempotency_key}
+        _tell(client.erase_series(fleet, series, times or [], **options), receipt, as_json)
+
+
 def _tell(answer: dict[str, Any], path: Path | None, as_json: bool) -> None:
     """Keep the receipt in a file, or print it where that cannot be written."""
     receipt = answer["receipt"]

@@ -28,6 +28,7 @@ FORECASTS = ("step", "time", "value", "low", "high")
 RECIPES = ("step", "represent", "gamma", "C", "error", "before")
 FEEDS = ("id", "state", "position", "time", "every", "season")
 CALL = 24
+CALL_ROWS = 50_000
 
 
 @app.command("create")
@@ -45,13 +46,10 @@ def create(
 ) -> None:
     """Create a feed."""
     with connected(url, key) as client:
-        wanted = [int(step) if step.strip().isdecimal() else step for step in steps.split(",")]
-        given: dict[str, Any] = {"target": target, "steps": wanted if "," in steps else wanted[0]}
+        given: dict[str, Any] = {"target": target, "steps": steps_in(steps)}
         if window is not None:
             given["window"] = window
-        for name, columns in (("known", known), ("features", features)):
-            if columns:
-                given[name] = [column.strip() for column in columns.split(",")]
+        given |= columns_in(known=known, features=features)
         show(client.create_feed(feed, **given | parsed(settings, "--settings")), as_json)
 
 
@@ -215,6 +213,17 @@ def delete(feed: FeedId, yes: Yes = False, url: Url = LOCAL, key: ApiKey = "", a
         client.delete_feed(feed)
         if as_json:
             show({"deleted": feed}, as_json)
+
+
+def steps_in(text: str) -> Any:
+    """The steps that an option holds: a number, or some with commas."""
+    wanted = [int(step) if step.strip().isdecimal() else step for step in text.split(",")]
+    return wanted if "," in text else wanted[0]
+
+
+def columns_in(**given: str) -> dict[str, list[str]]:
+    """The names of columns, with commas, that options hold, where they hold any."""
+    return {name: [column.strip() for column in text.split(",")] for name, text in given.items() if text}
 
 
 def _served(client: Client, feed: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import httpx
 from tenacity import AsyncRetrying
 
 from livesvm.service.client import feeds as feed_requests
+from livesvm.service.client import fleets as fleet_requests
 from livesvm.service.client import requests
 from livesvm.service.client.events import RETRY_SECONDS, STREAM_SECONDS, FeedEvents, is_over, told_by
 from livesvm.service.client.problems import checked, ended
@@ -97,6 +98,19 @@ class AsyncClient:
     pause_feed = method(feed_requests.pause_feed)
     resume_feed = method(feed_requests.resume_feed)
     write_back_feed = method(feed_requests.write_back_feed)
+    create_fleet = method(fleet_requests.create_fleet)
+    delete_fleet = method(fleet_requests.delete_fleet)
+    fleet = method(fleet_requests.fleet)
+    observe_fleet = method(fleet_requests.observe_fleet)
+    announce_fleet = method(fleet_requests.announce_fleet)
+    fleet_forecast_file = method(fleet_requests.fleet_forecast_file)
+    create_series = method(fleet_requests.create_series)
+    pause_fleet = method(fleet_requests.pause_fleet)
+    resume_fleet = method(fleet_requests.resume_fleet)
+    erase_series = method(fleet_requests.erase_series)
+    fleets = async_every_page(fleet_requests.fleets)
+    fleet_forecast = async_every_page(fleet_requests.fleet_forecast)
+    series = async_every_page(fleet_requests.series)
 
     async def progress(self, job: str) -> AsyncIterator[dict[str, Any]]:
         """The job, without its result, each time it has changed, until it has ended."""

@@ -17,7 +17,7 @@ Rows = Any
 def create_feed(id: str | None = None, **settings: Any) -> Request[Document]:
     """Create a feed; ``settings`` hold ``target``, ``steps``, ``window``, ... as in ``POST /feeds``."""
     body = settings if id is None else {"id": id, **settings}
-    return Request("POST", "/feeds", _document, False, *_json(body))
+    return Request("POST", "/feeds", document, False, *json_content(body))
 
 
 def feeds(after: str = "") -> Request[Page]:
@@ -27,7 +27,7 @@ def feeds(after: str = "") -> Request[Page]:
 
 def feed(id: str) -> Request[Document]:
     """Describe one feed: its settings with what was chosen, its scores beside those of the naive forecasts."""
-    return Request("GET", f"/feeds/{id}", _document, True)
+    return Request("GET", f"/feeds/{id}", document, True)
 
 
 def delete_feed(id: str) -> Request[None]:
@@ -42,9 +42,9 @@ def observe(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Reque
     ----------
     rows : mappings of column to number or text, or columns by name, or a pandas or polars frame, or CSV as bytes
     """
-    content, headers = _content(rows)
+    content, headers = rows_content(rows)
     headers["idempotency-key"] = idempotency_key or uuid.uuid4().hex
-    return Request("POST", f"/feeds/{id}/observations", _document, True, content, headers)
+    return Request("POST", f"/feeds/{id}/observations", document, True, content, headers)
 
 
 def announce(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Request[Document]:
@@ -54,19 +54,19 @@ def announce(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Requ
     ----------
     rows : as of :func:`observe`, with the times and the known columns
     """
-    content, headers = _content(rows)
+    content, headers = rows_content(rows)
     headers["idempotency-key"] = idempotency_key or uuid.uuid4().hex
-    return Request("POST", f"/feeds/{id}/announce", _document, True, content, headers)
+    return Request("POST", f"/feeds/{id}/announce", document, True, content, headers)
 
 
 def forecast_if(id: str, rows: Rows) -> Request[Document]:
     """The forecasts as they would be with known columns as in ``rows``; nothing is stored."""
-    return Request("POST", f"/feeds/{id}/forecast", _document, True, *_content(rows))
+    return Request("POST", f"/feeds/{id}/forecast", document, True, *rows_content(rows))
 
 
 def forecast(id: str) -> Request[Document]:
     """The newest forecasts of a feed: ``time``, ``forecasts``, ``stale``."""
-    return Request("GET", f"/feeds/{id}/forecast", _document, True)
+    return Request("GET", f"/feeds/{id}/forecast", document, True)
 
 
 def history(
@@ -97,14 +97,14 @@ def erase_readings(
     """
     given = {"times": list(times), "from": begin, "to": end}
     body = {name: value for name, value in given.items() if value is not None and value != []}
-    content, headers = _json(body)
+    content, headers = json_content(body)
     headers["idempotency-key"] = idempotency_key or uuid.uuid4().hex
-    return Request("POST", f"/feeds/{id}/erase", _document, True, content, headers)
+    return Request("POST", f"/feeds/{id}/erase", document, True, content, headers)
 
 
 def feed_certificate(id: str) -> Request[Document]:
     """The certificate of every step's models."""
-    return Request("GET", f"/feeds/{id}/certificate", _document, True)
+    return Request("GET", f"/feeds/{id}/certificate", document, True)
 
 
 def feed_plot(id: str, extension: Literal["svg", "png"] = "svg", limit: int = 300) -> Request[bytes]:
@@ -121,27 +121,27 @@ def backtest(id: str, rows: Rows | None = None, **settings: Any) -> Request[Docu
     body: Document = {"settings": settings}
     if rows is not None:
         body["rows"] = rows_of(rows)
-    return Request("POST", f"/feeds/{id}/backtest", _document, False, *_json(body))
+    return Request("POST", f"/feeds/{id}/backtest", document, False, *json_content(body))
 
 
 def tune(id: str) -> Request[Document]:
     """Ask what to choose now of what the settings leave to ``auto``: a job, which ``apply`` takes over."""
-    return Request("POST", f"/feeds/{id}/tune", _document, False)
+    return Request("POST", f"/feeds/{id}/tune", document, False)
 
 
 def pause_feed(id: str) -> Request[Document]:
     """Have a feed take nothing more from its source, until it is resumed."""
-    return Request("POST", f"/feeds/{id}/pause", _document, True)
+    return Request("POST", f"/feeds/{id}/pause", document, True)
 
 
 def resume_feed(id: str) -> Request[Document]:
     """Have a feed take what waits in its source."""
-    return Request("POST", f"/feeds/{id}/resume", _document, True)
+    return Request("POST", f"/feeds/{id}/resume", document, True)
 
 
 def write_back_feed(id: str) -> Request[Document]:
     """Have the store hold a feed again that it has lost."""
-    return Request("POST", f"/feeds/{id}/writeback", _document, True)
+    return Request("POST", f"/feeds/{id}/writeback", document, True)
 
 
 def rows_of(data: Rows) -> list[Document]:
@@ -159,11 +159,13 @@ def rows_of(data: Rows) -> list[Document]:
     raise TypeError(f"a {type(data).__name__} holds no rows")
 
 
-def _content(rows: Rows) -> tuple[bytes, dict[str, str]]:
-    return (rows, {"content-type": "text/csv"}) if isinstance(rows, bytes) else _json({"rows": rows_of(rows)})
+def rows_content(rows: Rows) -> tuple[bytes, dict[str, str]]:
+    """A body of rows, and its header."""
+    return (rows, {"content-type": "text/csv"}) if isinstance(rows, bytes) else json_content({"rows": rows_of(rows)})
 
 
-def _json(body: Document) -> tuple[bytes, dict[str, str]]:
+def json_content(body: Document) -> tuple[bytes, dict[str, str]]:
+    """A body of JSON, and its header."""
     return json.dumps(body, default=_plain).encode(), {"content-type": "application/json"}
 
 
@@ -178,6 +180,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} cannot be sent: {value!r}")
 
 
-def _document(answer: Any) -> Document:
+def document(answer: Any) -> Document:
+    """The JSON of an answer."""
     found: Document = answer.json()
     return found

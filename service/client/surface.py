@@ -45,42 +45,47 @@ def async_method(build: Callable[P, Request[T]]) -> Callable[Concatenate[AsyncSe
     return _named_as(build, call)
 
 
-def every_page(build: Callable[[str], Request[Page]]) -> Callable[[Sender], list[Document]]:
-    """The method that sends for one page after the other, and returns all entries."""
+def every_page(build: Callable[Concatenate[str, P], Request[Page]]) -> Callable[Concatenate[Sender, P], list[Document]]:
+    """The method that sends for one page after the other, and returns all entries.
 
-    def call(self: Sender, /) -> list[Document]:
-        page = self.send(build(""))
+    ``build`` takes behind which entry the page begins, and what the method is called with.
+    """
+
+    def call(self: Sender, /, *arguments: P.args, **named: P.kwargs) -> list[Document]:
+        page = self.send(build("", *arguments, **named))
         entries = page.entries
         while page.next is not None:
-            page = self.send(build(page.next))
+            page = self.send(build(page.next, *arguments, **named))
             entries += page.entries
         return entries
 
-    return _named_as(lambda: build(""), call, build)
+    return _named_as(build, call, given=1)
 
 
 def async_every_page(
-    build: Callable[[str], Request[Page]],
-) -> Callable[[AsyncSender], Coroutine[Any, Any, list[Document]]]:
+    build: Callable[Concatenate[str, P], Request[Page]],
+) -> Callable[Concatenate[AsyncSender, P], Coroutine[Any, Any, list[Document]]]:
     """The same, to be awaited."""
 
-    async def call(self: AsyncSender, /) -> list[Document]:
-        page = await self.send(build(""))
+    async def call(self: AsyncSender, /, *arguments: P.args, **named: P.kwargs) -> list[Document]:
+        page = await self.send(build("", *arguments, **named))
         entries = page.entries
         while page.next is not None:
-            page = await self.send(build(page.next))
+            page = await self.send(build(page.next, *arguments, **named))
             entries += page.entries
         return entries
 
-    return _named_as(lambda: build(""), call, build)
+    return _named_as(build, call, given=1)
 
 
 C = TypeVar("C", bound=Callable[..., Any])
 
 
-def _named_as(build: Callable[..., Request[Any]], call: C, named: Callable[..., Any] | None = None) -> C:
-    functools.update_wrapper(call, named or build)
+def _named_as(build: Callable[..., Request[Any]], call: C, given: int = 0) -> C:
+    """Give a method the name, the document and the parameters of ``build``, but for the first ``given`` ones."""
+    functools.update_wrapper(call, build)
     plain = inspect.signature(build)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    call.__signature__ = plain.replace(parameters=[own, *plain.parameters.values()])  # type: ignore[attr-defined]
+    parameters = [own, *list(plain.parameters.values())[given:]]
+    call.__signature__ = plain.replace(parameters=parameters)  # type: ignore[attr-defined]
     return call

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 POINTER = 8  #: bytes of a place in a list
+SCORE = getsizeof(0.0) + 2 * POINTER  #: of a number that stands in two
 RATE = 0.005  #: of the level, a reading
 BEYOND = 1.5  #: times the highest score: the side of a band whose level has reached 0
 
@@ -43,13 +44,38 @@ class Side:
     """
 
     def __init__(self, miss: float, most: int) -> None:
-        self.miss, self.level = miss, miss
-        self.scores: deque[float] = deque(maxlen=most)
+        self.miss, self.level, self._most = miss, miss, most
+        self._scores: deque[float] = deque(maxlen=most)
         self._sorted: list[float] = []
+        self._packed: Floats | None = None  # the scores, of a cool side
+
+    @property
+    def scores(self) -> deque[float]:
+        """The newest scores, oldest first; those of a cool side come back from their array now."""
+        if self._packed is not None:
+            self._scores = deque(self._packed.tolist(), maxlen=self._most)
+            self._sorted, self._packed = sorted(self._scores), None
+        return self._scores
+
+    def cool(self) -> None:
+        """Keep scores as an array until they are asked for."""
+        if self._packed is None:
+            self._packed = np.array(self._scores)
+            self._scores, self._sorted = deque(maxlen=self._most), []
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the scores: each is a number that stands in two lists, or in an array."""
+        return SCORE * len(self._scores) if self._packed is None else self._packed.nbytes
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes that :meth:`cool` gives back."""
+        return (SCORE - POINTER) * len(self._scores)
 
     def offset(self) -> float | None:
         """Return by how much the side lies beyond the forecast; None before the first scores."""
-        n = len(self._sorted)
+        n = len(self.scores)
         if n == 0:
             return None
         place = math.ceil((n + 1) * (1.0 - self.level)) - 1
@@ -63,9 +89,10 @@ class Side:
         if offset is not None:
             missed = score > offset
             self.level += RATE * (self.miss - missed)
-        if len(self.scores) == self.scores.maxlen:
-            del self._sorted[bisect_left(self._sorted, self.scores[0])]
-        self.scores.append(score)
+        scores = self.scores
+        if len(scores) == scores.maxlen:
+            del self._sorted[bisect_left(self._sorted, scores[0])]
+        scores.append(score)
         insort(self._sorted, score)
 
     def forget(self, which: NDArray[np.bool_]) -> bool:
@@ -83,7 +110,7 @@ class Side:
 
     def to_arrays(self) -> dict[str, Any]:
         """Return what it knows."""
-        return {"level": self.level, "scores": np.array(self.scores)}
+        return {"level": self.level, "scores": np.array(self._scores) if self._packed is None else self._packed}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Take over what ``to_arrays`` returned."""
@@ -106,8 +133,18 @@ class ConformalBand:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the scores of both sides: each a number that stands in two lists."""
-        return sum((getsizeof(0.0) + 2 * POINTER) * len(side.scores) for side in self.sides)
+        """Bytes of the scores of both sides."""
+        return sum(side.held_bytes for side in self.sides)
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes that :meth:`cool` gives back."""
+        return sum(side.hot_bytes for side in self.sides)
+
+    def cool(self) -> None:
+        """Keep scores as arrays until they are asked for."""
+        for side in self.sides:
+            side.cool()
 
     def around(self, low: float, high: float) -> Band:
         """Return the band of a forecast, or of its two quantiles."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from livesvm.service.feeds.cells import rows_of
-from livesvm.service.feeds.forecaster import Event, Forecaster, Outcome
+from livesvm.service.feeds.forecaster import Event, Forecaster, Given, Outcome
 from livesvm.service.feeds.sources.base import DeadLetter, Entry, Position
 from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.feeds.timeline import Plan
@@ -67,16 +67,12 @@ class Observations:
     request: str | None
     at: float
     moves: bool = False
+    given: Given | None = None  #: what is not chosen where this call fills the window
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], request: str | None, at: float) -> Observations:
         """The call that brings these rows; raises InvalidInput if there is none."""
-        if not rows:
-            raise InvalidInput("holds no row", field="rows")
-        names = list(rows[0])
-        if all(row.keys() == rows[0].keys() for row in rows):
-            return cls({"columns": {name: _packed([row[name] for row in rows]) for name in names}}, request, at)
-        return cls({"rows": [dict(row) for row in rows]}, request, at)
+        return cls(table_of(rows), request, at)
 
     def rows(self) -> list[Document]:
         """The rows."""
@@ -91,7 +87,7 @@ class Observations:
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> Outcome:
         """Take the rows."""
-        return feed.take(plan or feed.check(self.rows(), logged=True, moves=self.moves))
+        return feed.take(plan or feed.check(self.rows(), logged=True, moves=self.moves), self.given)
 
     def after(self, progress: Progress) -> Progress:
         """No further."""
@@ -103,7 +99,10 @@ class Observations:
 
     def encode(self) -> bytes:
         """Bytes for the log."""
-        return codec.encode({"observed": self.table, "moves": self.moves, "request": self.request, "at": self.at})
+        document = {"observed": self.table, "moves": self.moves, "request": self.request, "at": self.at}
+        if self.given is not None:
+            document["given"] = [self.given.season, [list(recipe) for recipe in self.given.recipes]]
+        return codec.encode(document)
 
 
 @dataclass(frozen=True)
@@ -265,12 +264,24 @@ class Pause:
         return codec.encode({"paused": self.paused, "at": self.at})
 
 
+def table_of(rows: Sequence[Mapping[str, Any]]) -> Document:
+    """Rows as observations keep them; raises InvalidInput if there is none."""
+    if not rows:
+        raise InvalidInput("holds no row", field="rows")
+    names = list(rows[0])
+    if all(row.keys() == rows[0].keys() for row in rows):
+        return {"columns": {name: _packed([row[name] for row in rows]) for name in names}}
+    return {"rows": [dict(row) for row in rows]}
+
+
 def decode_call(data: bytes) -> Call:
     """The call in a record of the log; raises StoreDamaged or StoreTooNew."""
     document = codec.decode(data)
     request, at = document.get("request"), document.get("at", 0.0)
     if "observed" in document:
-        return Observations(document["observed"], request, at, document.get("moves", True))
+        given = document.get("given")
+        shared = None if given is None else Given(given[0], [Recipe(*found) for found in given[1]])
+        return Observations(document["observed"], request, at, document.get("moves", True), shared)
     if "tuned" in document:
         return Tuning(document["tuned"], [Recipe(*found) for found in document["recipes"]], request, at)
     if "delivered" in document:

@@ -101,11 +101,24 @@ def rolling_forecasts(spec: FeedSpec, rows: Rows, step: int, recipe: Recipe) -> 
 
 def choose(spec: FeedSpec, rows: Rows) -> Choice:
     """Choose what is ``auto`` for every step, from the window as it is."""
+    return tried_out(spec, rows, *choose_together(spec, [rows]))
+
+
+def choose_together(spec: FeedSpec, windows: Sequence[Rows]) -> tuple[list[Recipe], list[Trial]]:
+    """Choose what is ``auto`` for every step of feeds that share it, from their windows; and what was tried.
+
+    All windows have one layout. Of several windows errors are relative to those of the first recipe.
+    """
     tried = tried_steps(spec.horizons)
     trials: list[Trial] = []
-    best = {i: _search(spec, rows, i, trials) for i in tried}
+    best = {i: _search(spec, windows, i, trials) for i in tried}
     nearest = [min(tried, key=lambda i: abs(math.log(spec.horizons[i] / step))) for step in spec.horizons]
-    choice = Choice([best[i] for i in nearest], trials)
+    return [best[i] for i in nearest], trials
+
+
+def tried_out(spec: FeedSpec, rows: Rows, recipes: list[Recipe], trials: list[Trial]) -> Choice:
+    """Return recipes, one a step, with the errors that they make over the later part of the window."""
+    choice = Choice(recipes, trials)
     if spec.coverage is not None:
         for step, recipe in enumerate(choice.recipes):
             forecasts, y = rolling_forecasts(spec, rows, step, recipe)
@@ -132,10 +145,11 @@ def tried_steps(horizons: tuple[int, ...]) -> list[int]:
     return sorted({min(range(len(horizons)), key=lambda i: abs(horizons[i] - w)) for w in wanted})
 
 
-def _search(spec: FeedSpec, rows: Rows, step: int, trials: list[Trial]) -> Recipe:
-    d = float((weights(spec, rows.layout.shared + rows.layout.own) ** 2).sum())
+def _search(spec: FeedSpec, windows: Sequence[Rows], step: int, trials: list[Trial]) -> Recipe:
+    layout = windows[0].layout
+    d = float((weights(spec, layout.shared + layout.own) ** 2).sum())
     represents: list[Represent] = ["change", "level"]
-    if rows.layout.seasons and spec.task == "value":
+    if layout.seasons and spec.task == "value":
         represents.append("seasonal-change")
     gammas = [g / d for g in GAMMAS] if spec.gamma == "auto" else [spec.gamma]
     costs = list(COSTS) if spec.C == "auto" else [spec.C]
@@ -147,14 +161,19 @@ def _search(spec: FeedSpec, rows: Rows, step: int, trials: list[Trial]) -> Recip
     plain = spec.model_copy(update={"quantiles": None})
     known: dict[Recipe, float] = {}
     naive = math.inf  # the error of the references that changes were taken from, which are the naive forecasts
+    units: list[float] = []
 
     def error(recipe: Recipe) -> float:
         nonlocal naive
         if recipe not in known:
-            forecasts, y = rolling_forecasts(plain, rows, step, recipe)
-            known[recipe] = _error(plain, forecasts, y)
-            if recipe.represent != "level" and y.size and spec.task == "value":
-                naive = min(naive, float(np.abs(y).mean()))
+            found = [rolling_forecasts(plain, rows, step, recipe) for rows in windows]
+            errors = [_error(plain, forecasts, y) for forecasts, y in found]
+            if not units:
+                units.extend(one if 0 < one < math.inf and len(errors) > 1 else 1.0 for one in errors)
+            known[recipe] = sum(one / unit for one, unit in zip(errors, units, strict=True)) / len(errors)
+            if recipe.represent != "level" and found[0][1].size and spec.task == "value":
+                told = [float(np.abs(y).mean()) / unit for (_, y), unit in zip(found, units, strict=True)]
+                naive = min(naive, sum(told) / len(told))
             trials.append(Trial(spec.horizons[step], recipe, known[recipe]))
         return known[recipe]
 

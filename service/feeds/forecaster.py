@@ -73,6 +73,13 @@ class Outcome(NamedTuple):
     announced: int = 0  #: rows with known columns of times to come
 
 
+class Given(NamedTuple):
+    """What feeds that share it need not find and choose: the season, and a recipe a step."""
+
+    season: int
+    recipes: list[Recipe]
+
+
 class Pending(NamedTuple):
     """A forecast whose reading has not come."""
 
@@ -122,6 +129,7 @@ class Forecaster:
         self._events: list[Event] = []
         self._scored: list[tuple[int, Scored]] = []
         self.newest_taken: Reading | None = None
+        self._given: Given | None = None
         self._due_scores: list[list[Scored]] = [[] for _ in self.steps]
 
     @property
@@ -149,9 +157,12 @@ class Forecaster:
         """
         return self.timeline.read(rows, logged=logged, moves=moves)
 
-    def take(self, plan: Plan) -> Outcome:
-        """Take what the next call brings, and forecast from the newest; raises SolverError, see above."""
-        self.timeline = plan.timeline
+    def take(self, plan: Plan, given: Given | None = None) -> Outcome:
+        """Take what the next call brings, and forecast from the newest; raises SolverError, see above.
+
+        ``given`` is used in place of what is found and chosen where the window is full for the first time.
+        """
+        self.timeline, self._given = plan.timeline, given
         self._events, self._scored = [], []
         for slot, values in plan.ahead:
             self.ahead.announce(slot, values)
@@ -193,11 +204,23 @@ class Forecaster:
 
     def _start(self) -> None:
         """Find the season, make the rows of everything so far, choose, and learn: the window is full."""
-        values = np.array([reading.values[0] for reading in self.first])
+        given = self._given or (None if self.spec.recipes is None else Given(self.season or 0, self._recipes()))
+        first = self._begin(None if given is None else given.season)
+        assert self.rows is not None
+        if given is None:
+            self._choose("live")
+        else:
+            self._adopt(choose.tried_out(self.spec, self.rows, given.recipes, []), "live")
+        self._look()
+        at = self.rows.count - 1
+        self.publish(first[-1] if not first[-1].held else self._newest(first), at, self.predict([at])[0])
+
+    def _begin(self, season: int | None) -> list[Reading]:
+        """Make the rows of everything so far, of which there are none yet; return the readings."""
         every = self.timeline.every
         assert every is not None
         if self.season is None:
-            self.season = find_season(values, 0 if self.spec.time is None else natural_period(every))
+            self.season = season if season is not None else self._found_season()
         layout = layout_of(self.spec, self.season, every)
         self.rows = Rows(layout, len(self.steps), self.spec.window, self.spec.batch)
         first, self.first = self.first, []
@@ -209,10 +232,31 @@ class Forecaster:
             self.knowledge.scored(reading.slot)
         lead = self.ahead.lead(first[-1].slot, self.steps)
         self._know(lead, lead)
-        self._choose("live")
-        self._look()
-        at = self.rows.count - 1
-        self.publish(first[-1] if not first[-1].held else self._newest(first), at, self.predict([at])[0])
+        return first
+
+    def _found_season(self) -> int:
+        every = self.timeline.every
+        assert every is not None
+        values = np.array([reading.values[0] for reading in self.first])
+        return find_season(values, 0 if self.spec.time is None else natural_period(every))
+
+    def _recipes(self) -> list[Recipe]:
+        assert self.spec.recipes is not None
+        return [Recipe(one.represent, one.gamma, one.C) for one in self.spec.recipes]
+
+    def fills_with(self, plan: Plan) -> bool:
+        """Say whether the window is full for the first time with what a call brings, so that something is chosen."""
+        if self.rows is not None or self.spec.recipes is not None:
+            return False
+        return self.readings + sum(not reading.held for reading in plan.readings) >= self.spec.window
+
+    def filled_by(self, plan: Plan) -> Forecaster:
+        """Return another forecaster whose first full window holds what a call brings; it has no models yet."""
+        other = Forecaster(self.spec)
+        other.timeline = plan.timeline
+        batches = other._batches([*self.first, *plan.readings])
+        other.first = batches[0]
+        return other
 
     @staticmethod
     def _newest(readings: list[Reading]) -> Reading:
@@ -382,6 +426,11 @@ class Forecaster:
         self._events, self._scored = [], []
         for i, model in enumerate(self.models):
             model.cool(partial(self._features_of, i))
+        if self.rows is not None:
+            self.rows.cool(self.steps)
+        for band in self.bands:
+            if band is not None:
+                band.cool()
 
     def _features_of(self, step: int, ordinals: list[int]) -> Floats:
         return self.examples(step, ordinals)[0]
@@ -389,7 +438,8 @@ class Forecaster:
     @property
     def hot_bytes(self) -> int:
         """Bytes that :meth:`cool` gives back; 0 right after it."""
-        return self.timeline.hot_bytes + sum(model.hot_bytes for model in self.models)
+        hot = self.timeline.hot_bytes + sum(model.hot_bytes for model in self.models)
+        return hot + sum(band.hot_bytes for band in self.bands if band is not None)
 
     @property
     def held_bytes(self) -> int:
@@ -439,8 +489,7 @@ class Forecaster:
         return [pending.forecast for pending in self._said(*self._from_now(self._newest_reading(), if_so))]
 
     def _newest_reading(self) -> Reading:
-        time, past = next(reversed(self.timeline.past.items()))
-        return Reading(past.slot, time, past.values, past.held)
+        return self.timeline.newest
 
     def _forecast_again(self) -> None:
         """Forecast anew from the newest reading, of which more is known ahead than there was."""
@@ -550,3 +599,18 @@ class Forecaster:
 
 def _or_nan(end: float | None) -> float:
     return np.nan if end is None else end
+
+
+def choose_for(feeds: Sequence[Forecaster]) -> Given:
+    """Choose what feeds of one specification share, from their first windows, which :meth:`filled_by` has made.
+
+    The season is the one that most of them have; of several, the shortest.
+    """
+    seasons = [feed._found_season() if feed.season is None else feed.season for feed in feeds]
+    season = max(sorted(set(seasons)), key=seasons.count)
+    windows = []
+    for feed in feeds:
+        feed._begin(season)
+        assert feed.rows is not None
+        windows.append(feed.rows)
+    return Given(season, choose.choose_together(feeds[0].spec, windows)[0])

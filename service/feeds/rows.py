@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds.features import Layout, known_columns
+from livesvm.service.feeds.packed import Packed, pack, unpack
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -31,14 +32,56 @@ class Rows:
     def __init__(self, layout: Layout, steps: int, window: int, spare: int) -> None:
         size = window + spare + 1
         self.layout, self.window, self.size = layout, window, size
-        self.shared = np.zeros((size, layout.shared))
-        self.own = np.zeros((size, steps, layout.own))
+        self._shared = np.zeros((size, layout.shared))
+        self._own = np.zeros((size, steps, layout.own))
+        self._packed: tuple[Packed, tuple[int, ...]] | None = None  #: the same, with the steps, of cool rows
+        self._tried = 0  #: rows that there had been when packing was tried last
         self.target = np.full((size, steps), np.nan)
         self.slot = np.full(size, EMPTY, np.int64)
         self.learnt = np.zeros((size, steps), np.bool_)
         self.now = np.zeros((size, layout.known))  #: known columns at the rows' own times
         self.lead = np.zeros(size, np.int64)  #: up to which step known columns were known when rows were made
         self.count = 0  #: rows that there have been; the newest has the ordinal count - 1
+
+    @property
+    def shared(self) -> Floats:
+        """What all steps share of each row, (size, shared); of cool rows it comes back now."""
+        if self._packed is not None:
+            self._unpack()
+        return self._shared
+
+    @property
+    def own(self) -> Floats:
+        """What each step has for itself of each row, (size, steps, own); of cool rows it comes back now."""
+        if self._packed is not None:
+            self._unpack()
+        return self._own
+
+    def cool(self, steps: tuple[int, ...]) -> None:
+        """Keep features packed until they are asked for, where they can be."""
+        if self._packed is not None or self.count == self._tried:
+            return
+        self._tried = self.count
+        order = np.arange(max(0, self.count - self.size), self.count) % self.size
+        packed = pack(self.layout, steps, self._shared[order], self._own[order])
+        if packed is not None:
+            self._packed = packed, steps
+            self._shared, self._own = self._shared[:0].copy(), self._own[:0].copy()
+
+    def _unpack(self) -> None:
+        self._shared, self._own = self._features()
+        self._packed = None
+
+    def _features(self) -> tuple[Floats, Floats]:
+        """Return all features in their places; packed ones stay packed."""
+        if self._packed is None:
+            return self._shared, self._own
+        packed, steps = self._packed
+        found = unpack(self.layout, steps, packed)
+        shared, own = np.zeros((self.size, self.layout.shared)), np.zeros((self.size, len(steps), self.layout.own))
+        order = np.arange(max(0, self.count - self.size), self.count) % self.size
+        shared[order], own[order] = found
+        return shared, own
 
     @property
     def by_slot(self) -> dict[int, int]:
@@ -52,13 +95,16 @@ class Rows:
         return newest - (newest - places) % self.size
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        names = ("shared", "own", "target", "slot", "learnt", "now", "lead")
-        return {name: getattr(self, name) for name in names}
+        shared, own = self._features()
+        names = ("target", "slot", "learnt", "now", "lead")
+        return {"shared": shared, "own": own} | {name: getattr(self, name) for name in names}
 
     @property
     def held_bytes(self) -> int:
         """Bytes of all arrays."""
-        return sum(array.nbytes for array in self._arrays().values())
+        others = (self.target, self.slot, self.learnt, self.now, self.lead)
+        features = self._shared.nbytes + self._own.nbytes if self._packed is None else self._packed[0].nbytes
+        return sum(array.nbytes for array in others) + features
 
     def append(self, slot: int, shared: Floats, own: Floats, now: tuple[float, ...] = (), lead: int = 0) -> int:
         """Take the row of a reading, with its known columns and how far ahead these are known; return its ordinal."""

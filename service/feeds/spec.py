@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -28,6 +29,16 @@ Statistic = Literal["mean", "min", "max", "std"]
 
 def _rolling() -> dict[Statistic, list[int]]:
     return {"mean": [48, 168]}
+
+
+class StepRecipe(BaseModel):
+    """What the models of one step are made with."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    represent: Represent
+    gamma: Annotated[float, Field(gt=0, le=1e8)]
+    C: Annotated[float, Field(gt=0, le=1e8)]
 
 
 class FeedSpec(BaseModel):
@@ -107,6 +118,14 @@ class FeedSpec(BaseModel):
         description="Half width of the tube without loss, in standard deviations of the target; 0.05, or less where "
         "two thirds of what is learnt is the same.",
     )
+    events: int = Field(
+        default=200, ge=20, le=200, description="Events that are kept for who comes back, fewer where steps are many."
+    )
+    recipes: Annotated[list[StepRecipe], Field(min_length=1, max_length=MOST_STEPS)] | None = Field(
+        default=None,
+        description="In place of `represent`, `gamma` and `C`, one a step, as another feed has `chosen` them; needs "
+        "`season`.",
+    )
     generation: Literal[1, 2] = Field(
         default=2, description="Which features models see; a feed keeps those that it was created with."
     )
@@ -162,23 +181,30 @@ class FeedSpec(BaseModel):
         for field, longest in (("lags", max(self.lag_list)), ("season", self.season or 0)):
             if longest > self.window // 2:
                 raise InvalidInput(f"go up to half of the window, {self.window // 2}, not {longest}", field=field)
+        if self.recipes is not None and (self.season is None or len(self.recipes) != len(self.horizons)):
+            raise InvalidInput(f"are one a step, {len(self.horizons)}, beside a season", field="recipes")
         if self.represent == "seasonal-change" and (self.season == 0 or self.task == "direction"):
             raise InvalidInput("'seasonal-change' is for values of a series with a season", field="represent")
         return self
 
-    @property
+    @cached_property
+    def dumped(self) -> dict[str, Any]:
+        """All settings by name; nothing in it is ever changed."""
+        return self.model_dump()
+
+    @cached_property
     def horizons(self) -> tuple[int, ...]:
         """The steps, ascending."""
         return tuple(range(1, self.steps + 1)) if isinstance(self.steps, int) else tuple(sorted(set(self.steps)))
 
-    @property
+    @cached_property
     def lag_list(self) -> tuple[int, ...]:
         """The lags, ascending; the newest reading, 1, is always among them."""
         if isinstance(self.lags, list):
             return tuple(sorted({1, *self.lags}))
         return tuple(range(1, (min(LAGS, self.window // 4) if self.lags is None else self.lags) + 1))
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read, the target first."""
         return (self.target, *self.features, *self.known)
@@ -201,8 +227,9 @@ class FeedSpec(BaseModel):
         return sorted(pairs)
 
 
+@lru_cache(maxsize=64)
 def stored_spec(text: str) -> FeedSpec:
-    """A specification as it was stored; those of before had no generation."""
+    """A specification as it was stored, one for all feeds that have it; those of before had no generation."""
     return FeedSpec.model_validate_json(to_json({"generation": 1} | from_json(text)))
 
 

@@ -20,9 +20,8 @@ from livesvm.service.store import codec
 from livesvm.service.store.base import Durability
 
 Document = dict[str, Any]
-EVENTS = 200
-"""Events that are kept for who comes back, fewer where each is of many forecasts."""
 EVENT_FORECASTS = 10_000
+"""Forecasts in all events that are kept."""
 LEAST_EVENTS = 20
 EVENT_BYTES = 250
 """Of an event, and of each forecast in it, about."""
@@ -167,7 +166,7 @@ def _first(dead: Sequence[DeadLetter]) -> Document:
 
 def events_kept(spec: FeedSpec) -> int:
     """How many events a feed keeps."""
-    return max(LEAST_EVENTS, min(EVENTS, EVENT_FORECASTS // len(spec.horizons)))
+    return max(LEAST_EVENTS, min(spec.events, EVENT_FORECASTS // len(spec.horizons)))
 
 
 def answer(done: Document, durability: Durability) -> bytes:

@@ -18,7 +18,8 @@ Floats = NDArray[np.float64]
 EPSILON = 0.05
 MOST = 6.0  #: widths from the median: features count as no further
 CACHE_MB = 64
-KEPT_BYTES = 41  #: of an example of a cool model: key, target, weight, coefficient, segment and side
+KEPT_BYTES = 42  #: of an example of a cool model: key, target, mostly no weight, coefficient, f, segment and side
+STANDING = ("f", "events")  #: of a cool model, and not of a snapshot, which is of the data alone
 
 Models = list[LiveSVR | LiveSVC]
 FeaturesOf = Callable[[list[int]], Floats]
@@ -159,10 +160,7 @@ class StepModel:
     def cool(self, features: FeaturesOf) -> None:
         """Keep of the models only what a snapshot would, until they are asked for; ``features`` gives theirs back."""
         if self._cool is None:
-            found = self._arrays()
-            for arrays in found:
-                arrays["keys"] = np.array(arrays["keys"], np.int64)
-            self._models, self._cool = [], Cool(found, features)
+            self._models, self._cool = [], Cool([_small(model.to_warm_arrays()) for model in self._models], features)
 
     @property
     def hot_bytes(self) -> int:
@@ -187,7 +185,8 @@ class StepModel:
     def _arrays(self) -> list[dict[str, Any]]:
         """Return everything but the features, of each model."""
         if self._cool is not None:
-            return [{**arrays, "keys": arrays["keys"].tolist()} for arrays in self._cool.arrays]
+            kept = map(_whole, self._cool.arrays)
+            return [{name: value for name, value in arrays.items() if name not in STANDING} for arrays in kept]
         found = [model.to_arrays() for model in self._models]
         for arrays in found:
             del arrays["X"]
@@ -199,9 +198,8 @@ class StepModel:
         models = new_models(self.spec, self.recipe, self.scale.core)
         for i, (model, arrays) in enumerate(zip(models, kept, strict=True)):
             parameters = {name: getattr(model, name) for name in model_parameters(model)}
-            keys = np.asarray(arrays["keys"], np.int64).tolist()
-            X = self.scaled(features(keys))
-            models[i] = type(model).from_arrays(parameters, {**arrays, "X": X, "keys": keys})
+            whole = _whole(arrays)
+            models[i] = type(model).from_arrays(parameters, {**whole, "X": self.scaled(features(whole["keys"]))})
         self._models, self._cool = models, None
 
     @classmethod
@@ -219,6 +217,25 @@ class StepModel:
                 kept[int(number)][field] = value
         step._restore(kept, features)
         return step
+
+
+def _small(arrays: dict[str, Any]) -> dict[str, Any]:
+    """Return arrays of a model without its features, in fewer bytes: segments are few, weights mostly ones."""
+    found = {name: value for name, value in arrays.items() if name != "X"}
+    found["keys"] = np.array(arrays["keys"], np.int64)
+    if abs(arrays["segments"]).max(initial=0) < 2**7:
+        found["segments"] = arrays["segments"].astype(np.int8)
+    if (arrays["sample_weight"] == 1.0).all():
+        found["sample_weight"] = None
+    return found
+
+
+def _whole(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arrays as they were, or as a snapshot has them, without features."""
+    keys = np.asarray(arrays["keys"], np.int64).tolist()
+    weights = arrays["sample_weight"]
+    found = {"sample_weight": np.ones(len(keys)) if weights is None else weights}
+    return {**arrays, **found, "keys": keys, "segments": np.asarray(arrays["segments"], np.int64)}
 
 
 def model_parameters(model: LiveSVR | LiveSVC) -> tuple[str, ...]:

@@ -116,8 +116,8 @@ class Timeline:
         self.time: float | None = None
         self.slot = -1
         self.last: tuple[float, ...] | None = None
-        self._past: dict[float, Past] = {}
-        self._packed: Mapping[str, Any] | None = None  # the same as arrays, of a cool timeline
+        self._past: dict[float, Past] = {}  # of a cool timeline those behind what is packed
+        self._packed: Mapping[str, Any] | None = None  # the same as arrays, which nothing changes
         self.waiting: list[tuple[float, Given]] = []  # until the distance is found
         self.may_leap = False
         self._tail: list[Tail] = []  # of a call that is being read
@@ -126,8 +126,19 @@ class Timeline:
     def past(self) -> dict[float, Past]:
         """The last window by time, oldest first; that of a cool timeline comes back from its arrays now."""
         if self._packed is not None:
-            self._past, self._packed = _unpacked(self._packed), None
+            self._past, self._packed = _unpacked(self._packed) | self._past, None
+            for time in list(self._past)[: max(0, len(self._past) - self.spec.window)]:
+                del self._past[time]
         return self._past
+
+    @property
+    def newest(self) -> Reading:
+        """The newest reading, a missing one too; there has to be one."""
+        if self._past or self._packed is None:
+            time, past = next(reversed(self._past.items()))
+            return Reading(past.slot, time, past.values, past.held)
+        slot, time, values, held = (self._packed[name][-1].tolist() for name in ("slot", "time", "values", "held"))
+        return Reading(slot, time, tuple(values), held)
 
     def read(self, rows: Sequence[Row], *, logged: bool = False, moves: bool = False) -> Plan:
         """Check a call's rows and say what they bring; this timeline stays as it is.
@@ -209,9 +220,7 @@ class Timeline:
 
     def _copy(self) -> Timeline:
         copy = Timeline.__new__(Timeline)
-        vars(copy).update(
-            vars(self) | {"_past": self.past.copy(), "_packed": None, "waiting": list(self.waiting), "_tail": []}
-        )
+        vars(copy).update(vars(self) | {"_past": self._past.copy(), "waiting": list(self.waiting), "_tail": []})
         return copy
 
     def _row(self, plan: Plan, cells: Row, time: float | None, row: int) -> bool:
@@ -272,7 +281,7 @@ class Timeline:
     @property
     def held_bytes(self) -> int:
         """Bytes of the window's readings, of which the newest stands for all, or of their arrays."""
-        count = len(self._past) if self._packed is None else len(self._packed["time"])
+        count = len(self._past) + (0 if self._packed is None else len(self._packed["time"]))
         return self.hot_bytes + count * self._packed_bytes
 
     @property
@@ -285,7 +294,7 @@ class Timeline:
     def to_arrays(self) -> dict[str, Any]:
         """Return what it knows; missing values are NaN."""
         width = len(self.spec.columns)
-        past = self._arrays_of_past() if self._packed is None else self._packed
+        past = self._arrays_of_past() if self._past or self._packed is None else self._packed
         return {
             "every": [] if self.every is None else [self.every.seconds, self.every.months, self.every.day],
             "zoned": self.zoned,
@@ -298,6 +307,13 @@ class Timeline:
         }
 
     def _arrays_of_past(self) -> dict[str, Any]:
+        new = self._arrays_of_new()
+        if self._packed is None:
+            return new
+        size = self.spec.window
+        return {name: np.concatenate([self._packed[name], array])[-size:] for name, array in new.items()}
+
+    def _arrays_of_new(self) -> dict[str, Any]:
         past, width = list(self._past.values()), len(self.spec.columns)
         return {
             "time": np.array(list(self._past)),
@@ -316,8 +332,9 @@ class Timeline:
             out.every = Every(float(seconds), int(months), out.zone, *map(int, day))
         out.zoned, out.time, out.slot = arrays["zoned"], arrays["time"], int(arrays["slot"])
         out.names = None if arrays["names"] is None else frozenset(arrays["names"])
-        out._past = _unpacked({name: arrays[f"past.{name}"] for name in PAST})
-        out.last = next(reversed(out.past.values())).values if out.past else None
+        out._packed = {name: arrays[f"past.{name}"] for name in PAST}
+        values = out._packed["values"]
+        out.last = tuple(values[-1].tolist()) if len(values) else None
         waiting = (arrays[f"waiting.{name}"].tolist() for name in ("time", "given"))
         out.waiting = [(time, _given(given)) for time, given in zip(*waiting, strict=True)]
         return out
@@ -443,9 +460,9 @@ class Timeline:
         values = tuple(old if new is None else new for new, old in zip(given, before, strict=True))
         self.slot += 1
         self.time, self.last = time, values
-        self.past[time] = _past(self.slot, given, values, held)
-        if len(self.past) > self.spec.window:
-            del self.past[next(iter(self.past))]
+        self._past[time] = _past(self.slot, given, values, held)
+        if self._packed is None and len(self._past) > self.spec.window:
+            del self._past[next(iter(self._past))]
         plan.readings.append(Reading(self.slot, time, values, held))
         known = given[len(given) - len(self.spec.known) :]
         if known and None not in known:

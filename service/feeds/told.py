@@ -95,7 +95,7 @@ def settings(feed: Forecaster) -> Document:
     chosen = {"every": _every(feed), "season": feed.season, "lags": list(feed.spec.lag_list), "steps": feed.chosen()}
     if feed.spec.known:
         chosen["known_ahead"] = feed.knowledge.lead
-    return {**feed.spec.model_dump(), "chosen": chosen, "tried": trials}
+    return {**feed.spec.dumped, "chosen": chosen, "tried": trials}
 
 
 def _every(feed: Forecaster) -> str | None:

@@ -142,6 +142,10 @@ class Intent:
         """The part of a model or feed."""
         return next(part for part in self.parts if part.stored == stored)
 
+    def count(self, stored: str) -> int:
+        """How many keys are sought in a model or feed."""
+        return len({*self.keys, *self.part(stored).keys})
+
     def leaving(self, stored: str, keys: Iterable[Key], tags: Mapping[Key, Sequence[str]]) -> list[Key]:
         """Those of a model's keys that the erasure is of, by name or by one of their tags."""
         wanted, tagged = {*self.keys, *self.part(stored).keys}, set(self.tags)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import NoReturn, Protocol, TypeVar
 
 from livesvm.service.errors import IdempotencyConflict, ModelUnavailable, RequestErased
 from livesvm.service.history.erasure import Left
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.store.base import (
+    Appending,
     DocumentName,
     Durability,
     Fenced,
@@ -111,6 +113,20 @@ class Journal:
         while state.sequence < written:
             self.abort(state.sequence + 1)
             state.skip()
+
+    def appended(self, state: Numbered, record: Appending, error: StoreError | None) -> None:
+        """Know what came of a record that was appended with others; raises as :meth:`append_next`."""
+        try:
+            if error is not None:
+                self._raise(error)
+        except OutOfSequence:
+            self.owe(lambda: self._take_back_unknown(state))
+            self.last_sequence()
+            raise
+        except StoreError:
+            self.owe(lambda: self._take_back_unknown(state))
+            raise
+        self.known = record.sequence
 
     def abort(self, sequence: int) -> None:
         """Take a record back."""
@@ -240,12 +256,16 @@ class Journal:
         try:
             with self.source.health.store_call(operation):
                 return call(self.source.store)
-        except StoreUnavailable:
+        except StoreError as error:
+            self._raise(error)
+
+    def _raise(self, error: StoreError) -> NoReturn:
+        """Raise what the store has said, after learning from it."""
+        if isinstance(error, StoreUnavailable):
             self._is_unsure = True
-            raise
-        except Fenced as error:
+        elif isinstance(error, Fenced):
             self._learn_why(error)
-            raise
+        raise error
 
     def _learn_why(self, error: Fenced) -> None:
         """A lease does not hold: another writer has the model, or the store has lost it; raises StoreBehind then."""
@@ -254,3 +274,28 @@ class Journal:
         if self.behind:
             raise StoreBehind(str(error)) from error
         self.fenced = True
+
+
+def append_together(
+    source: Source, records: Sequence[Appending], keep: int
+) -> tuple[Durability | None, list[StoreError | None]]:
+    """Append a record to each of many logs in one step; the level they reached, and what each was refused for.
+
+    Each journal learns of its own by :meth:`Journal.appended`. Where the store is away, that is what all are refused
+    for, and there is no level.
+    """
+    try:
+        with source.health.store_call("append"):
+            return source.store.append_many(records, keep=keep)
+    except StoreError as error:
+        return None, [error] * len(records)
+
+
+def remember_together(source: Source, answers: Sequence[tuple[Journal, str, bytes]]) -> None:
+    """Keep answers to a request of many models, now or before their next calls."""
+    try:
+        with source.health.store_call("answer"):
+            source.store.remember_many([(journal.lease, request, answer) for journal, request, answer in answers])
+    except StoreError:
+        for journal, request, answer in answers:
+            journal.owe(partial(journal.remember, request, answer))

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 def rescue(data_dir: Path, model: str, spec: bytes, snapshot: Snapshot) -> None:
     """Write a model that its store has lost to a file, and say so; a failure is said too."""
     sequence, data, version = snapshot
-    path = data_dir / DIRECTORY / f"{model}-{version}{_ENDING}"
+    path = data_dir / DIRECTORY / f"{_file_name(model)}-{version}{_ENDING}"
     document = {"model": model, "spec": spec, "sequence": sequence, "data": data, "version": version}
     try:
         write_whole(path, codec.encode(document))
@@ -47,8 +47,14 @@ def remove_all(data_dir: Path, model: str) -> int:
 
 def files_of(data_dir: Path, model: str) -> list[Path]:
     """The files of a model."""
-    name = re.compile(rf"{re.escape(model)}-\d+{re.escape(_ENDING)}(\.new)?")
-    return [path for path in (data_dir / DIRECTORY).glob(f"{model}-*") if name.fullmatch(path.name)]
+    named = _file_name(model)
+    name = re.compile(rf"{re.escape(named)}-\d+{re.escape(_ENDING)}(\.new)?")
+    return [path for path in (data_dir / DIRECTORY).glob(f"{named}-*") if name.fullmatch(path.name)]
+
+
+def _file_name(model: str) -> str:
+    """The id of a model, or of a series of a fleet, without what file systems take for a directory."""
+    return model.replace("/", "@")
 
 
 def snapshot_in(path: Path) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from livesvm.service.errors import ModelUnavailable, ServiceError
+from livesvm.service.history.names import AFTER_SERIES, fleet_of
 from livesvm.service.hosting import summary
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.logged import first_summary
@@ -98,12 +99,29 @@ class Collection(Generic[R]):
             indexed = self._index.get(id)
             return None if indexed is None else self._handle(id, indexed)
 
-    def page(self, after: str = "", limit: int | None = None) -> list[R]:
-        """Some, or all, in the order of ids, behind one of them."""
+    def page(self, after: str = "", limit: int | None = None, under: str = "") -> list[R]:
+        """Some, or all, in the order of ids, behind one of them: those of a prefix, or those that are no series."""
         with self._lock:
-            first = bisect_right(self._ids, after) if after else 0
-            ids = self._ids[first : None if limit is None else first + limit]
+            ids = list(islice(self._listed(after, under), limit))
         return [found for id_ in ids if (found := self.known(id_)) is not None]
+
+    def _listed(self, after: str, under: str) -> Iterator[str]:
+        """The ids behind one: those that begin with ``under``; without that, those that are no series of a fleet."""
+        at = bisect_right(self._ids, after) if after else bisect_left(self._ids, under)
+        while at < len(self._ids):
+            id_ = self._ids[at]
+            if under and not id_.startswith(under):
+                return
+            if not under and (fleet := fleet_of(id_)) is not None:
+                at = bisect_left(self._ids, fleet + AFTER_SERIES)
+                continue
+            yield id_
+            at += 1
+
+    def count(self, under: str) -> int:
+        """How many ids begin with this prefix."""
+        with self._lock:
+            return bisect_left(self._ids, under[:-1] + AFTER_SERIES) - bisect_left(self._ids, under)
 
     def __contains__(self, id: str) -> bool:
         """Whether there is one of that id."""
@@ -132,15 +150,15 @@ class Collection(Generic[R]):
     def glance(self, limit: int) -> Mapping[str, object]:
         """Of the first ones, and of those that are awake, something that changes when what is told of them does."""
         with self._lock:
-            found: dict[str, object] = {id_: self._index[id_] for id_ in self._ids[:limit]}
-            kept = list(self._kept.values())
+            found: dict[str, object] = {id_: self._index[id_] for id_ in islice(self._listed("", ""), limit)}
+            kept = [replica for replica in self._kept.values() if fleet_of(replica.id) is None]
         return found | {replica.id: replica.stamp() for replica in kept}
 
     def samples(self, limit: int) -> list[Any]:
         """What the metrics show of the first ones that are served."""
         with self._lock:
             held = set[str]().union(*self._held_by.values())
-            ids = [id_ for id_ in self._ids if id_ not in held]
+            ids = [id_ for id_ in self._listed("", "") if id_ not in held]
         found = (replica.sample() for id_ in ids if (replica := self.known(id_)) is not None and replica.is_served)
         return list(islice((sample for sample in found if sample is not None), limit))
 
@@ -239,7 +257,7 @@ class Collection(Generic[R]):
         """Know nothing of one any more."""
         with self._lock:
             if self._index.pop(id, None) is not None:
-                self._ids.remove(id)
+                del self._ids[bisect_left(self._ids, id)]
             self._kept.pop(id, None)
             self._handles.pop(id, None)
             self._stale.discard(id)

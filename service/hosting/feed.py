@@ -9,11 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from livesvm.service.errors import NoSource, ServiceError, UnknownFeed
 from livesvm.service.feeds.calls import Call, Delivery, Observations, Pause, Progress, Tuning
+from livesvm.service.feeds.forecaster import Given
 from livesvm.service.feeds.lookback import Lookback, look_back, what_if
 from livesvm.service.feeds.pump import Flow, Pump
 from livesvm.service.feeds.recovery import Recovery
@@ -24,6 +26,7 @@ from livesvm.service.feeds.sources.spec import RedisStreamSpec
 from livesvm.service.feeds.spec import FeedSpec, stored_spec
 from livesvm.service.feeds.state import FeedState, View, answer
 from livesvm.service.feeds.step_model import Recipe
+from livesvm.service.feeds.timeline import Plan
 from livesvm.service.feeds.wanted import Wanted
 from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.history.recovery import Recovered
@@ -35,13 +38,27 @@ from livesvm.service.logs.audit import changed
 from livesvm.service.logs.calls import stage
 from livesvm.service.monitoring.feeds import FeedSample, StepSample
 from livesvm.service.resources.turns import Solve
-from livesvm.service.store.base import Lease
+from livesvm.service.store.base import Appending, Durability, Lease, StoreError
 
 _SHOWN = ("version", "position", "rows", "state", "time", "every", "updated_at")
 """Of its view, what is told of a feed at rest."""
 
+MOST_TOLD = 48
+"""Forecasts that are told of a feed at rest; one with more wakes for them."""
 
 UNKNOWN = FeedSpec(target="unknown")
+
+
+class Planned(NamedTuple):
+    """A call that is checked, and what it brings."""
+
+    call: Observations
+    plan: Plan
+    began: float
+
+    def with_given(self, given: Given) -> Planned:
+        """The same with what is not to be chosen."""
+        return self._replace(call=replace(self.call, given=given))
 
 
 class HostedFeed(Replica[FeedState]):
@@ -218,7 +235,9 @@ class HostedFeed(Replica[FeedState]):
     def _tell(self) -> dict[str, Any]:
         seen = self.view
         told = {name: getattr(seen, name) for name in _SHOWN}
-        return told | {"steps": [[step.step, step.error, step.naive_error, step.coverage] for step in steps_of(seen)]}
+        steps = [[step.step, step.error, step.naive_error, step.coverage] for step in steps_of(seen)]
+        forecasts = seen.forecasts if len(seen.forecasts) <= MOST_TOLD else None
+        return told | {"steps": steps, "forecasts": forecasts}
 
     def _count(self, became: str, seconds: float | None) -> None:
         metrics = self.context.source.metrics
@@ -239,20 +258,59 @@ class HostedFeed(Replica[FeedState]):
 
     def _execute(self, call: Call, digest: bytes, solve: Solve) -> Reply:
         """Log, then apply, then publish, then answer."""
-        state, before, began = self.current, self.view, time.perf_counter()
+        state, began = self.current, time.perf_counter()
         plan = call.check(state.forecaster)
         with self.held.growing(feed_bytes(self.spec)):
             done, record, durability = self.perform(call, digest, lambda: state.apply(call, plan), solve)
-        same = done["state"] == before.state == "live" and not done["events"]
-        self._view = View.of(state, before if same else None)
-        self.checkpoints.note_change(time.perf_counter() - began, len(record))
-        for event in done["events"]:
-            self.context.source.metrics.feed_events.labels(event["kind"]).inc()
+        told = self._shown_after(done, began, len(record), durability)
         counts = {name: done[name] for name in ("accepted", "ignored", "corrected", "announced", "position")}
         changed("observe", f"{self}", version=state.version, durability=durability.value, **counts)
-        told = answer(done, durability)
         self.remember(call.request, told)
         return Reply(told)
+
+    def _shown_after(self, done: dict[str, Any], began: float, size: int, durability: Durability) -> bytes:
+        """Show readers what a call has done since ``began``, by a record of so many bytes; the answer to it."""
+        before = self.view
+        same = done["state"] == before.state == "live" and not done["events"]
+        self._view = View.of(self.current, before if same else None)
+        self.checkpoints.note_change(time.perf_counter() - began, size)
+        for event in done["events"]:
+            self.context.source.metrics.feed_events.labels(event["kind"]).inc()
+        return answer(done, durability)
+
+    # With others, held: see :mod:`~livesvm.service.hosting.batch`.
+
+    def plan_with(self, call: Observations, digest: bytes) -> Reply | Planned:
+        """What a call brings, checked; or its answer of before. Wakes. Raises as a call does."""
+        return self._awake_then(lambda: self._planned(call, digest))
+
+    def _planned(self, call: Observations, digest: bytes) -> Reply | Planned:
+        self.begun()
+        self.check_open()
+        if call.request is not None and (earlier := self.journal.recall(call.request, digest)) is not None:
+            return Reply(earlier, replayed=True)
+        return Planned(call, call.check(self.current.forecaster), time.perf_counter())
+
+    def appending(self, planned: Planned, digest: bytes) -> Appending:
+        """The record of a call that is logged with others."""
+        record, named = self.written(planned.call, digest)
+        return Appending(self.journal.lease, self.current.sequence + 1, record, named)
+
+    def take_with(
+        self, planned: Planned, logged: Appending, durability: Durability | None, error: StoreError | None
+    ) -> bytes:
+        """Apply what was logged with others, unless that was refused; the answer. Raises as a call does."""
+        state = self.current
+        self.journal.appended(state, logged, error)
+        assert durability is not None
+
+        def apply() -> dict[str, Any]:
+            return state.apply(planned.call, planned.plan)
+
+        with self.held.growing(feed_bytes(self.spec)):
+            done = self.applied(apply, self.begun())
+        self._count("applied", time.perf_counter() - planned.began)
+        return self._shown_after(done, planned.began, len(logged.data), durability)
 
     def _seen(self, wanted: Wanted | None) -> Seen:
         self.check_open()
@@ -275,7 +333,7 @@ class HostedFeed(Replica[FeedState]):
                 if intent.by_time:
                     names = state.names()
                     leaving = [names[str(name)] for name in intent.leaving(self.stored, names, {})]
-                    state.forget(leaving, beyond=len(leaving) < len(intent.keys))
+                    state.forget(leaving, beyond=len(leaving) < intent.count(self.stored))
                 certificate = _worst(state)
         except BaseException:
             self.breaks()

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from livesvm.service.feeds.batch import Batch, BatchDone
 from livesvm.service.feeds.calls import Progress
 from livesvm.service.feeds.lookback import Lookback
 from livesvm.service.feeds.pump import Flow
@@ -146,6 +147,7 @@ class Glimpse:
     every: float | None
     updated_at: float | None
     steps: tuple[StepSample, ...] = ()
+    forecasts: list[dict[str, Any]] | None = None  #: None where they are too many, or were not told before
 
 
 class RecentUpdates(Protocol):
@@ -382,11 +384,17 @@ class Collection(Protocol[H, A]):
     def find(self, id: str) -> A:
         """One, however it is; raises UnknownModel or UnknownFeed."""
 
-    def page(self, after: str = "", limit: int | None = None) -> Sequence[A]:
-        """Some, or all, in the order of ids, behind one of them."""
+    def page(self, after: str = "", limit: int | None = None, under: str = "") -> Sequence[A]:
+        """Some, or all, in the order of ids, behind one of them: those of a prefix, or those that are no series."""
+
+    def count(self, under: str) -> int:
+        """How many ids begin with this prefix."""
 
     def __len__(self) -> int:
         """How many there are."""
+
+    def __contains__(self, id: str) -> bool:
+        """Whether there is one of that id."""
 
     def glance(self, limit: int) -> Mapping[str, object]:
         """Of the first ones, and of those that are awake, something that changes when what is told of them does."""
@@ -422,6 +430,12 @@ class Feeds(Collection["FeedHandle", AnyFeed], Protocol):
 
     def create(self, id: str | None, spec: FeedSpec) -> AnyFeed:
         """Store a new feed; raises InvalidInput, FeedExists, TooManyFeeds, OutOfMemory or StoreError."""
+
+    def observe_many(self, batch: Batch) -> BatchDone:
+        """Take readings of many feeds in one step, or a step each where they live.
+
+        Raises QueueFull, IdempotencyConflict or StoreUnavailable; done again, it has its effect once.
+        """
 
     def troubles(self) -> list[str]:
         """Sources that are not read, and why."""

@@ -6,11 +6,13 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from livesvm.service.errors import FeedExists, TooManyFeeds, TooManyModels
+from livesvm.service.errors import FeedExists, ModelUnavailable, TooManyFeeds, TooManyModels
+from livesvm.service.feeds.batch import Batch, BatchDone
 from livesvm.service.feeds.size import features_at_most, feed_bytes
 from livesvm.service.feeds.sources.opening import url_of
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.history.names import FEEDS
+from livesvm.service.hosting.batch import Taking
 from livesvm.service.hosting.collection import Collection, Kind
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.feed import HostedFeed
@@ -83,6 +85,16 @@ class Models(Collection[HostedModel]):
 
 class Feeds(Collection[HostedFeed]):
     """The feeds of one service."""
+
+    def __init__(self, kind: Kind[HostedFeed], context: Context, make_room: Callable[[int], None]) -> None:
+        super().__init__(kind, context, make_room)
+        self._order = threading.Lock()
+
+    def observe_many(self, batch: Batch) -> BatchDone:
+        """Take readings of many feeds in one step; see :mod:`~livesvm.service.hosting.batch`."""
+        if self._is_closed:
+            raise ModelUnavailable("the service is being stopped")
+        return Taking(self, self._context, self._order, batch).run()
 
     def troubles(self) -> list[str]:
         """Sources that are not read, and why."""

@@ -211,14 +211,22 @@ class Logged(ABC, Generic[S]):
         solve.check()
         crash.point("before-log")
         stage("log")
-        record = entry.encode()
-        named = None if entry.request is None else Idempotency(entry.request, digest)
+        record, named = self.written(entry, digest)
         durability = self.journal.append_next(self.current, record, named)
+        return self.applied(apply, solve), record, durability
+
+    @staticmethod
+    def written(entry: Loggable, digest: bytes) -> tuple[bytes, Idempotency | None]:
+        """An entry as the log has it, and the name of its request."""
+        return entry.encode(), None if entry.request is None else Idempotency(entry.request, digest)
+
+    def applied(self, apply: Callable[[], T], solve: Solve) -> T:
+        """Apply what was logged, all or nothing."""
         crash.point("after-log")
         done = self._applied(apply, solve)
         crash.point("before-publish")
         stage("publish")
-        return done, record, durability
+        return done
 
     def remember(self, request: str | None, answer: bytes) -> None:
         """Have the store keep the answer to a request, now or before the next call: the log has what it did."""

@@ -74,7 +74,7 @@ class Mailbox:
     def __init__(self, threads: Threads, name: str, size: int) -> None:
         self._threads, self._name, self._size = threads, name, size
         self._changed = threading.Condition()
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[Callable[[], bool]] = deque()  # what they return says whether they hold the others
         self._depth = 0
         self._busy = self._closed = False
 
@@ -94,7 +94,7 @@ class Mailbox:
         context = copy_context()
         stage("queue")
 
-        def run() -> None:
+        def run() -> bool:
             """Call, unless nobody waits any more, and give the future its result."""
             if future.set_running_or_notify_cancel():
                 self._count(-1)
@@ -104,12 +104,10 @@ class Mailbox:
                     future.set_exception(error)
             if after is not None:
                 after()
+            return False
 
         with self._changed:
-            if self._closed:
-                raise ModelUnavailable(f"{self._name} is being stopped")
-            if not always and self._depth >= self._size:
-                raise QueueFull(f"{self._size} calls wait for {self._name} already")
+            self._check_takes(always)
             self._depth += 1
             self._waiting.append(run)
             if not self._busy:
@@ -130,6 +128,32 @@ class Mailbox:
             if mine:
                 self._go_on()
 
+    def hold(self) -> Future[None]:
+        """Keep what is handed in from now on waiting, from when the future ends until :meth:`let_go`.
+
+        Raises QueueFull or ModelUnavailable, as :meth:`submit`. The future must not be cancelled.
+        """
+        future: Future[None] = Future()
+
+        def run() -> bool:
+            self._count(-1)
+            future.set_result(None)
+            return True
+
+        with self._changed:
+            self._check_takes()
+            if not self._busy:
+                self._busy = True
+                future.set_result(None)
+                return future
+            self._depth += 1
+            self._waiting.append(run)
+        return future
+
+    def let_go(self) -> None:
+        """Have what waits run again; ends a :meth:`hold`."""
+        self._go_on()
+
     def close(self) -> None:
         """Take nothing more, and return when everything handed in before is done."""
         with self._changed:
@@ -137,14 +161,21 @@ class Mailbox:
             while self._busy:
                 self._changed.wait()
 
+    def _check_takes(self, always: bool = False) -> None:
+        if self._closed:
+            raise ModelUnavailable(f"{self._name} is being stopped")
+        if not always and self._depth >= self._size:
+            raise QueueFull(f"{self._size} calls wait for {self._name} already")
+
     def _run(self) -> None:
-        """Run the calls that wait, until there is none."""
+        """Run the calls that wait, until there is none, or one holds the others."""
         while True:
             with self._changed:
                 if not self._waiting:
                     break
                 run = self._waiting.popleft()
-            run()
+            if run():
+                return
             del run
         self._go_on()
 

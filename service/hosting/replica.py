@@ -225,6 +225,18 @@ class Replica(Logged[S]):
         """Make a call that only reads: what memory holds needs no store, unless it is broken."""
         return self._submit(lambda: self._read(call), rests=False, always=always)
 
+    def hold(self) -> Future[None]:
+        """Keep its calls waiting, from when the future ends until :meth:`let_go`; may raise QueueFull."""
+        if self._fault is not None:
+            self._refuse(*self._fault)
+        self.used_at = time.monotonic()
+        return self._mailbox.hold()
+
+    def let_go(self) -> None:
+        """Have its calls run again, after what is due between two."""
+        self._between()
+        self._mailbox.let_go()
+
     def checkpoint(self) -> Future[dict[str, Any]]:
         """Write a snapshot; of which version, and how many seconds that took."""
         return self._submit(self._checkpoint)
@@ -288,11 +300,17 @@ class Replica(Logged[S]):
         with self._mailbox.borrowed() as mine:
             if not mine or self._state is None or self._is_broken:
                 return False
-            self._state.cool()
-            self.hot = 0
-            if self._held is not None:
-                self._held.cooled(self._state.held_bytes)
+            self.cool_held()
             return True
+
+    def cool_held(self) -> None:
+        """Give up what the next call makes again; for the one that holds its calls."""
+        if self._state is None or self._is_broken:
+            return
+        self._state.cool()
+        self.hot = 0
+        if self._held is not None:
+            self._held.cooled(self._state.held_bytes)
 
     def rest(self) -> bool:
         """Go to rest, unless a call is under way or something is owed the store; whether it did."""
@@ -428,7 +446,7 @@ class Replica(Logged[S]):
         self._returned = Return.of(found)
         self._held = self._held or Held(self.context.budget, str(self), self._owner.make_room)
         self._held.insist(FIXED_BYTES + found.state.held_bytes)
-        self._state, self._is_broken = found.state, False
+        self._state, self._is_broken, self.hot = found.state, False, found.state.hot_bytes
         self._publish()
         self._owner.woke(self)
 

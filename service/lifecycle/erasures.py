@@ -30,7 +30,7 @@ from livesvm.service.errors import (
 from livesvm.service.feeds.wanted import Wanted
 from livesvm.service.history.erasure import EVERYWHERE, LEFT, Intent, Part, Seen, begun
 from livesvm.service.history.journal import Source
-from livesvm.service.history.names import FEEDS, is_feed, stored_feed
+from livesvm.service.history.names import FEEDS, FLEET, is_feed, stored_feed
 from livesvm.service.history.rescue import remove_all
 from livesvm.service.hosting.handle import Erased, Feeds, Hosting, Models
 from livesvm.service.jobs.fronts import Fronts
@@ -42,7 +42,7 @@ from livesvm.service.lifecycle.receipts import RECEIPT, Done, Receipts, conflict
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import DocumentName, StoreError, StoreUnavailable
-from livesvm.solvers.errors import SolverError
+from livesvm.solvers.errors import InvalidInput, SolverError
 
 OTHERS_SECONDS = 30.0
 """Beside its solve, for which an erasure is left to the front end that has begun it."""
@@ -125,6 +125,32 @@ class Erasures:
         """Forget readings of a feed for good; the receipt. Raises UnknownFeed, InvalidInput, and as :meth:`erase`."""
         live = self._feeds.get(feed)
         return self._once(stored_feed(feed), asked, lambda: _of_times(stored_feed(feed), live.seen(wanted).result()))
+
+    def erase_series(self, fleet: str, feeds: Sequence[str], wanted: Wanted, asked: Asked) -> Answered:
+        """The same of series of a fleet, with one receipt; those without such a reading stay as they are.
+
+        Raises InvalidInput where none has one, and as :meth:`erase`.
+        """
+        for feed in feeds:
+            self._feeds.get(feed)
+        return self._once(FLEET + fleet, asked, lambda: self._of_series(FLEET + fleet, feeds, wanted))
+
+    def _of_series(self, target: str, feeds: Sequence[str], wanted: Wanted) -> Intent:
+        """What is to be forgotten of readings of many feeds."""
+        intent, parts, fault = Intent(target, (), by_time=True), list[Part](), InvalidInput("there is no series")
+        missing: set[str] | None = None
+        for feed in feeds:
+            try:
+                seen = self._feeds.get(feed).seen(wanted).result()
+            except InvalidInput as error:
+                fault = error
+                continue
+            keys = tuple(map(intent.hash, seen.times))
+            parts.append(Part(stored_feed(feed), seen.version, seen.sequence, seen.found, keys=keys))
+            missing = set(seen.missing) if missing is None else missing & set(seen.missing)
+        if not parts:
+            raise fault
+        return replace(intent, parts=tuple(parts), not_found=tuple(map(intent.hash, sorted(missing or ()))))
 
     def _once(self, target: str, asked: Asked, begin: Callable[[], Intent]) -> Answered:
         """What was answered to this request before, or the receipt of what it begins."""

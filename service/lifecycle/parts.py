@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from livesvm.service.access.keys import parse_keys
 from livesvm.service.datasets.catalogue import DIRECTORY, Carrier, Datasets
 from livesvm.service.errors import NotReady
+from livesvm.service.fleets.catalogue import Fleets
 from livesvm.service.history.journal import Source
 from livesvm.service.history.rescue import tell_of
 from livesvm.service.hosting.context import Context
@@ -32,6 +33,8 @@ from livesvm.service.jobs.fronts import Fronts
 from livesvm.service.jobs.kind import Sharding
 from livesvm.service.jobs.queue import Elsewhere, JobLimits, Jobs
 from livesvm.service.lifecycle.erasures import Erasures
+from livesvm.service.lifecycle.fleet_source import FleetSources
+from livesvm.service.lifecycle.fleets import FleetCare
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.compiling import Compiling, call_compiled_code
@@ -223,7 +226,12 @@ class Service:
         )
         self.metrics.watch_jobs(self.jobs.counts)
         self.erasures = Erasures(settings, source, self.hosting, (self.jobs, self.datasets), self.fronts)
+        self.fleets = Fleets(source)
+        sources = FleetSources(self.fleets, feeds, settings, holder)
+        self.fleet_care = FleetCare(self.fleets, feeds, self.erasures, sources)
+        self.metrics.watch_fleets(self.fleet_care.samples)
         self.erasing = Pool("erase", 1, ERASURES)
+        self.batches = Pool("fleet", 2, settings.max_calls)
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
         self.workers = Pool("update", 2, settings.max_calls)
         self.coverings = Coverings(self.budget)
@@ -237,7 +245,8 @@ class Service:
         return self._workers
 
     def _pools(self) -> tuple[Pool, ...]:
-        return self.readers, self.workers, self.questions, self.control, self.uploads, self.erasing
+        of_calls = self.readers, self.workers, self.questions, self.control
+        return *of_calls, self.uploads, self.erasing, self.batches
 
     def models(self) -> Models:
         """The models, once they are restored; raises NotReady before."""
@@ -276,6 +285,7 @@ class Service:
 
     def _bring_back(self) -> None:
         self.hosting.restore()
+        self.fleets.learn()
         self.erasures.finish()
         self.datasets.tidy()
         if self.fronts is not None:
@@ -301,6 +311,7 @@ class Service:
         gc.freeze()  # what lives from here to the end need not be walked by every collection
         gc.enable()
         self.health.restored()
+        threading.Thread(target=self.fleet_care.begin, name="fleets", daemon=True).start()
         if self.settings.compile_ahead:
             self.compiling.begin()
 
@@ -363,6 +374,7 @@ class Service:
         self.health.stopping()
         self.turns.close()
         self.datasets.close()
+        self.fleet_care.sources.stop()
         for pool in self._pools():
             pool.close()
         self.compiling.close()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from livesvm.service.datasets.catalogue import Found
 from livesvm.service.history.erasure import EVERYWHERE, Intent, Part
-from livesvm.service.history.names import FEEDS, is_feed
+from livesvm.service.history.names import FEEDS, FLEET, is_feed
 from livesvm.service.lifecycle.errands import Outcome
 
 Places = dict[str, str]
@@ -18,6 +18,8 @@ def in_words(stored: str) -> str:
     """What people call a model or a feed that is stored under this."""
     if stored == EVERYWHERE:
         return "all models and feeds"
+    if stored.startswith(FLEET):
+        return stored
     return f"feed {stored.removeprefix(FEEDS)}" if is_feed(stored) else f"model {stored}"
 
 

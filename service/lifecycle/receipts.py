@@ -13,7 +13,7 @@ from typing import Any
 from livesvm.service.errors import IdempotencyConflict
 from livesvm.service.history.erasure import EVERYWHERE, Intent, Part
 from livesvm.service.history.journal import Source
-from livesvm.service.history.names import FEEDS, is_feed, stored_feed
+from livesvm.service.history.names import FEEDS, FLEET, is_feed, stored_feed
 from livesvm.service.hosting.handle import Erased
 from livesvm.service.lifecycle.places import Places, of_part
 from livesvm.service.lifecycle.search import Sought
@@ -110,6 +110,8 @@ class Receipts:
         parts = [_told(part, intent, erased) for part, erased in done]
         if intent.target == EVERYWHERE:
             own: Document = {"model": EVERYWHERE, "kind": "everywhere", "parts": parts}
+        elif intent.target.startswith(FLEET):
+            own = {"model": intent.target.removeprefix(FLEET), "kind": "fleet", "parts": parts}
         else:
             own = parts[0] | {"parts": []}
             searched = own.pop("places") | searched
@@ -152,5 +154,5 @@ def _told(part: Part, intent: Intent, erased: Erased) -> Document:
 
 def places_of(receipt: Document) -> list[str]:
     """Return what the models and feeds of a receipt are stored under."""
-    parts = receipt.get("parts") or ([] if receipt["model"] == EVERYWHERE else [receipt])
+    parts = receipt.get("parts") or ([] if receipt["kind"] in ("everywhere", "fleet") else [receipt])
     return [stored_feed(one["model"]) if one.get("kind") == "feed" else one["model"] for one in parts]

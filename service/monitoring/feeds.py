@@ -48,6 +48,26 @@ class FeedSample:
     source: SourceSample | None = None
 
 
+@dataclass(frozen=True)
+class FleetSample:
+    """What one fleet shows of all its series: how many are in which state, and their errors over naive ones'."""
+
+    id: str
+    states: Mapping[str, int]
+    position: int
+    mean: float | None
+    median: float | None
+    ahead_of_naive: float | None
+    coverage: float | None
+
+
+_PER_FLEET: tuple[tuple[str, str, Callable[[FleetSample], float | None]], ...] = (
+    ("position", "Readings that all its series have accepted", lambda f: f.position),
+    ("error_ratio_mean", "Error over the better naive one's, the mean over series", lambda f: f.mean),
+    ("error_ratio_median", "The same, the median over series", lambda f: f.median),
+    ("ahead_of_naive", "Share of series with less error than the better naive forecast", lambda f: f.ahead_of_naive),
+    ("coverage", "Share of the newest readings that the band held, the mean over series", lambda f: f.coverage),
+)
 _PER_FEED: tuple[tuple[str, str, Callable[[FeedSample], float | None]], ...] = (
     ("position", "Readings that were accepted", lambda f: f.position),
     ("queue_depth", "Calls waiting for the writer", lambda f: f.queue_depth),
@@ -106,4 +126,32 @@ class FeedSeries(Collector):
                 for step in sample.steps[:MOST_STEPS]:
                     if (value := of_step(step)) is not None:
                         family.add_metric([sample.id, str(step.step)], value)
+            yield family
+
+
+class FleetSeries(Collector):
+    """Series of the fleets, one each whatever the number of meters in it; none where there is no fleet."""
+
+    def __init__(self, samples: Callable[[], Iterable[FleetSample]]) -> None:
+        self._samples = samples
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing before it is asked for."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """How many series each fleet has in which state, and how well they are forecast."""
+        shown = list(self._samples())
+        if not shown:
+            return
+        states = GaugeMetricFamily("livesvm_fleet_series", "Series of a fleet", labels=["fleet", "state"])
+        for sample in shown:
+            for state, count in sample.states.items():
+                states.add_metric([sample.id, state], count)
+        yield states
+        for name, help_, value_of in _PER_FLEET:
+            family = GaugeMetricFamily(f"livesvm_fleet_{name}", help_, labels=["fleet"])
+            for sample in shown:
+                if (value := value_of(sample)) is not None:
+                    family.add_metric([sample.id], value)
             yield family

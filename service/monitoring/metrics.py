@@ -26,7 +26,7 @@ from prometheus_client.samples import Sample
 
 from livesvm.service.models.tasks import TASKS
 from livesvm.service.models.types import ServingState
-from livesvm.service.monitoring.feeds import FeedSample, FeedSeries
+from livesvm.service.monitoring.feeds import FeedSample, FeedSeries, FleetSample, FleetSeries
 from livesvm.service.resources.memory import Budget
 from livesvm.service.store.base import LeaseHeld, ModelExists, StoreError
 from livesvm.solvers.errors import SolverError
@@ -260,6 +260,10 @@ class Metrics:
     ) -> None:
         """Show how many models are in which state, and what ``samples`` returns of the first ``limit``."""
         self.registry.register(_Models(states, samples, limit))
+
+    def watch_fleets(self, samples: Callable[[], Iterable[FleetSample]]) -> None:
+        """Show what ``samples`` returns of each fleet."""
+        self.registry.register(FleetSeries(samples))
 
     def watch_feeds(
         self,

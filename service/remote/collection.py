@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
+from livesvm.service.feeds.batch import Batch, BatchDone
 from livesvm.service.history.names import id_of
 from livesvm.service.hosting import summary
 from livesvm.service.hosting.collection import Collection, Kind
@@ -16,6 +17,7 @@ from livesvm.service.hosting.kinds import FEED, MODEL
 from livesvm.service.hosting.logged import first_summary
 from livesvm.service.models.types import ServingState
 from livesvm.service.remote import commands
+from livesvm.service.remote.calls import Call
 from livesvm.service.remote.handle import RemoteFeed, RemoteModel, is_told
 from livesvm.service.remote.messages import View
 from livesvm.service.remote.office import Office
@@ -84,6 +86,35 @@ class RemoteCollection(Collection[Any]):
                 raise self._exists(id)
         if id in self.settled():
             self.drop(id)
+
+    def observe_many(self, batch: Batch) -> BatchDone:
+        """Have each actor take its part of a batch, in one step there; raises as the collection there does."""
+        parts: dict[str, list[str]] = {}
+        for id_ in batch.tables:
+            parts.setdefault(self.office.there(self.kind.stored(id_)).place.name, []).append(id_)
+        calls = [self._asked(batch.part(ids)) for ids in parts.values()]
+        done, errors = BatchDone(given=batch.given), list[Exception]()
+        for call in calls:
+            try:
+                done.add(call.result())
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        if new := [self.kind.stored(id_) for id_ in done.answers if id_ not in self]:
+            with suppress(StoreError):
+                self.learn(self._context.source.store.index(new))
+        return done
+
+    def _asked(self, part: Batch) -> Call:
+        """Ask an actor, by one of the feeds that live there, or are to."""
+        id_ = next(iter(part.tables))
+        found = self.known(id_)
+        if found is None:
+            stored = self.kind.stored(id_)
+            found = self.kind.replica(id_, stored, Indexed(stored, 0, b"", 0), self._context, self)
+        call: Call = found.ask(commands.OBSERVE_MANY(part, part.request))
+        return call
 
     def forget(self, id: str) -> None:
         """Let go of one that was deleted."""

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from livesvm.service.feeds.batch import Batch, BatchDone
 from livesvm.service.hosting.collection import Collection
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.hosting.replica import Replica
@@ -92,6 +93,11 @@ def _delete(home: Collection[Any], id: str) -> None:
     home.forget(id)
 
 
+def _observe_many(home: Any, id: str, batch: Batch, request: str | None) -> BatchDone:
+    done: BatchDone = home.observe_many(replace(batch, request=request))
+    return done
+
+
 def _published(model: HostedModel) -> Published:
     return model.reader(np.empty((0, 0)))
 
@@ -116,6 +122,7 @@ HEAR = Command(_hear, "any", by_line=True)
 """How it is goes along with every answer; of one at rest more is told once it is awake."""
 CREATE = Command(_create, "all", mutates=True, blocks=True, makes=True)
 DELETE = Command(_delete, "all", mutates=True, blocks=True, removes=True)
+OBSERVE_MANY = Command(_observe_many, "all", mutates=True, named=True, blocks=True, makes=True)
 PUBLISHED = Command(_published, blocks=True)
 DECIDE = Command(_decide, by_line=True, blocks=True, at_once=_decides_at_once)
 RECENT = Command(_recent, blocks=True)

@@ -11,7 +11,7 @@ what is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -189,6 +189,16 @@ class LogRecord:
     aborted: bool
 
 
+@dataclass(frozen=True)
+class Appending:
+    """A record that is to be appended with those of other models."""
+
+    lease: Lease
+    sequence: int
+    data: bytes
+    idempotency: Idempotency | None = None
+
+
 class Store(Protocol):
     """The protocol; ``tests/contract`` holds what every implementation must pass."""
 
@@ -272,6 +282,12 @@ class Store(Protocol):
         OutOfSequence if ``sequence`` is not the newest + 1, or RequestKnown.
         """
 
+    def append_many(self, records: Sequence[Appending], *, keep: int) -> tuple[Durability, list[StoreError | None]]:
+        """Append a record to each of many models as :meth:`append` does, each whole or not at all.
+
+        The level that they reached, and of each record what :meth:`append` would have raised before it wrote.
+        """
+
     def abort(self, lease: Lease, sequence: int) -> None:
         """Mark a record as one without effect and forget its idempotency key; no error if it was never written."""
 
@@ -286,6 +302,9 @@ class Store(Protocol):
 
         A loss of power before the next append or snapshot may take it back; recovery makes it again from the log.
         """
+
+    def remember_many(self, answers: Sequence[tuple[Lease, str, bytes]]) -> None:
+        """Keep answers of requests of many models as :meth:`remember` does; of a lease that is fenced none is kept."""
 
     def requests(self, model: str) -> dict[str, Remembered]:
         """Everything that is remembered, by idempotency key."""

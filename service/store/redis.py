@@ -29,7 +29,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -39,8 +39,10 @@ from livesvm.service import crash
 from livesvm.service.store import scripts
 from livesvm.service.store.base import (
     SERVICE,
+    Appending,
     DocumentName,
     Durability,
+    Fenced,
     Head,
     Idempotency,
     Indexed,
@@ -56,6 +58,7 @@ from livesvm.service.store.base import (
     Solution,
     StoreDamaged,
     StoredModel,
+    StoreError,
     StoreTooNew,
     StoreUnavailable,
 )
@@ -97,6 +100,15 @@ MODELS = 1000
 _INDEX = ("sequence", "described", "summary", "holder")
 
 log = logging.getLogger(__name__)
+
+
+def _appending(record: Appending, keep: int) -> list[Any]:
+    """What the script that appends a record is called with."""
+    lease, sequence, asked = record.lease, record.sequence, record.idempotency
+    named: tuple[str, bytes] = ("", b"")
+    if asked is not None:
+        named = asked.key, sealed_request(lease.model, asked.key, sequence, asked.body)
+    return [f"{lease.epoch}:{lease.writer}", sequence, record.data, keep, *named]
 
 
 class RedisStore:
@@ -342,24 +354,40 @@ class RedisStore:
         self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, *, keep: int
     ) -> Durability:
         """Check lease, sequence and request, then write, in one script; the level is read with it."""
-        named: tuple[str, bytes] = ("", b"")
-        if idempotency is not None:
-            named = idempotency.key, sealed_request(lease.model, idempotency.key, sequence, idempotency.body)
-        arguments = [f"{lease.epoch}:{lease.writer}", sequence, data, keep, *named]
-        with self._errors():
-            try:
-                answer, settings = self._scripts.with_config(scripts.APPEND, self._keys(lease.model), arguments)
-            except redis.ResponseError as error:
-                if _FOLLOWS not in str(error):
-                    raise
-                raise StoreDamaged(f"the log of model {lease.model} ends with a record of another writer") from error
+        reached, (refused,) = self.append_many([Appending(lease, sequence, data, idempotency)], keep=keep)
+        if refused is not None:
+            raise refused
+        return reached
+
+    def append_many(self, records: Sequence[Appending], *, keep: int) -> tuple[Durability, list[StoreError | None]]:
+        """Run the script of each in one pipeline, at most so many at once; each is whole by itself."""
+        found: list[StoreError | None] = []
+        settings: Mapping[str, str] = {}
+        for batch in batches(records, _BATCH):
+            calls = [(self._keys(one.lease.model), _appending(one, keep)) for one in batch]
+            with self._errors():
+                answers, settings = self._scripts.with_config(scripts.APPEND, calls)
+            found += [self._refusal(one, answer) for one, answer in zip(batch, answers, strict=True)]
+        return level(settings), found
+
+    def _refusal(self, record: Appending, answer: Any) -> StoreError | None:
+        """What a record is refused for by what the script has answered; raises StoreUnavailable."""
+        model = record.lease.model
+        if isinstance(answer, Exception):
+            if isinstance(answer, redis.ResponseError) and _FOLLOWS in str(answer):
+                return StoreDamaged(f"the log of model {model} ends with a record of another writer")
+            with self._errors():
+                raise answer
         if answer[0] == b"sequence":
             newest = int(answer[1])
-            raise OutOfSequence(f"record {sequence} of model {lease.model} does not follow record {newest}")
+            return OutOfSequence(f"record {record.sequence} of model {model} does not follow record {newest}")
         if answer[0] == b"request":
-            raise RequestKnown(f"a record of model {lease.model} has that idempotency key already")
-        checked(answer, lease.model)
-        return level(settings)
+            return RequestKnown(f"a record of model {model} has that idempotency key already")
+        try:
+            checked(answer, model)
+        except Fenced as error:
+            return error
+        return None
 
     def abort(self, lease: Lease, sequence: int) -> None:
         """Leave a mark and forget the request."""
@@ -409,6 +437,16 @@ class RedisStore:
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
         """Keep an answer while its request is known."""
         self._write(scripts.REMEMBER, lease, key, sealed_answer(lease.model, key, answer))
+
+    def remember_many(self, answers: Sequence[tuple[Lease, str, bytes]]) -> None:
+        """Run the script of each in one pipeline."""
+        for batch in batches(answers, _BATCH):
+            calls = []
+            for lease, key, answer in batch:
+                sealed = sealed_answer(lease.model, key, answer)
+                calls.append((self._keys(lease.model), [f"{lease.epoch}:{lease.writer}", key, sealed]))
+            with self._errors():
+                self._scripts.with_config(scripts.REMEMBER, calls)
 
     def requests(self, model: str) -> dict[str, Remembered]:
         """Read all requests and answers together; raises StoreDamaged if one is damaged."""

@@ -28,14 +28,19 @@ class ScriptRunner:
         except NoScriptError:  # it did not run: a server forgets its scripts when it starts
             return self._client.eval(script, len(keys), *keys, *arguments)
 
-    def with_config(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> tuple[Any, Mapping[str, str]]:
-        """The script's answer, and how the server kept its append-only file when it ran."""
+    def with_config(
+        self, script: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]
+    ) -> tuple[list[Any], Mapping[str, str]]:
+        """Run a script for each of some keys and arguments; the answers, or the errors in their place.
+
+        And how the server kept its append-only file then.
+        """
         pipe = self._client.pipeline(transaction=False)
-        pipe.evalsha(self._hash(script), len(keys), *keys, *arguments)
+        for keys, arguments in calls:
+            pipe.evalsha(self._hash(script), len(keys), *keys, *arguments)
         pipe.config_get("*append*")
-        answer, settings = pipe.execute(raise_on_error=False)
-        if isinstance(answer, NoScriptError):
-            answer = self._client.eval(script, len(keys), *keys, *arguments)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer, {} if isinstance(settings, Exception) else settings
+        *answers, settings = pipe.execute(raise_on_error=False)
+        for number, (keys, arguments) in enumerate(calls):
+            if isinstance(answers[number], NoScriptError):
+                answers[number] = self._client.eval(script, len(keys), *keys, *arguments)
+        return answers, {} if isinstance(settings, Exception) else settings

@@ -7,7 +7,7 @@ model are where it is.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
@@ -16,6 +16,7 @@ from zlib import crc32
 
 from livesvm.service.store.base import (
     ERASED,
+    Appending,
     DocumentName,
     Durability,
     Head,
@@ -24,6 +25,7 @@ from livesvm.service.store.base import (
     Store,
     StoreDamaged,
     StoredModel,
+    StoreError,
 )
 from livesvm.service.store.sqlite import DATABASE, SqliteStore
 from livesvm.service.store.sqlite_database import PROBE_SECONDS
@@ -36,6 +38,8 @@ COUNT = 64
 OF_MODELS = (ERASED,)
 """Kinds of documents that lie with the model that they name."""
 OPENED_AT_ONCE = 8
+WRITTEN_AT_ONCE = 8
+"""Shares that wait for the disk together."""
 CACHE_KB = 256
 """Pages that SQLite keeps of each share."""
 _NAMES = [f"{number:02}.sqlite3" for number in range(COUNT)]
@@ -71,6 +75,7 @@ class Shares:
     def __init__(self, parts: Mapping[int, Store], main: Store | None, ping: Callable[[], None]) -> None:
         self._parts, self._main, self._ping = parts, main, ping
         self._stores = list(dict.fromkeys(parts.values()))  # several shares may be behind one
+        self._threads = ThreadPoolExecutor(WRITTEN_AT_ONCE, "share")
 
     def of(self, at: str | Lease | DocumentName) -> Store:
         """Return where a model or a document is."""
@@ -117,6 +122,39 @@ class Shares:
     put_document = _routed(Store.put_document)
     document = _routed(Store.document)
     delete_document = _routed(Store.delete_document)
+
+    def append_many(self, records: Sequence[Appending], *, keep: int) -> tuple[Durability, list[StoreError | None]]:
+        """Append in the shares of the models side by side; a share that is away refuses its own records alone."""
+        found: list[StoreError | None] = [None] * len(records)
+        parts: dict[Store, list[int]] = {}
+        for place, record in enumerate(records):
+            parts.setdefault(self.of(record.lease), []).append(place)
+
+        def append(part: Store, places: list[int]) -> None:
+            """Append those of one share."""
+            try:
+                _, errors = part.append_many([records[place] for place in places], keep=keep)
+            except StoreError as error:
+                errors = [error] * len(places)
+            for place, refused in zip(places, errors, strict=True):
+                found[place] = refused
+
+        list(self._threads.map(append, parts.keys(), parts.values()))
+        return Durability.FSYNCED, found
+
+    def remember_many(self, answers: Sequence[tuple[Lease, str, bytes]]) -> None:
+        """Remember in one share after the other; raises what the last one does that cannot."""
+        parts: dict[Store, list[tuple[Lease, str, bytes]]] = {}
+        for one in answers:
+            parts.setdefault(self.of(one[0]), []).append(one)
+        away = None
+        for part, those in parts.items():
+            try:
+                part.remember_many(those)
+            except StoreError as error:
+                away = error
+        if away is not None:
+            raise away
 
     def durability(self) -> Durability:
         """Always fsynced, as each file is."""
@@ -179,6 +217,7 @@ class Shares:
 
     def close(self) -> None:
         """Close all."""
+        self._threads.shutdown()
         for store in [*self._stores, *self._rest]:
             store.close()
 

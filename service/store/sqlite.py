@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from livesvm.service import crash
 from livesvm.service.store.base import (
+    Appending,
     DocumentName,
     Durability,
     Fenced,
@@ -28,6 +29,7 @@ from livesvm.service.store.base import (
     Solution,
     StoreDamaged,
     StoredModel,
+    StoreError,
     StoreUnavailable,
 )
 from livesvm.service.store.batches import batches
@@ -41,7 +43,7 @@ from livesvm.service.store.seals import (
     solution_seal,
 )
 from livesvm.service.store.sqlite_database import PROBE_SECONDS, Database
-from livesvm.service.store.sqlite_file import overwriting
+from livesvm.service.store.sqlite_file import overwriting, transaction
 from livesvm.service.store.sqlite_rows import Row, checked, damaged, is_sealed, remembered, request_rows
 from livesvm.service.store.sqlite_schema import mend_requests, shows_requests
 
@@ -79,6 +81,11 @@ def _stored(model: str, spec: object) -> StoredModel:
     if spec is None:
         return StoredModel(model, b"", f"the database has lost the specification of model {model}")
     return StoredModel(model, spec if isinstance(spec, bytes) else str(spec).encode())
+
+
+def _answered(lease: Lease, key: str, answer: bytes) -> tuple[bytes | str | int, ...]:
+    """Return what keeps an answer, where the lease holds."""
+    return answer, answer_seal(lease.model, key, answer), lease.model, key, lease.model, lease.epoch
 
 
 def _places(values: list[str]) -> str:
@@ -297,20 +304,49 @@ class SqliteStore:
 
     def _append(self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, keep: int) -> None:
         """Few statements: other threads may run between any two of them."""
-        model = lease.model
         with self._transaction() as db:
-            if not db.execute(_NEXT, (sequence, model, lease.epoch, sequence - 1)).rowcount:
-                newest = self._held(db, lease)
-                raise OutOfSequence(f"record {sequence} of model {model} does not follow record {newest}")
-            if idempotency is not None:
-                asked = Remembered(idempotency.body, sequence, None)
-                try:
-                    self._put_requests(db, model, {idempotency.key: asked}, "INSERT")
-                except sqlite3.IntegrityError as error:
-                    raise RequestKnown(f"a record of model {model} has that idempotency key already") from error
-            record = (model, sequence, data, seal(model, sequence, 0, sha256(data)))
-            db.execute("INSERT INTO log (model, sequence, data, seal) VALUES (?, ?, ?, ?)", record)
-            db.execute("DELETE FROM requests WHERE model = ? AND sequence <= ?", (model, sequence - keep))
+            self._append_in(db, Appending(lease, sequence, data, idempotency), keep)
+
+    def append_many(self, records: Sequence[Appending], *, keep: int) -> tuple[Durability, list[StoreError | None]]:
+        """Insert all records and their requests in one transaction, fsynced once."""
+        try:
+            with self._transaction() as db:
+                found = [self._refusal(db, record, keep) for record in records]
+        except StoreUnavailable:
+            self._database.refused(sum(len(record.data) for record in records))
+            raise
+        for record, error in zip(records, found, strict=True):
+            if error is None:
+                self._database.marks.reached(record.lease.model, record.sequence)
+        return Durability.FSYNCED, found
+
+    def _refusal(self, db: sqlite3.Connection, record: Appending, keep: int) -> StoreError | None:
+        """Append a record of many; what it is refused for, with nothing of it written."""
+        lease, sequence = record.lease, record.sequence
+        try:
+            self._append_in(db, record, keep)
+        except RequestKnown as error:
+            db.execute(_NEXT, (sequence - 1, lease.model, lease.epoch, sequence))
+            return error
+        except (Fenced, OutOfSequence) as error:
+            return error
+        return None
+
+    def _append_in(self, db: sqlite3.Connection, record: Appending, keep: int) -> None:
+        lease, sequence, data, idempotency = record.lease, record.sequence, record.data, record.idempotency
+        model = lease.model
+        if not db.execute(_NEXT, (sequence, model, lease.epoch, sequence - 1)).rowcount:
+            newest = self._held(db, lease)
+            raise OutOfSequence(f"record {sequence} of model {model} does not follow record {newest}")
+        if idempotency is not None:
+            asked = Remembered(idempotency.body, sequence, None)
+            try:
+                self._put_requests(db, model, {idempotency.key: asked}, "INSERT")
+            except sqlite3.IntegrityError as error:
+                raise RequestKnown(f"a record of model {model} has that idempotency key already") from error
+        row = (model, sequence, data, seal(model, sequence, 0, sha256(data)))
+        db.execute("INSERT INTO log (model, sequence, data, seal) VALUES (?, ?, ?, ?)", row)
+        db.execute("DELETE FROM requests WHERE model = ? AND sequence <= ?", (model, sequence - keep))
 
     def abort(self, lease: Lease, sequence: int) -> None:
         """Mark the record and forget its request; while there is only reading, that waits for the next recovery."""
@@ -345,10 +381,16 @@ class SqliteStore:
         """Write without an fsync of its own; while there is only reading, that waits for the next recovery."""
         if self._database.only_read:
             return
-        changed = (answer, answer_seal(lease.model, key, answer), lease.model, key, lease.model, lease.epoch)
         with self._database.unsynced() as db:
-            if not db.execute(_ANSWER, changed).rowcount:
+            if not db.execute(_ANSWER, _answered(lease, key, answer)).rowcount:
                 self._held(db, lease)  # or nobody asked
+
+    def remember_many(self, answers: Sequence[tuple[Lease, str, bytes]]) -> None:
+        """Write all in one transaction without an fsync of its own."""
+        if self._database.only_read:
+            return
+        with self._database.unsynced() as db, transaction(db):
+            db.executemany(_ANSWER, [_answered(*one) for one in answers])
 
     def requests(self, model: str) -> dict[str, Remembered]:
         """Read every request of a model; raises StoreDamaged if one or its answer is damaged."""

@@ -37,10 +37,12 @@ def resume(
     beta: Floats,
     segment: Ints,
     b: float,
+    standing: tuple[Floats, int] | None = None,
 ) -> Ints:
     """Fill an empty state with examples (n, d) whose coefficients and segments are known, and correct what is off.
 
-    Where nothing is, factor and kernel rows are put off. Returns their slots.
+    Where nothing is, factor and kernel rows are put off. With ``standing``, f (n,) and the events since it was made,
+    f is taken as it is. Returns their slots.
 
     Raises
     ------
@@ -61,7 +63,10 @@ def resume(
     longest = 8 * capacity_for(slots.size)
     if free.size > max(1, state.cache_bytes // longest):
         raise MemoryLimit(longest * free.size, state.cache_bytes)
-    _compute_f(state)
+    if standing is None:
+        _compute_f(state)
+    else:
+        e.f[slots], state.events_since_refresh = standing
     state.put_off(free)
     audit = audited(state)
     if not (audit.balanced and audit.good(SETTINGS.goal)):

@@ -680,6 +680,10 @@ class LiveEstimator(Fitted):
             arrays["objects"] = self.window_X
         return arrays if scale is None else arrays | scale.to_arrays() | {"X": self.window_features}
 
+    def to_warm_arrays(self) -> dict[str, Any]:
+        """Return the same with f as it stands, so that ``from_arrays`` need not compute it; for this process alone."""
+        return self.to_arrays() | self._learnt.standing()
+
     @classmethod
     def from_arrays(cls, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
         """Return the model that ``to_arrays`` was taken from.

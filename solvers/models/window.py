@@ -386,6 +386,10 @@ class Window:
             **state.kernel.kept(),
         }
 
+    def standing(self) -> dict[str, Any]:
+        """Return f as it stands, and the events since it was computed: :meth:`restore` need not compute it then."""
+        return {"f": self.state.examples.f[self.slots], "events": self.state.events_since_refresh}
+
     def restore(self, arrays: Mapping[str, Any], losses: Losses, total: float) -> None:
         """Fill an empty window from ``to_arrays``; f and the factor are computed afresh, and corrected."""
         X, y = plain_features(arrays["X"]), plain(arrays["y"], np.float64)
@@ -404,6 +408,7 @@ class Window:
                 plain(arrays["beta"], np.float64),
                 plain(arrays["segments"], np.int64),
                 float(arrays["intercept"]),
+                (plain(arrays["f"], np.float64), int(arrays["events"])) if "f" in arrays else None,
             )
             sides = np.asarray(
                 arrays.get("sides", np.zeros(len(keys))), np.int8

@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Open, Picture
 from tests.service.process import ServiceProcess
+from tests.service.test_fleets import FLEET, rows
 
 pytestmark = pytest.mark.browser
 
@@ -176,3 +177,24 @@ def test_charts_write_times_as_the_feed_does(service: ServiceProcess, open_page:
     drawn = set(page.evaluate(LABELS))
     assert {"22:00", "00:00", "03:00", "2024-06-02"} <= drawn
     assert not drawn & {"16:00", "10pm", "12am"}
+
+
+def test_the_worst_series_of_a_fleet_is_one_click_away(
+    service: ServiceProcess, http: httpx.Client, open_page: Open, picture: Picture
+) -> None:
+    http.post("/fleets", json={"id": "meters", **FLEET}).raise_for_status()
+    http.post("/fleets/meters/observations", json={"rows": rows(("a", "Zähler 7"), 0, 75)}).raise_for_status()
+    page = open_page(f"{service.url}/#/feeds")
+    page.get_by_role("region", name="Fleets").get_by_role("link", name="meters").click()
+    expect(page.get_by_role("region", name="All series").locator("tbody tr")).to_have_count(2)
+    worst = page.get_by_role("region", name="The worst series").locator("tbody tr")
+    expect(worst).to_have_count(2)
+    told = http.get("/fleets/meters").json()["worst"]
+    expect(worst.first.get_by_role("rowheader")).to_have_text(told[0]["series"])
+    picture(page, "fleet")
+    worst.filter(has_text="Zähler 7").get_by_role("link").click()
+    expect(page.get_by_role("heading", name="meters/Z~C3~A4hler~207")).to_be_visible()
+    expect(page.get_by_role("img", name="Readings of meters/")).to_be_visible()
+    picture(page, "series")
+    page.get_by_role("link", name="Models").click()
+    http.delete("/fleets/meters").raise_for_status()

@@ -10,6 +10,7 @@ import pytest
 from livesvm.service import crash
 from livesvm.service.store import redis, sqlite
 from livesvm.service.store.base import (
+    Appending,
     DocumentName,
     Durability,
     Fenced,
@@ -17,6 +18,7 @@ from livesvm.service.store.base import (
     Lease,
     LogRecord,
     ModelExists,
+    ModelGone,
     OutOfSequence,
     Remembered,
     RequestKnown,
@@ -78,6 +80,30 @@ def test_a_record_follows_the_newest(store: Store, sequence: int) -> None:
     with pytest.raises(OutOfSequence):
         append(store, lease, sequence)
     assert records(store) == [1]
+
+
+def test_records_of_many_models_are_appended_together_each_whole_or_not(open_store: Open) -> None:
+    store = open_store()
+    good, known, fenced = (store.create(model, b"") for model in "mkf")
+    append(store, known, 1, Idempotency("r", b"body"))
+    open_store().acquire("f")
+    asked = [
+        Appending(good, 1, b"one", Idempotency("r", b"body")),
+        Appending(known, 2, b"two", Idempotency("r", b"body")),
+        Appending(fenced, 1, b"one"),
+        Appending(Lease("none", 1), 1, b"one"),
+        Appending(good, 3, b"three"),
+        Appending(good, 2, b"two"),
+    ]
+    level, refused = store.append_many(asked, keep=KEEP)
+    assert level is store.durability()
+    assert list(map(type, refused)) == [type(None), RequestKnown, Fenced, ModelGone, OutOfSequence, type(None)]
+    assert [(record.sequence, record.data) for record in store.log("m", 0)] == [(1, b"one"), (2, b"two")]
+    assert [len(list(store.log(model, 0))) for model in "kf"] == [1, 0]
+    append(store, known, 2)
+    store.remember_many([(good, "r", b"answer"), (fenced, "r", b"no"), (known, "none", b"no")])
+    assert store.recall("m", "r") == Remembered(b"body", 1, b"answer")
+    assert (store.recall("f", "r"), store.recall("k", "none")) == (None, None)
 
 
 def test_the_newest_writer_fences_the_others(open_store: Open) -> None:

@@ -23,7 +23,7 @@ import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 import numpy as np
@@ -44,7 +44,14 @@ GROWTH = 1.1
 """Times the memory after a fifth of many readings: what it may be in the end."""
 
 
-def until_killed(service: ServiceProcess, stream: Stream, chance: random.Random) -> None:
+class Sender(Protocol):
+    """Who sends calls."""
+
+    def send(self, times: int = 1) -> dict[str, Any]:
+        """The next calls; the last answer."""
+
+
+def until_killed(service: ServiceProcess, stream: Sender, chance: random.Random) -> None:
     """Send calls until a kill at a random moment, or until the service dies at the point that it was started for."""
     late = chance.uniform(0.0, 0.6) if "crash_at" not in service.settings else 30.0
     timer = threading.Timer(late, service.kill)

@@ -73,6 +73,14 @@ def test_demand_with_a_reading_missing(said) -> None:  # type: ignore[no-untyped
     assert max(covered) <= 96
 
 
+def test_a_fleet_of_meters(said) -> None:  # type: ignore[no-untyped-def]
+    *forecasts, share, worst = said("meters.py")
+    assert len(forecasts) == 12
+    assert "of 12 meters" in share
+    assert int(share.split("%")[0]) >= 75
+    assert "/feeds/meters/meter~20" in worst
+
+
 def test_the_direction_of_a_price(said) -> None:  # type: ignore[no-untyped-def]
     *_, near, far = said("price_direction.py")
     right = [float(line.split(": ")[1].split("%")[0]) for line in (near, far)]

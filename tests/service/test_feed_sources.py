@@ -261,6 +261,30 @@ def test_a_source_names_no_key_of_the_service(
         assert not redis_server.client().exists("{livesvm}:m:m:log")
 
 
+def _fleet_of_a_stream(http: httpx.Client, client: Any) -> None:
+    source = {"connection": "plant", "stream": "fleet", "count": 30}
+    fleet = {"id": "meters", **FEED, "series": "meter", "source": source}
+    assert http.post("/fleets", json=fleet).status_code == 201
+    sent = [{"meter": name, **row} for row in rows_of(series(20)) for name in ("17", "b")]
+    bad = {"meter": "b", "time": sent[0]["time"], "y": "high"}
+    for row in [*sent[:20], bad, *sent[:4], *sent[20:], {"time": sent[0]["time"], "y": 1.0}]:
+        client.xadd("fleet", row)
+
+    def positions() -> list[int]:
+        return [one["position"] for one in http.get("/fleets/meters/series").json()["series"]]
+
+    until(lambda: positions() == [20, 20])
+    until(lambda: http.get("/fleets/meters").json()["source"]["refused"] == 2)
+    found = http.get("/fleets/meters").json()["source"]
+    assert found["taken"] == client.xinfo_stream("fleet")["last-generated-id"].decode()
+    until(lambda: client.xlen("fleet:dead:meters") == 2)
+    letters = [fields[b"_field"] for _, fields in client.xrange("fleet:dead:meters")]
+    assert letters == [b"y", b"meter"]
+    assert http.post("/fleets/meters/pause").json()["source"]["state"] == "paused"
+    assert http.delete("/fleets/meters").status_code == 204
+    assert client.xinfo_groups("fleet") == []
+
+
 def test_sources_over_rest_show_no_credentials(tmp_path: Path) -> None:
     with RedisServer(tmp_path / "redis") as server:
         with server.client() as open_:
@@ -275,6 +299,7 @@ def test_sources_over_rest_show_no_credentials(tmp_path: Path) -> None:
                 client.xadd("meters", row)
             until(lambda: told(http)["position"] == 70)
             until(lambda: told(http)["source"]["backlog"] == 0)
+            _fleet_of_a_stream(http, client)
             found = told(http)["source"]
             assert found.pop("taken") == client.xinfo_stream("meters")["last-generated-id"].decode()
             assert found == {

@@ -49,6 +49,14 @@ class FailingStore(SqliteStore):
         with self._may_fail("append"):
             return super().append(*arguments, **options)
 
+    def append_many(self, *arguments: Any, **options: Any) -> Any:
+        with self._may_fail("append_many"):
+            return super().append_many(*arguments, **options)
+
+    def remember_many(self, *arguments: Any) -> None:
+        with self._may_fail("remember_many"):
+            super().remember_many(*arguments)
+
     def last_sequence(self, *arguments: Any) -> int:
         with self._may_fail("last_sequence"):
             return super().last_sequence(*arguments)

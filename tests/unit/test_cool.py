@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from livesvm.service.feeds import packed
 from livesvm.service.feeds.calls import Observations
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.state import FeedState, View
@@ -229,6 +230,25 @@ def test_what_a_cool_feed_forgets_leaves_no_trace() -> None:
     np.testing.assert_allclose(both[0], both[1], rtol=0, atol=1e-8)
 
 
+def test_rows_are_packed_where_they_say_the_same_twice() -> None:
+    feeds = [FeedState.empty(spec_of(SETTINGS)) for _ in range(3)]
+    for number, state in enumerate(feeds):
+        taken(state, 0, 140)
+        if number == 2:  # a gap
+            state.apply(Observations.of(rows_of(series(144))[143:], None, 0.0))
+        before = state.encode()
+        state.cool()
+        assert state.encode() == before
+        state.cool()
+    rows = [state.forecaster.rows for state in feeds]
+    kept = [one._packed for one in rows if one is not None]
+    assert kept[0] is not None
+    assert kept[1] is not None
+    assert kept[0][0].calendar is kept[1][0].calendar
+    assert kept[2] is None
+    assert all(state.hot_bytes == 0 for state in feeds)
+
+
 def size_of(one: Any, seen: set[int]) -> int:
     """Return the bytes of an object and of all that it alone refers to."""
     if id(one) in seen or isinstance(one, type) or callable(one):
@@ -259,7 +279,7 @@ def test_the_bytes_of_a_feed_are_those_of_its_parts(more: dict[str, Any]) -> Non
         for part in (feed.timeline, feed.history, feed.rows, feed.scores, feed.models, feed.bands):
             several: list[Any] = part if isinstance(part, list) else [part]
             held = sum(one.held_bytes for one in several)
-            size = size_of(several, {id(spec)})
+            size = size_of(several, {id(spec), *(id(one) for one in packed._calendars.values())})
             assert 0.6 * (size - OBJECT * len(several)) <= held <= 1.1 * size
             told += held
         events = state.held_bytes - told

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from livesvm.service.cli.main import main
-from livesvm.service.monitoring.feeds import FeedSample, StepSample
+from livesvm.service.monitoring.feeds import FeedSample, FleetSample, StepSample
 from livesvm.service.monitoring.metrics import Metrics, ModelSample
 from livesvm.service.resources.environment import CLIENTS
 from livesvm.service.resources.memory import Budget
@@ -34,6 +34,7 @@ def metric_names() -> set[str]:
     metrics.watch(lambda: {"live": 1}, lambda limit: [ModelSample("river", updated_at=0.0)], 1)
     steps = (StepSample(1, 1.0, 2.0, 0.9),)
     metrics.watch_feeds(lambda: {"live": 1}, lambda limit: [FeedSample("load", 1, 0, 0.0, 3600.0, 0.9, steps)], 1)
+    metrics.watch_fleets(lambda: [FleetSample("meters", {"live": 1}, 1, 0.8, 0.7, 0.9, 0.9)])
     metrics.watch_jobs(lambda: {"done": 1})
     metrics.watch_replicas(lambda: {"awake": 1})
     metrics.watch_solves(lambda: {"running": 1})

@@ -54,9 +54,11 @@ class Receipt(BaseModel):
     """What was erased, where, when and for whom; signed by the service's own key."""
 
     receipt: str
-    model: str = Field(description="Its id, or that of the feed; `*` of all.")
-    kind: Literal["model", "feed", "everywhere"]
-    parts: list[ErasedPart] = Field(default_factory=list, description="Of `everywhere`: each model and feed.")
+    model: str = Field(description="Its id, or that of the feed or the fleet; `*` of all.")
+    kind: Literal["model", "feed", "fleet", "everywhere"]
+    parts: list[ErasedPart] = Field(
+        default_factory=list, description="Of `everywhere`: each model and feed; of a fleet each series."
+    )
     request: RequestMark | None = Field(default=None, description="The request, where it had an Idempotency-Key.")
     asked_at: datetime
     asked_by: str | None = Field(description="Label of the API key.")

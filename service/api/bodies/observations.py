@@ -124,7 +124,12 @@ def _twice(names: list[str]) -> str | None:
 
 
 def _json_rows(body: Body, spec: FeedSpec) -> list[Row]:
-    shape = json_bounds.check_rows(body.data, MOST_ROWS, MOST_COLUMNS)
+    return json_rows(body, MOST_ROWS)
+
+
+def json_rows(body: Body, most_rows: int) -> list[Row]:
+    """The rows of ``{"rows": [{..}, ..]}``; raises MalformedBody or InvalidInput."""
+    shape = json_bounds.check_rows(body.data, most_rows, MOST_COLUMNS)
     with body.memory(shape.parsed_bytes(len(body.data)) + BYTES_A_CELL * (shape.objects + shape.fields)):
         document = _object(body, {"rows"})
         rows = checked_rows(document.get("rows"))
@@ -141,17 +146,23 @@ def _csv_rows(body: Body, spec: FeedSpec) -> list[Row]:
             table = [line for line in csv.reader(io.StringIO(body.data.decode("utf-8-sig"), newline="")) if line]
         except (UnicodeDecodeError, csv.Error, ValueError) as error:
             raise MalformedBody(f"the body is no CSV with a row of names: {error}") from None
-        if not table:
-            raise MalformedBody("the body is empty; the first row of a CSV has the names of columns")
-        names, lines = [name.strip() for name in table[0]], table[1:]
-        if len(names) > MOST_COLUMNS:
-            raise InvalidInput(f"has {len(names)} names, the limit is {MOST_COLUMNS}", field="rows")
-        if (twice := _twice(names)) is not None:
-            raise InvalidInput("stands twice in the row of names", field=twice)
-        for number, line in enumerate(lines):
-            if len(line) != len(names):
-                raise InvalidInput(f"has {len(line)} cells under {len(names)} names", field="rows", row=number)
+        names, lines = named_once(table)
         return [{name: cell(text, name == spec.time) for name, text in zip(names, line, strict=True)} for line in lines]
+
+
+def named_once(table: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """The names of a CSV's columns, and its rows; raises MalformedBody or InvalidInput."""
+    if not table:
+        raise MalformedBody("the body is empty; the first row of a CSV has the names of columns")
+    names, lines = [name.strip() for name in table[0]], table[1:]
+    if len(names) > MOST_COLUMNS:
+        raise InvalidInput(f"has {len(names)} names, the limit is {MOST_COLUMNS}", field="rows")
+    if (twice := _twice(names)) is not None:
+        raise InvalidInput("stands twice in the row of names", field=twice)
+    for number, line in enumerate(lines):
+        if len(line) != len(names):
+            raise InvalidInput(f"has {len(line)} cells under {len(names)} names", field="rows", row=number)
+    return names, lines
 
 
 def _npz_rows(body: Body, spec: FeedSpec) -> list[Row]:

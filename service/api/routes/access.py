@@ -15,6 +15,7 @@ from fastapi.params import Depends as Dependency
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
@@ -23,6 +24,7 @@ from livesvm.service.api.problem_documents import MEDIA_TYPE
 from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
 from livesvm.service.api.vouched import VOUCHED, asked_of
 from livesvm.service.errors import Forbidden, ModelUnavailable, Restoring, TurnMissed, Unauthorized, Withdrawn
+from livesvm.service.fleets.names import FLEET_ID, OF_FEEDS, SERIES_ID
 from livesvm.service.hosting.handle import NEWS_SECONDS, Collection, Hosted, Reply
 from livesvm.service.jobs.plots import MEDIA
 from livesvm.service.lifecycle.parts import Service
@@ -49,6 +51,41 @@ async def the_service(request: Request) -> Service:
 
 Parts = Annotated[Service, Depends(the_service)]
 ModelId = Annotated[str, Path(json_schema_extra={"pattern": MODEL_ID, "maxLength": 64})]
+FEED_ID = rf"{MODEL_ID[:-1]}(/{SERIES_ID})?$"
+FeedId = Annotated[
+    str,
+    Path(
+        json_schema_extra={"pattern": FEED_ID, "maxLength": 101},
+        description="Of a series of a fleet `fleet/series`, with the name quoted as `GET /fleets/{id}/series` tells.",
+    ),
+]
+
+
+FleetId = Annotated[str, Path(json_schema_extra={"pattern": FLEET_ID, "maxLength": 36})]
+
+
+class _FeedPath(Convertor[str]):
+    """An id of a feed in a path: it may have one slash, behind which nothing stands that feeds have there."""
+
+    regex = rf"[^/]+(?:/(?!(?:{'|'.join(sorted(OF_FEEDS))})(?:[/.]|$))[^/]+)?"
+
+    def convert(self, value: str) -> str:
+        """The id."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """The id."""
+        return value
+
+
+register_url_convertor("feed", _FeedPath())
+
+
+def plainly_named(routes: Iterable[BaseRoute]) -> None:
+    """Have routes go by paths that do not say of which kind their parts are: metrics and logs name them so."""
+    for route in routes:
+        if isinstance(route, APIRoute):
+            route.path = route.path_format
 
 
 After = Annotated[str, Query(max_length=64, description="Only those behind this id; what `next` told.")]

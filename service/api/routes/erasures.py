@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,15 +18,21 @@ from livesvm.service.api.answers.erasures import (
     Verification,
 )
 from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content, with_json
-from livesvm.service.api.requests import EraseRequest, FeedEraseRequest
-from livesvm.service.api.routes.access import ModelId, Parts, answers, scope, told
+from livesvm.service.api.requests import EraseRequest, FeedEraseRequest, FleetEraseRequest
+from livesvm.service.api.routes.access import FeedId, FleetId, ModelId, Parts, answers, scope, told
 from livesvm.service.api.routes.learn import IdempotencyKey
+from livesvm.service.fleets.names import feed_of, name_of
+from livesvm.service.fleets.readings import ids_of
 from livesvm.service.lifecycle.erasures import Answered, Asked
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.logs.calls import current, note
 from livesvm.service.receipts.receipt import hashed
+from livesvm.solvers.errors import InvalidInput
 
 router = APIRouter(tags=["erasing"])
+
+MOST_SERIES = 1000
+"""Of a fleet whose series are not named."""
 
 
 @router.post(
@@ -94,21 +100,21 @@ def _told(receipt: dict[str, Any], wanted: EraseRequest | FeedEraseRequest) -> d
     missing, salt = set(receipt["keys"]["not_found"]), bytes.fromhex(receipt["keys"]["salt"])
     not_found = [name for name in wanted.named() if hashed(salt, name) in missing]
     answer = {"removed": receipt["keys"]["in_window"], "not_found": not_found, "receipt": receipt}
-    if receipt["kind"] == "everywhere":
+    if receipt["kind"] in ("everywhere", "fleet"):
         names = ("model", "kind", "version_after", "in_window")
         return {"erased": [{name: part[name] for name in names} for part in receipt["parts"]], **answer}
     return {"version": receipt["version_after"], **answer}
 
 
 @router.post(
-    "/feeds/{id}/erase",
+    "/feeds/{id:feed}/erase",
     summary="Erase readings for good",
     dependencies=[scope("admin")],
     responses=answers(200, EraseAnswer, "Nothing of them remains, as the receipt says."),
     openapi_extra=schema_content("FeedEraseRequest"),
 )
 async def erase_readings(
-    id: ModelId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None
+    id: FeedId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Forget readings of some times, or of a range, in a feed's window, record and all that is stored of it.
 
@@ -122,6 +128,39 @@ async def erase_readings(
         wanted = await service.erasing.run(parse_json, body, FeedEraseRequest)
         erase = partial(service.erasures.erase_readings, id, wanted.wanted())
         return await _erased(service, erase, wanted, idempotency_key)
+
+
+@router.post(
+    "/fleets/{id}/erase",
+    summary="Erase readings of series for good",
+    dependencies=[scope("admin")],
+    responses=answers(200, EraseEverywhereAnswer, "Nothing of them remains, as the receipt says."),
+    openapi_extra=schema_content("FleetEraseRequest"),
+)
+async def erase_series(
+    id: FleetId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Forget readings of some times, or of a range, of some series of a fleet or of all, with one receipt.
+
+    Of each series the same goes as of a feed; those that have no such reading stay as they are.
+    """
+    service.feeds()
+    body = await read_body(request)
+    with service.erasing.place():
+        wanted = await service.erasing.run(parse_json, body, FleetEraseRequest)
+        feeds = await service.erasing.run(_series_of, service, id, wanted.series)
+        erase = partial(service.erasures.erase_series, id, feeds, wanted.wanted())
+        return await _erased(service, erase, wanted, idempotency_key)
+
+
+def _series_of(service: Service, id: str, names: Sequence[str | int] | None) -> list[str]:
+    """The feeds of some series of a fleet, or of all; raises UnknownFleet or InvalidInput."""
+    fleet = service.fleets.live(id)
+    if names is not None:
+        return [feed_of(id, name_of(name, row)) for row, name in enumerate(names)]
+    if service.feeds().count(fleet.prefix) > MOST_SERIES:
+        raise InvalidInput(f"name them, as the fleet has more than {MOST_SERIES}", field="series")
+    return ids_of(service.feeds(), fleet)
 
 
 @router.post(

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from livesvm.service.api.answers.jobs import Job
 from livesvm.service.api.bodies.observations import parse_backtest, read_rows
 from livesvm.service.api.bodies.reading import JSON
-from livesvm.service.api.routes.access import ModelId, Parts, answers, in_control, scope, up_to_date
+from livesvm.service.api.routes.access import FeedId, Parts, answers, in_control, scope, up_to_date
 from livesvm.service.api.routes.jobs import job_told
 from livesvm.service.api.routes.readings import ROWS
 from livesvm.service.errors import EmptyModel
@@ -38,7 +38,7 @@ _ASKED = {
 
 
 @router.post(
-    "/feeds/{id}/backtest",
+    "/feeds/{id:feed}/backtest",
     status_code=202,
     summary=FEED_KINDS["backtest"].summary,
     description=FEED_KINDS["backtest"].description,
@@ -46,7 +46,7 @@ _ASKED = {
     responses=answers(202, Job, "The job waits for its turn."),
     openapi_extra=_ASKED,
 )
-async def backtest(id: ModelId, request: Request, service: Parts) -> Response:
+async def backtest(id: FeedId, request: Request, service: Parts) -> Response:
     """Read what is to be backtested and submit it as a job."""
     await up_to_date(service.feeds().find(id))
     live = service.feeds().get(id)
@@ -65,14 +65,14 @@ async def backtest(id: ModelId, request: Request, service: Parts) -> Response:
 
 
 @router.post(
-    "/feeds/{id}/tune",
+    "/feeds/{id:feed}/tune",
     status_code=202,
     summary=FEED_KINDS["tune"].summary,
     description=FEED_KINDS["tune"].description,
     dependencies=[scope("learn")],
     responses=answers(202, Job, "The job waits for its turn."),
 )
-async def tune(id: ModelId, service: Parts) -> Response:
+async def tune(id: FeedId, service: Parts) -> Response:
     """Submit the job."""
     await up_to_date(service.feeds().find(id))
     live = service.feeds().get(id)

@@ -14,8 +14,8 @@ from livesvm.service.api.requests import FeedRequest
 from livesvm.service.api.routes.access import (
     PAGE,
     After,
+    FeedId,
     Limit,
-    ModelId,
     Parts,
     answers,
     awaited,
@@ -75,12 +75,12 @@ async def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Re
 
 
 @router.get(
-    "/feeds/{id}",
+    "/feeds/{id:feed}",
     summary="Describe a feed",
     dependencies=[scope("read")],
     responses=answers(200, FeedDescription, "The feed as it is now, with its record."),
 )
-async def describe(id: ModelId, service: Parts) -> Response:
+async def describe(id: FeedId, service: Parts) -> Response:
     """One feed: its settings with what was chosen, its scores beside those of the naive forecasts, its events."""
     feed = service.feeds().find(id)
     await up_to_date(feed)
@@ -88,13 +88,13 @@ async def describe(id: ModelId, service: Parts) -> Response:
 
 
 @router.delete(
-    "/feeds/{id}",
+    "/feeds/{id:feed}",
     status_code=204,
     summary="Delete a feed",
     dependencies=[scope("admin")],
     responses=answers(204, None, "The feed and all that was stored of it are gone."),
 )
-async def delete(id: ModelId, service: Parts) -> Response:
+async def delete(id: FeedId, service: Parts) -> Response:
     """Delete a feed, its models, everything that is stored of it, and its jobs."""
     service.feeds().find(id)
     return await remove(service, stored_feed(id))
@@ -107,34 +107,34 @@ async def _paused(paused: bool, id: str, request: Request, service: Service) -> 
 
 
 @router.post(
-    "/feeds/{id}/pause",
+    "/feeds/{id:feed}/pause",
     summary="Pause a feed's source",
     dependencies=[scope("admin")],
     responses=answers(200, FeedDescription, "Entries wait in the source from now on, over restarts too."),
 )
-async def pause(id: ModelId, request: Request, service: Parts) -> Response:
+async def pause(id: FeedId, request: Request, service: Parts) -> Response:
     """Take nothing more from the source; readings that are sent are taken as before."""
     return await _paused(True, id, request, service)
 
 
 @router.post(
-    "/feeds/{id}/resume",
+    "/feeds/{id:feed}/resume",
     summary="Resume a feed's source",
     dependencies=[scope("admin")],
     responses=answers(200, FeedDescription, "Entries are taken again, from where it was paused."),
 )
-async def resume(id: ModelId, request: Request, service: Parts) -> Response:
+async def resume(id: FeedId, request: Request, service: Parts) -> Response:
     """Take what waits in the source."""
     return await _paused(False, id, request, service)
 
 
 @router.post(
-    "/feeds/{id}/writeback",
+    "/feeds/{id:feed}/writeback",
     summary="Write a feed back that the store has lost",
     dependencies=[scope("admin")],
     responses=answers(200, Writeback, "The store holds the version that is served."),
 )
-async def write_back(id: ModelId, request: Request, service: Parts) -> Response:
+async def write_back(id: FeedId, request: Request, service: Parts) -> Response:
     """Have the store hold what memory does, where it has lost the feed or some of its readings; as of models."""
     found = await awaited(request, service.feeds().get(id).write_back(), Solve())
     return Response(to_json(found), media_type=JSON)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -19,8 +19,8 @@ from livesvm.service.api.answers.feeds import (
 from livesvm.service.api.bodies.observations import BYTES_A_CELL, MEDIA, Row, parse_announcements, parse_rows, read_rows
 from livesvm.service.api.bodies.reading import JSON, Body
 from livesvm.service.api.routes.access import (
+    FeedId,
     MaxSeconds,
-    ModelId,
     Parts,
     answers,
     awaited,
@@ -61,43 +61,32 @@ LastEventId = Annotated[
     str | None, Header(alias="Last-Event-ID", max_length=32, description="Number of the newest event that was seen.")
 ]
 
-ROWS: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            media: {
-                "schema": {
-                    "type": "object",
-                    "required": ["rows"],
-                    "additionalProperties": False,
-                    "properties": {
-                        "rows": {
-                            "type": "array",
-                            "minItems": 1,
-                            "items": {
-                                "type": "object",
-                                "additionalProperties": {"type": ["number", "string", "null"]},
-                            },
-                        }
-                    },
-                }
-                if media == JSON
-                else {"type": "string", "format": "binary"}
-            }
-            for media in MEDIA
-        },
+
+def rows_content(media: Iterable[str]) -> dict[str, Any]:
+    """What OpenAPI says of a body of rows in one of these media."""
+    row = {"type": "object", "additionalProperties": {"type": ["number", "string", "null"]}}
+    rows = {
+        "type": "object",
+        "required": ["rows"],
+        "additionalProperties": False,
+        "properties": {"rows": {"type": "array", "minItems": 1, "items": row}},
     }
-}
+    binary = {"type": "string", "format": "binary"}
+    content = {one: {"schema": rows if one == JSON else binary} for one in media}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+ROWS = rows_content(MEDIA)
 
 
 @router.post(
-    "/feeds/{id}/observations",
+    "/feeds/{id:feed}/observations",
     summary="Take readings",
     dependencies=[scope("learn")],
     responses=answers(200, ObservationAnswer, "The readings are learnt, and as durable as it says."),
     openapi_extra=ROWS,
 )
-async def observe(id: ModelId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+async def observe(id: FeedId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
     """Take one call's readings, in order, whole or not at all, and forecast from the newest.
 
     JSON `{"rows": [{"time": .., "demand": .., ..}, ..]}`, CSV with a row of names, or npz with an array a column. Rows
@@ -107,25 +96,25 @@ async def observe(id: ModelId, request: Request, service: Parts, idempotency_key
 
 
 @router.post(
-    "/feeds/{id}/announce",
+    "/feeds/{id:feed}/announce",
     summary="Announce known columns",
     dependencies=[scope("learn")],
     responses=answers(200, ObservationAnswer, "The forecasts, as they are with it."),
     openapi_extra=ROWS,
 )
-async def announce(id: ModelId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+async def announce(id: FeedId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
     """Take values of known columns for times to come; forecasts change at once, and the clock does not move."""
     return await _taken(parse_announcements, id, request, service, idempotency_key)
 
 
 @router.post(
-    "/feeds/{id}/forecast",
+    "/feeds/{id:feed}/forecast",
     summary="Forecast what if",
     dependencies=[scope("read")],
     responses=answers(200, WhatIfAnswer, "What would be forecast; nothing is stored."),
     openapi_extra=ROWS,
 )
-async def forecast_if(id: ModelId, request: Request, service: Parts) -> Response:
+async def forecast_if(id: FeedId, request: Request, service: Parts) -> Response:
     """Forecast as if known columns of times to come were as the rows say, whatever was announced."""
     live = service.feeds().get(id)
     body = await read_rows(request)
@@ -137,12 +126,12 @@ async def forecast_if(id: ModelId, request: Request, service: Parts) -> Response
 
 
 @router.get(
-    "/feeds/{id}/forecast",
+    "/feeds/{id:feed}/forecast",
     summary="Forecast",
     dependencies=[scope("read")],
     responses=answers(200, ForecastAnswer, "What is to come, from all readings so far."),
 )
-async def forecast(id: ModelId, service: Parts) -> Response:
+async def forecast(id: FeedId, service: Parts) -> Response:
     """The newest forecasts; never waits for readings that are being learnt."""
     feeds = service.feeds()
     await up_to_date(feeds.find(id))
@@ -153,13 +142,13 @@ async def forecast(id: ModelId, service: Parts) -> Response:
 
 
 @router.get(
-    "/feeds/{id}/history",
+    "/feeds/{id:feed}/history",
     summary="Look back",
     dependencies=[scope("read")],
     responses=answers(200, FeedHistory, "Readings with the forecasts that were made for them."),
 )
 async def look_back(
-    id: ModelId,
+    id: FeedId,
     request: Request,
     service: Parts,
     limit: Limit = 100,
@@ -179,12 +168,12 @@ async def look_back(
 
 
 @router.get(
-    "/feeds/{id}/certificate",
+    "/feeds/{id:feed}/certificate",
     summary="Prove that a feed's models are optimal",
     dependencies=[scope("read")],
     responses=answers(200, FeedCertificate, "Recomputed from the data of the window."),
 )
-async def certificate(id: ModelId, request: Request, service: Parts, max_seconds: MaxSeconds = None) -> Response:
+async def certificate(id: FeedId, request: Request, service: Parts, max_seconds: MaxSeconds = None) -> Response:
     """Recompute the duality gap of every step's models from their examples; waits for its turn behind readings."""
     solve = within(max_seconds)
     found = await awaited(request, service.feeds().get(id).certificate(solve), solve, changes=False)
@@ -192,13 +181,13 @@ async def certificate(id: ModelId, request: Request, service: Parts, max_seconds
 
 
 @router.get(
-    "/feeds/{id}/events",
+    "/feeds/{id:feed}/events",
     summary="Watch a feed",
     dependencies=[scope("read")],
     response_class=Response,
     responses=stream_answers("Events, until the feed is deleted or the service stops."),
 )
-async def watch(id: ModelId, request: Request, service: Parts, last_event_id: LastEventId = None) -> Response:
+async def watch(id: FeedId, request: Request, service: Parts, last_event_id: LastEventId = None) -> Response:
     """Server-sent events: `readings` with forecasts after each call, and `live`, `rescaled`, `drift`, `chosen`,
     `known`.
 
@@ -233,13 +222,13 @@ async def watch(id: ModelId, request: Request, service: Parts, last_event_id: La
 
 
 @router.get(
-    "/feeds/{id}/plot.{extension}",
+    "/feeds/{id:feed}/plot.{extension}",
     summary="See a feed",
     dependencies=[scope("read")],
     response_class=Response,
     responses=image_answers("The picture."),
 )
-async def plot(id: ModelId, extension: Extension, request: Request, service: Parts, limit: Limit = PLOTTED) -> Response:
+async def plot(id: FeedId, extension: Extension, request: Request, service: Parts, limit: Limit = PLOTTED) -> Response:
     """The newest readings, what was forecast of them with its band, what is to come, errors beside naive ones."""
     live = service.feeds().get(id)
     asked = Lookback(limit, step=live.spec.horizons[0], points=PLOTTED_MOST)

@@ -33,9 +33,19 @@ def _check_keys(spec: RedisStreamSpec, own: str) -> None:
             raise InvalidInput(reason, field=f"source.{name}")
 
 
-def open_source(spec: RedisStreamSpec, feed: str, time: str | None, settings: Settings, consumer: str) -> Source:
-    """The source of a feed whose column of times is ``time``; connects when first used. Raises InvalidInput."""
+def open_source(
+    spec: RedisStreamSpec,
+    feed: str,
+    time: str | None,
+    settings: Settings,
+    consumer: str,
+    texts: frozenset[str] = frozenset(),
+) -> Source:
+    """The source of a feed whose column of times is ``time``; connects when first used. Raises InvalidInput.
+
+    Columns in ``texts`` hold text, also where that looks like a number.
+    """
     from livesvm.service.feeds.sources.redis_stream import RedisStream  # its library is only loaded where it is used
 
     url = url_of(spec, settings)
-    return RedisStream(spec, feed, time, url, consumer, settings.redis_seconds)
+    return RedisStream(spec, feed, time, url, consumer, settings.redis_seconds, texts)

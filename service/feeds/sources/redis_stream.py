@@ -45,12 +45,21 @@ class RedisStream:
     url : as :mod:`livesvm.service.store.connect` reads it
     consumer : this service's name in the group
     seconds : that Redis has for a call, the waiting for entries not included
+    texts : other columns that are text whatever they look like
     """
 
     def __init__(
-        self, spec: RedisStreamSpec, feed: str, time: str | None, url: str, consumer: str, seconds: float
+        self,
+        spec: RedisStreamSpec,
+        feed: str,
+        time: str | None,
+        url: str,
+        consumer: str,
+        seconds: float,
+        texts: frozenset[str] = frozenset(),
     ) -> None:
         self._spec, self._feed, self._time = spec, feed, time
+        self._texts = texts | ({time} if time is not None else set())
         self._stream, self._group, self._dead = spec.stream, spec.group_of(feed), spec.dead_letters_of(feed)
         self._consumer = consumer
         self._client = connect(url, seconds)
@@ -184,7 +193,7 @@ class RedisStream:
     def _entry(self, id_: bytes, fields: Fields) -> Entry:
         position = _position(id_)
         try:
-            row = _row(fields.items(), self._time)
+            row = _row(fields.items(), self._texts)
         except ValueError as error:
             return Entry(position, {}, str(error))
         if self._spec.times == "entry" and self._time is not None:
@@ -203,13 +212,13 @@ class RedisStream:
             raise SourceError(f"stream {self._stream} cannot be read: {reason}") from error
 
 
-def _row(fields: Iterable[tuple[bytes, bytes]], time: str | None) -> dict[str, Any]:
+def _row(fields: Iterable[tuple[bytes, bytes]], texts: frozenset[str]) -> dict[str, Any]:
     """The columns of an entry; raises ValueError where that is no reading."""
     row = {}
     for name, text in fields:
         try:
             column = name.decode()
-            row[column] = cell(text.decode(), column == time)
+            row[column] = cell(text.decode(), column in texts)
         except UnicodeDecodeError:
             raise ValueError(f"the field {name[:32]!r} is no UTF-8") from None
         if len(column) > LONGEST_NAME:

@@ -5,6 +5,7 @@ import { chart } from "./chart.js";
 import { ago, clock, count, facts, field, h, runs, section, short, stamp, stepTable, table } from "./dom.js";
 import { compare } from "./backtest.js";
 import { eraseReadings } from "./erase.js";
+import { fleets } from "./fleets.js";
 import { tuning } from "./tuning.js";
 import { has, may, onChange, service } from "./service.js";
 import { watch } from "./stream.js";
@@ -31,8 +32,9 @@ function range(values) {
 
 /** All feeds, as the service's events tell of them. */
 export function feeds(main) {
-  const place = h("div");
-  main.replaceChildren(h("h1", {}, "Feeds"), place);
+  const place = h("div"), ofFleets = h("div");
+  main.replaceChildren(h("h1", {}, "Feeds"), place, ofFleets);
+  if (has("/fleets")) fleets(ofFleets).catch(() => {});
 
   function show() {
     const all = [...service.feeds.values()].sort((a, b) => (a.id < b.id ? -1 : 1));

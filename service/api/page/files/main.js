@@ -13,7 +13,8 @@ const SCREENS = [
   [/^\/?$/, async () => overview],
   [/^\/data$/, async () => (await import("./data.js")).data],
   [/^\/feeds$/, async () => (await import("./feeds.js")).feeds],
-  [/^\/feeds\/([^/]+)$/, async () => (await import("./feeds.js")).feed],
+  [/^\/feeds\/([^/]+(?:\/[^/]+)?)$/, async () => (await import("./feeds.js")).feed],
+  [/^\/fleets\/([^/]+)$/, async () => (await import("./fleets.js")).fleet],
   [/^\/models\/([^/]+)$/, async () => (await import("./model.js")).model],
   [/^\/models\/([^/]+)\/path$/, async () => (await import("./path.js")).path],
   [/^\/models\/([^/]+)\/erase$/, async () => (await import("./erase.js")).erase],
@@ -56,7 +57,7 @@ function navigation(address) {
   const link = (href, label, inside = href) => h("a", { href: `#${href}`, "aria-current": current(href) ?? current(inside) }, label);
   document.getElementById("nav").replaceChildren(
     link("/", "Models", "/models"),
-    ...(has("/feeds") ? [link("/feeds", "Feeds")] : []),
+    ...(has("/feeds") ? [link("/feeds", "Feeds", "/fleets")] : []),
     ...(may("admin") ? [link("/data", "Data in")] : []),
     h("a", { href: "/docs" }, "API"),
     ...(service.access.keys ? [h("button", { type: "button", class: "plain", onclick: forget }, `Forget the key (${service.access.label}, ${service.access.scope})`)] : []),

@@ -1,0 +1,135 @@
+"""Fleets: what calls of many series did, forecasts in long form, scores over all series."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+
+class RefusedSeries(BaseModel):
+    """Readings of one series that were refused, all of this call; the others are in."""
+
+    series: str | None = Field(description="Null where the row does not name it.")
+    row: int | None = Field(description="In the call, from 0.")
+    field: str | None = Field(default=None, description="The column at fault.")
+    reason: str
+    of_rows: bool = Field(default=True, description="False where the series takes nothing now, whatever it is.")
+
+
+class FleetObservationAnswer(BaseModel):
+    """What a call of readings of many series did."""
+
+    series: int = Field(description="That took their readings, now or when the call was made before.")
+    accepted: int
+    ignored: int
+    corrected: int
+    announced: int
+    replayed: int = Field(description="Series that had taken this call before.")
+    refused: list[RefusedSeries] = Field(description="By row, at most a thousand.")
+    refused_in_all: int
+    durability: Literal["fsynced", "logged", "memory"] | None
+
+
+class FleetForecastRow(BaseModel):
+    """One forecast; times are as the readings have them."""
+
+    series: str
+    step: int
+    time: str | float | None
+    value: float
+    low: float | None
+    high: float | None
+    served: str | None
+    state: str
+
+
+class FleetForecasts(BaseModel):
+    """Forecasts of series, by series and step."""
+
+    rows: list[FleetForecastRow]
+    next: str | None = Field(default=None, description="Behind which there are more: `after` of the next call.")
+
+
+class SeriesScore(BaseModel):
+    """One series of a fleet, at rest or not."""
+
+    series: str
+    feed: str = Field(description="Its id as a feed.")
+    state: str
+    position: int = 0
+    time: str | float | None = None
+    ratio: float | None = Field(
+        default=None, description="Error over the better naive one's, over the newest window; the mean over steps."
+    )
+    coverage: float | None = Field(default=None, description="Share of the newest readings that the band held.")
+    error: str | None = None
+
+
+class SeriesList(BaseModel):
+    """Series, by id."""
+
+    series: list[SeriesScore]
+    next: str | None = Field(default=None, description="Behind which there are more: `after` of the next call.")
+
+
+class SeriesMade(BaseModel):
+    """What came of a call to create series."""
+
+    created: int
+    series: int = Field(description="In all.")
+
+
+class FleetScores(BaseModel):
+    """Errors over the better naive ones', over the newest window of each series."""
+
+    scored: int = Field(description="Series of which a forecast was scored.")
+    mean: float | None
+    median: float | None
+    ahead_of_naive: float | None = Field(description="Share of series with less error than the better naive forecast.")
+    coverage: float | None
+
+
+class FleetSource(BaseModel):
+    """Where a fleet's readings come from, and how that goes."""
+
+    kind: Literal["redis-stream"]
+    connection: str
+    stream: str
+    group: str
+    dead_letters: str
+    state: Literal["reading", "paused", "failing"]
+    fault: str | None = Field(default=None, description="Why it is not read; it is tried again every second.")
+    taken: str | None = Field(default=None, description="The newest entry that had its effect, or was refused.")
+    refused: int = Field(default=0, description="Entries that went to the dead letters.")
+
+
+class FleetDescription(BaseModel):
+    """A fleet as it is now."""
+
+    id: str
+    state: Literal["live", "deleting"]
+    series: int
+    settings: dict[str, Any] | None = None
+    created_at: datetime
+    states: dict[str, int] = Field(default_factory=dict, description="How many series are in which state.")
+    position: int = Field(default=0, description="Readings that were ever accepted, of all series.")
+    source: FleetSource | None = None
+    scores: FleetScores | None = None
+    worst: list[SeriesScore] = Field(default_factory=list, description="Those worst forecast, the worst first.")
+
+
+class FleetList(BaseModel):
+    """Fleets, by id."""
+
+    fleets: list[FleetDescription]
+    next: str | None = Field(default=None, description="Behind which there are more: `after` of the next call.")
+
+
+class ErasedSeries(BaseModel):
+    """A series that readings were erased from."""
+
+    series: str
+    version_after: int
+    in_window: int

@@ -1,0 +1,357 @@
+"""Fleets: one specification of a feed for many series; created, fed, forecast, described, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic_core import to_json
+from starlette.responses import Response
+
+from livesvm.service.api.answers.fleets import (
+    FleetDescription,
+    FleetForecasts,
+    FleetList,
+    FleetObservationAnswer,
+    FleetSource,
+    SeriesList,
+    SeriesMade,
+)
+from livesvm.service.api.bodies.fleet_rows import MEDIA, parse_table, read_fleet_rows
+from livesvm.service.api.bodies.observations import BYTES_A_CELL, CSV
+from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content
+from livesvm.service.api.fleet_tables import PARQUET, csv_of, parquet_of
+from livesvm.service.api.requests import FleetRequest, SeriesRequest
+from livesvm.service.api.routes.access import FleetId, Parts, answers, in_control, moment, scope, told
+from livesvm.service.api.routes.learn import IdempotencyKey
+from livesvm.service.api.routes.readings import rows_content
+from livesvm.service.feeds.sources.opening import url_of
+from livesvm.service.fleets import readings
+from livesvm.service.fleets import told as fleets_told
+from livesvm.service.fleets.catalogue import Fleet, settings_of
+from livesvm.service.fleets.names import feed_of
+from livesvm.service.fleets.split import Table, digest_of
+from livesvm.service.lifecycle.parts import Service
+from livesvm.solvers.errors import InvalidInput
+
+router = APIRouter(tags=["fleets"])
+
+PAGE, MOST = 1000, 10_000
+"""Series of a page, unless more or fewer are asked for, and at most."""
+MOST_NAMED = 1000
+"""Series that a call for forecasts may name."""
+
+After = Annotated[str, Query(max_length=128, description="Only those behind this one; what `next` told.")]
+Limit = Annotated[int, Query(ge=1, le=MOST, description="At most so many series.")]
+Names = Annotated[
+    list[str] | None, Query(alias="series", max_length=MOST_NAMED, description="Only these series; may be repeated.")
+]
+Steps = Annotated[
+    str | None, Query(pattern=r"^\d{1,5}(,\d{1,5})*$", max_length=1000, description="Only these steps, like 1,24.")
+]
+Format = Annotated[Literal["json", "csv", "parquet"], Query(alias="format", description="Of the answer.")]
+
+
+@router.post(
+    "/fleets",
+    status_code=201,
+    summary="Create a fleet",
+    dependencies=[scope("admin")],
+    responses=answers(201, FleetDescription, "The new fleet, without a series."),
+    openapi_extra=schema_content("FleetRequest"),
+)
+async def create(request: Request, service: Parts) -> Response:
+    """Create a fleet: the settings of a feed, and which column names the series.
+
+    Each series is a feed of its own under the id `fleet/series`, made by its first readings.
+    """
+    service.feeds()
+    body = await read_body(request)
+
+    def make() -> Response:
+        """Read what is asked and keep it."""
+        wanted = parse_json(body, FleetRequest)
+        spec = wanted.spec()
+        if spec.source is not None:
+            url_of(spec.source, service.settings)
+        fleet = service.fleets.create(wanted.id, spec)
+        service.fleet_care.sources.start(fleet)
+        return told(_described(service, fleet), status=201, headers={"location": f"/fleets/{fleet.id}"})
+
+    return await in_control(service, make)
+
+
+@router.get(
+    "/fleets", summary="List the fleets", dependencies=[scope("read")], responses=answers(200, FleetList, "By id.")
+)
+async def list_all(
+    service: Parts, after: After = "", limit: Annotated[int, Query(ge=1, le=MOST, description="At most so many.")] = 200
+) -> Response:
+    """Fleets, by id, without their scores."""
+    service.feeds()
+
+    def tell() -> Response:
+        """Put one page together."""
+        names = [name for name in service.fleets.names() if name > after]
+        found = [_described(service, service.fleets.get(name)) for name in names[:limit]]
+        return told(FleetList(fleets=found, next=names[limit - 1] if len(names) > limit else None))
+
+    return await in_control(service, tell)
+
+
+@router.get(
+    "/fleets/{id}",
+    summary="Describe a fleet",
+    dependencies=[scope("read")],
+    responses=answers(200, FleetDescription, "The fleet as it is now, with the scores of all series."),
+)
+async def describe(id: FleetId, service: Parts) -> Response:
+    """One fleet: its settings with what was chosen, how its series do beside naive forecasts, and the worst of them.
+
+    Scores are what is known of each series without waking it.
+    """
+    service.feeds()
+
+    def tell() -> Response:
+        """Look at all series."""
+        fleet = service.fleets.get(id)
+        return told(_described(service, fleet, service.fleet_care.scores(fleet)))
+
+    return await _in_fleets(service, tell)
+
+
+@router.delete(
+    "/fleets/{id}",
+    status_code=204,
+    summary="Delete a fleet",
+    dependencies=[scope("admin")],
+    responses=answers(204, None, "The fleet, its series and all that was stored of them are gone."),
+)
+async def delete(id: FleetId, service: Parts) -> Response:
+    """Delete a fleet and every series; once begun it is ended, by a restart if need be."""
+    service.feeds()
+
+    def remove() -> Response:
+        """Remove the series, then the fleet."""
+        service.fleet_care.delete(service.fleets.get(id))
+        return Response(status_code=204)
+
+    return await _in_fleets(service, remove)
+
+
+@router.post(
+    "/fleets/{id}/observations",
+    summary="Take readings of many series",
+    dependencies=[scope("learn")],
+    responses=answers(200, FleetObservationAnswer, "What is not refused is learnt, and as durable as it says."),
+    openapi_extra=rows_content(MEDIA),
+)
+async def observe(id: FleetId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+    """Take readings of many series, each series' whole or not at all.
+
+    Rows have the column that names the series beside those of a feed: JSON `{"rows": [..]}`, CSV, npz or Parquet. Those
+    of a series that are refused change nothing, and are told of with the row, the column and the reason; all others are
+    in. Rows without a series bring shared columns to all rows of their time. Sent again with its Idempotency-Key, a
+    call has one effect on each series.
+    """
+
+    def take(fleet: Fleet, table: Table, asked: tuple[bytes, str | None]) -> dict[str, Any]:
+        """Have the series learn."""
+        return readings.observe(service.fleets, service.feeds(), fleet, table, asked)
+
+    return await _taken(take, id, request, service, idempotency_key)
+
+
+@router.post(
+    "/fleets/{id}/announce",
+    summary="Announce known columns to many series",
+    dependencies=[scope("learn")],
+    responses=answers(200, FleetObservationAnswer, "The forecasts are as they are with it."),
+    openapi_extra=rows_content(MEDIA),
+)
+async def announce(id: FleetId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+    """Take values of known columns for times to come: of the series that rows name, or, where none does, of all."""
+
+    def take(fleet: Fleet, table: Table, asked: tuple[bytes, str | None]) -> dict[str, Any]:
+        """Have the series know."""
+        return readings.announce(service.feeds(), fleet, table, asked)
+
+    return await _taken(take, id, request, service, idempotency_key)
+
+
+@router.get(
+    "/fleets/{id}/forecast",
+    summary="Forecast many series",
+    dependencies=[scope("read")],
+    responses=answers(200, FleetForecasts, "What is to come; as CSV or Parquet, a `Link` header leads to more."),
+)
+async def forecast(
+    id: FleetId,
+    service: Parts,
+    series: Names = None,
+    steps: Steps = None,
+    form: Format = "json",
+    after: After = "",
+    limit: Limit = PAGE,
+) -> Response:
+    """The newest forecasts of all series or of some, a row each series and step; never waits for readings.
+
+    Those at rest stay there, unless they have so many steps that they have to wake for it.
+    """
+    feeds = service.feeds()
+    wanted = frozenset(map(int, steps.split(","))) if steps else frozenset()
+
+    def tell() -> Response:
+        """Put one page together."""
+        fleet = service.fleets.get(id)
+        if series is None:
+            found, following = _page(service, fleet, after, limit)
+        else:
+            found, following = fleets_told.check_served(feeds, [feed_of(id, name) for name in series]), None
+        rows = fleets_told.forecasts(found, wanted)
+        if form == "json":
+            return _json({"rows": rows, "next": following})
+        headers = {} if following is None else {"link": f'</fleets/{id}/forecast?after={following}>; rel="next"'}
+        if form == "csv":
+            return Response(csv_of(rows), 200, headers, CSV)
+        return Response(parquet_of(rows), 200, headers, PARQUET)
+
+    return await _in_fleets(service, tell)
+
+
+@router.get(
+    "/fleets/{id}/series",
+    summary="List the series of a fleet",
+    dependencies=[scope("read")],
+    responses=answers(200, SeriesList, "By id."),
+)
+async def list_series(id: FleetId, service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
+    """Series, by id, with how they do beside naive forecasts; none of them is woken."""
+    service.feeds()
+
+    def tell() -> Response:
+        """Put one page together."""
+        found, following = _page(service, service.fleets.get(id), after, limit)
+        return _json({"series": [vars(fleets_told.series_told(feed)) for feed in found], "next": following})
+
+    return await _in_fleets(service, tell)
+
+
+@router.post(
+    "/fleets/{id}/series",
+    summary="Create series",
+    dependencies=[scope("admin")],
+    responses=answers(200, SeriesMade, "They take readings, also where the fleet refuses new ones."),
+    openapi_extra=schema_content("SeriesRequest"),
+)
+async def create_series(id: FleetId, request: Request, service: Parts) -> Response:
+    """Create series before their first readings; those that there are stay as they are."""
+    feeds = service.feeds()
+    body = await read_body(request)
+
+    def make() -> Response:
+        """Read what is asked and store it."""
+        wanted = parse_json(body, SeriesRequest)
+        return _json(readings.create_series(feeds, service.fleets.live(id), wanted.series))
+
+    return await _in_fleets(service, make)
+
+
+async def _paused(paused: bool, id: str, service: Service) -> Response:
+    service.feeds()
+
+    def pause() -> Response:
+        """Keep it, over restarts too."""
+        return told(_described(service, service.fleets.pause(service.fleets.live(id), paused)))
+
+    return await in_control(service, pause)
+
+
+@router.post(
+    "/fleets/{id}/pause",
+    summary="Pause a fleet's source",
+    dependencies=[scope("admin")],
+    responses=answers(200, FleetDescription, "Entries wait in the source from now on, over restarts too."),
+)
+async def pause(id: FleetId, service: Parts) -> Response:
+    """Take nothing more from the source; readings that are sent are taken as before."""
+    return await _paused(True, id, service)
+
+
+@router.post(
+    "/fleets/{id}/resume",
+    summary="Resume a fleet's source",
+    dependencies=[scope("admin")],
+    responses=answers(200, FleetDescription, "Entries are taken again, from where it was paused."),
+)
+async def resume(id: FleetId, service: Parts) -> Response:
+    """Take what waits in the source."""
+    return await _paused(False, id, service)
+
+
+async def _taken(
+    take: Callable[[Fleet, Table, tuple[bytes, str | None]], dict[str, Any]],
+    id: str,
+    request: Request,
+    service: Service,
+    key: str | None,
+) -> Response:
+    service.feeds()
+    with service.control.place():
+        fleet = await service.control.run(service.fleets.live, id)
+    body = await read_fleet_rows(request)
+    with service.workers.place():
+        table = await service.workers.run(parse_table, body, fleet.spec)
+    asked = digest_of(body.data, body.media), key
+    with service.budget.holding("updates", BYTES_A_CELL * len(table) * (2 + len(fleet.spec.columns))):
+        return await _in_fleets(service, lambda: _json(take(fleet, table, asked)))
+
+
+async def _in_fleets(service: Service, call: Callable[[], Response]) -> Response:
+    """The response of a call that is of many series, made by one of the threads for such."""
+    with service.batches.place():
+        return await service.batches.run(call)
+
+
+def _page(service: Service, fleet: Fleet, after: str, limit: int) -> tuple[list[Any], str | None]:
+    if after and not after.startswith(fleet.prefix):
+        raise InvalidInput(f"is what `next` told, and begins with {fleet.prefix}", field="after")
+    found = list(service.feeds().page(after, limit + 1, fleet.prefix))
+    return found[:limit], found[limit - 1].id if len(found) > limit else None
+
+
+def _described(service: Service, fleet: Fleet, scores: dict[str, Any] | None = None) -> FleetDescription:
+    return FleetDescription.model_validate(
+        {
+            "id": fleet.id,
+            "state": "deleting" if fleet.deleting else "live",
+            "series": service.feeds().count(fleet.prefix),
+            "settings": settings_of(fleet),
+            "created_at": moment(fleet.created_at),
+            "source": _source_told(service, fleet),
+            **(scores or {}),
+        }
+    )
+
+
+def _source_told(service: Service, fleet: Fleet) -> FleetSource | None:
+    spec, progress = fleet.spec.source, fleet.progress
+    if spec is None:
+        return None
+    fault = service.fleet_care.sources.fault(fleet)
+    return FleetSource(
+        kind=spec.kind,
+        connection=spec.connection,
+        stream=spec.stream,
+        group=spec.group_of(fleet.id),
+        dead_letters=spec.dead_letters_of(fleet.id),
+        state="failing" if fault else "paused" if progress.paused else "reading",
+        fault=fault,
+        taken=None if progress.taken is None else "-".join(map(str, progress.taken)),
+        refused=progress.refused,
+    )
+
+
+def _json(found: dict[str, Any]) -> Response:
+    return Response(to_json(found, inf_nan_mode="null"), media_type=JSON)

@@ -1,0 +1,130 @@
+"""What calls of fleets send, and what they make of the answers; part of the one surface of both clients."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import httpx
+
+from livesvm.service.client.feeds import Rows, document, json_content, rows_content
+from livesvm.service.client.requests import Document, Page, Request, page
+
+_MEDIA = {b"PAR1": "application/vnd.apache.parquet", b"PK\x03\x04": "application/zip"}
+_FORMATS = Literal["csv", "parquet"]
+
+
+def create_fleet(id: str, **settings: Any) -> Request[Document]:
+    """Create a fleet; ``settings`` hold ``target``, ``series``, ``steps``, ... as in ``POST /fleets``."""
+    return Request("POST", "/fleets", document, False, *json_content({"id": id, **settings}))
+
+
+def fleets(after: str = "") -> Request[Page]:
+    """Describe every fleet, without scores."""
+    return page("fleets", after)
+
+
+def fleet(id: str) -> Request[Document]:
+    """Describe one fleet: its settings with what was chosen, its scores over all series, the worst of them."""
+    return Request("GET", f"/fleets/{id}", document, True)
+
+
+def delete_fleet(id: str) -> Request[None]:
+    """Delete a fleet and all its series."""
+    return Request("DELETE", f"/fleets/{id}", lambda answer: None, is_repeatable=False)
+
+
+def observe_fleet(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Request[Document]:
+    """Send readings of many series in one call: ``series``, ``accepted``, ``refused``, ...
+
+    Parameters
+    ----------
+    rows : as of feeds, with the column of the series; bytes are CSV, npz or Parquet
+    """
+    return _rows(f"/fleets/{id}/observations", rows, idempotency_key)
+
+
+def announce_fleet(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Request[Document]:
+    """Announce known columns of times to come, of the series that rows name, or of all.
+
+    Parameters
+    ----------
+    rows : as of :func:`observe_fleet`, with the times and the known columns
+    """
+    return _rows(f"/fleets/{id}/announce", rows, idempotency_key)
+
+
+def fleet_forecast(
+    after: str, id: str, series: Iterable[str] | None = None, steps: Iterable[int] = ()
+) -> Request[Page]:
+    """The newest forecasts of all series or of some, a row each series and step, page by page."""
+    params = _wanted(series, steps) | ({"after": after} if after else {})
+    return Request("GET", f"/fleets/{id}/forecast", _page_of("rows"), True, params=params)
+
+
+def fleet_forecast_file(
+    id: str, format: _FORMATS, after: str = "", *, limit: int = 1000, steps: Iterable[int] = ()
+) -> Request[bytes]:
+    """One page of the forecasts as CSV or Parquet, of so many series behind one."""
+    params = _wanted(None, steps) | {"format": format, "limit": limit, "after": after}
+    return Request("GET", f"/fleets/{id}/forecast", lambda answer: answer.content, True, params=params)
+
+
+def series(after: str, id: str) -> Request[Page]:
+    """The series of a fleet with their scores, page by page; ``feed`` is the id of each as a feed."""
+    return Request("GET", f"/fleets/{id}/series", _page_of("series"), True, params={"after": after} if after else {})
+
+
+def create_series(id: str, names: Iterable[str | int]) -> Request[Document]:
+    """Create series before their first readings: ``created``, and ``series`` in all."""
+    return Request("POST", f"/fleets/{id}/series", document, True, *json_content({"series": list(names)}))
+
+
+def pause_fleet(id: str) -> Request[Document]:
+    """Have a fleet take nothing more from its source, until it is resumed."""
+    return Request("POST", f"/fleets/{id}/pause", document, True)
+
+
+def resume_fleet(id: str) -> Request[Document]:
+    """Have a fleet take what waits in its source."""
+    return Request("POST", f"/fleets/{id}/resume", document, True)
+
+
+def erase_series(
+    id: str,
+    series: Iterable[str | int] | None = None,
+    times: Iterable[Any] = (),
+    *,
+    begin: Any = None,
+    end: Any = None,
+    idempotency_key: str | None = None,
+) -> Request[Document]:
+    """Erase readings of some series for good, or of all, by their times: ``erased``, ``removed``, ``receipt``."""
+    given = {"series": None if series is None else list(series), "times": list(times), "from": begin, "to": end}
+    body = {name: value for name, value in given.items() if value is not None and value != []}
+    content, headers = json_content(body)
+    headers["idempotency-key"] = idempotency_key or uuid.uuid4().hex
+    return Request("POST", f"/fleets/{id}/erase", document, True, content, headers)
+
+
+def _rows(path: str, rows: Rows, key: str | None) -> Request[Document]:
+    content, headers = rows_content(rows)
+    if isinstance(rows, bytes):
+        headers["content-type"] = _MEDIA.get(rows[:4], headers["content-type"])
+    headers["idempotency-key"] = key or uuid.uuid4().hex
+    return Request("POST", path, document, True, content, headers)
+
+
+def _wanted(series: Iterable[str] | None, steps: Iterable[int]) -> dict[str, Any]:
+    asked: dict[str, Any] = {} if series is None else {"series": list(series)}
+    return asked | ({"steps": ",".join(map(str, wanted))} if (wanted := list(steps)) else {})
+
+
+def _page_of(name: str) -> Any:
+    def read(answer: httpx.Response) -> Page:
+        """The entries of the page."""
+        found = answer.json()
+        return Page(list(found[name]), found["next"])
+
+    return read

@@ -1,0 +1,70 @@
+"""Readings of many feeds in one call, and what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from livesvm.service.feeds.calls import Observations
+from livesvm.service.feeds.forecaster import Given
+from livesvm.service.feeds.spec import FeedSpec
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why the readings of one feed were refused: the row among them, and the column, where it is one's fault."""
+
+    reason: str
+    row: int | None = None
+    field: str | None = None
+    of_rows: bool = True  #: whether other rows would not be refused
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Readings of many feeds, by id; each feed takes its own whole or not at all.
+
+    Parameters
+    ----------
+    tables : of each feed, its readings as :class:`~livesvm.service.feeds.calls.Observations` keep them
+    digest : SHA-256 of all that is asked
+    request : the Idempotency-Key; each feed remembers it with its own answer
+    at : Unix time
+    spec : what feeds that there are not yet are created as; None: they are refused
+    given : what they need not choose
+    """
+
+    tables: Mapping[str, Document]
+    digest: bytes
+    request: str | None
+    at: float
+    spec: FeedSpec | None = None
+    given: Given | None = None
+
+    def call(self, id: str) -> Observations:
+        """The call that brings the readings of one feed."""
+        return Observations(self.tables[id], self.request, self.at)
+
+    def part(self, ids: list[str]) -> Batch:
+        """The same of some feeds."""
+        return replace(self, tables={id_: self.tables[id_] for id_ in ids})
+
+
+@dataclass
+class BatchDone:
+    """What came of a batch: JSON answers as a single feed gives them, and refusals; by the feeds' ids."""
+
+    answers: dict[str, bytes] = field(default_factory=dict)
+    refused: dict[str, Refusal] = field(default_factory=dict)
+    replayed: int = 0  #: feeds that had taken it before
+    given: Given | None = None  #: what was chosen, or given
+
+    def add(self, other: BatchDone) -> None:
+        """Add what came of another part."""
+        self.answers |= other.answers
+        self.refused |= other.refused
+        self.replayed += other.replayed
+        self.given = self.given or other.given

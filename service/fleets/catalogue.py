@@ -1,0 +1,175 @@
+"""The fleets that there are: a document of the store each."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from livesvm.service.errors import FleetExists, NoSource, TooManyFleets, UnknownFleet
+from livesvm.service.feeds.calls import Progress
+from livesvm.service.feeds.forecaster import Given
+from livesvm.service.feeds.sources.base import DeadLetter
+from livesvm.service.feeds.step_model import Recipe
+from livesvm.service.fleets.spec import FleetSpec
+from livesvm.service.history.journal import Source
+from livesvm.service.history.names import prefix_of
+from livesvm.service.store.base import DocumentName, StoreDamaged, StoreUnavailable
+
+KIND = "fleet"
+MOST = 1000
+"""Fleets that there may be."""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """A fleet: its settings, what its series share that was chosen, and whether it is being deleted."""
+
+    id: str
+    spec: FleetSpec
+    created_at: float
+    given: Given | None = None
+    deleting: bool = False
+    progress: Progress = field(default_factory=Progress)  #: in its source
+
+    @property
+    def prefix(self) -> str:
+        """What the ids of its series begin with."""
+        return prefix_of(self.id)
+
+    @property
+    def at_store(self) -> DocumentName:
+        """Where it is kept."""
+        return DocumentName(KIND, self.id)
+
+    def encode(self) -> bytes:
+        """All of it."""
+        given = None if self.given is None else [self.given.season, [list(one) for one in self.given.recipes]]
+        document = {"spec": self.spec.model_dump(mode="json"), "created_at": self.created_at, "given": given}
+        return json.dumps(document | {"deleting": self.deleting, "progress": self.progress}).encode()
+
+    @classmethod
+    def decode(cls, id: str, data: bytes) -> Fleet:
+        """The fleet that was encoded; raises StoreDamaged."""
+        try:
+            found = json.loads(data)
+            given = found["given"]
+            shared = None if given is None else Given(given[0], [Recipe(*one) for one in given[1]])
+            spec = FleetSpec.model_validate(found["spec"])
+            taken, dead, refused, paused = found["progress"]
+            letters = tuple(DeadLetter(tuple(position), field, reason) for position, field, reason in dead)
+            progress = Progress(None if taken is None else tuple(taken), letters, refused, paused)
+            return cls(id, spec, found["created_at"], shared, found["deleting"], progress)
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreDamaged(f"fleet {id} cannot be read: {error}") from error
+
+
+class Fleets:
+    """The fleets of one service. Its calls block on the store; while that is away, they are as they were read last."""
+
+    def __init__(self, source: Source) -> None:
+        self._store, self._health = source.store, source.health
+        self._read: dict[str, Fleet] = {}
+        self._lock = threading.RLock()
+
+    def create(self, id: str, spec: FleetSpec) -> Fleet:
+        """Keep a new one; raises FleetExists, TooManyFleets or StoreError."""
+        with self._health.store_call("document"):
+            names = [at.name for at in self._store.documents(KIND)]
+            if id in names:
+                raise FleetExists(f"a fleet {id} exists")
+            if len(names) >= MOST:
+                raise TooManyFleets(f"there are {MOST} fleets, the limit")
+            return self._put(Fleet(id, spec, time.time()))
+
+    def get(self, id: str) -> Fleet:
+        """One of them; raises UnknownFleet or StoreError."""
+        try:
+            with self._health.store_call("load"):
+                data = self._store.document(DocumentName(KIND, id))
+        except StoreUnavailable:
+            if id in self._read:
+                return self._read[id]
+            raise
+        if data is None:
+            self._read.pop(id, None)
+            raise UnknownFleet(f"there is no fleet {id[:64]!r}")
+        self._read[id] = found = Fleet.decode(id, data)
+        return found
+
+    def live(self, id: str) -> Fleet:
+        """One that takes readings; raises UnknownFleet, also of one that is being deleted."""
+        found = self.get(id)
+        if found.deleting:
+            raise UnknownFleet(f"fleet {id} is being deleted")
+        return found
+
+    def known(self) -> list[Fleet]:
+        """Those that were read, by id; asks nothing."""
+        return [self._read[name] for name in sorted(self._read)]
+
+    def learn(self) -> None:
+        """Read all; raises StoreError. One that cannot be read is left to whoever asks for it."""
+        for name in self.names():
+            with suppress(UnknownFleet, StoreDamaged):
+                self.get(name)
+
+    def names(self) -> list[str]:
+        """The ids of all, in order."""
+        try:
+            with self._health.store_call("load"):
+                return sorted(at.name for at in self._store.documents(KIND))
+        except StoreUnavailable:
+            return sorted(self._read)
+
+    def choose(self, fleet: Fleet, given: Given | None) -> None:
+        """Keep what was chosen for one, unless something was before."""
+        if given is not None and fleet.given is None and self.get(fleet.id).given is None:
+            self._change(fleet.id, given=given)
+
+    def progressed(self, id: str, progress: Progress) -> None:
+        """Keep how far one has come in its source, unless it was paused meanwhile."""
+        with self._lock:
+            paused = self.get(id).progress.paused
+            self._change(id, progress=progress._replace(paused=paused))
+
+    def pause(self, fleet: Fleet, paused: bool) -> Fleet:
+        """Have one take nothing more from its source, or go on; raises NoSource."""
+        if fleet.spec.source is None:
+            raise NoSource(f"fleet {fleet.id} has no source")
+        with self._lock:
+            return self._change(fleet.id, progress=self.get(fleet.id).progress._replace(paused=paused))
+
+    def begin_deletion(self, fleet: Fleet) -> None:
+        """Have one take nothing more, over restarts too."""
+        self._change(fleet.id, deleting=True)
+
+    def end_deletion(self, fleet: Fleet) -> None:
+        """Forget one whose series are gone."""
+        with self._health.store_call("document"):
+            self._store.delete_document(fleet.at_store)
+        self._read.pop(fleet.id, None)
+
+    def _change(self, id: str, **changes: Any) -> Fleet:
+        with self._lock:
+            fleet = replace(self.get(id), **changes)
+            with self._health.store_call("document"):
+                return self._put(fleet)
+
+    def _put(self, fleet: Fleet) -> Fleet:
+        self._store.put_document(fleet.at_store, fleet.encode())
+        self._read[fleet.id] = fleet
+        return fleet
+
+
+def settings_of(fleet: Fleet) -> dict[str, Any]:
+    """All settings, and what was chosen for all series together."""
+    chosen = None
+    if fleet.given is not None:
+        steps = zip(fleet.spec.horizons, fleet.given.recipes, strict=True)
+        recipes = [{"step": step, **recipe._asdict()} for step, recipe in steps]
+        chosen = {"season": fleet.given.season, "steps": recipes}
+    return {**fleet.spec.model_dump(mode="json"), "chosen": chosen}

@@ -1,0 +1,84 @@
+"""What series are called, and the ids of their feeds: the fleet's id, a slash, and the name, quoted."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from livesvm.service.history.names import prefix_of
+from livesvm.solvers.errors import InvalidInput
+
+FLEET_ID = r"^[a-z0-9][a-z0-9_-]{0,35}$"
+LONGEST = 64
+"""Characters of a name, once it is quoted."""
+SERIES_ID = r"[A-Za-z0-9._~-]{1,64}"
+_PLAIN = re.compile(rb"[A-Za-z0-9._-]")
+_QUOTED = re.compile(r"~([0-9A-F]{2})")
+OF_FEEDS = frozenset(
+    [
+        "observations",
+        "announce",
+        "forecast",
+        "history",
+        "certificate",
+        "events",
+        "plot",
+        "backtest",
+        "tune",
+        "erase",
+        "pause",
+        "resume",
+        "writeback",
+    ]
+)
+"""What stands behind the id of a feed in a path: a name that begins so is told apart by quoting its first letter."""
+
+
+def name_of(value: Any, row: int | None = None, field: str = "series") -> str:
+    """The name of a series by what a row says: text, or a whole number; raises InvalidInput."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        raise InvalidInput("the name of a series is text, or a whole number", field=field, row=row)
+    if not value or value != value.strip() or not value.isprintable():
+        raise InvalidInput(
+            "the name of a series has no spaces around it, and what is printed alone", field=field, row=row
+        )
+    return value
+
+
+def quoted(name: str) -> str:
+    """A name as ids and paths have it: every byte but letters a to z, digits, ``.``, ``_``, ``-`` as ~ and two digits.
+
+    Names are different where these are. Raises InvalidInput for one that is too long.
+
+    >>> quoted("meter-17"), quoted("Zähler 7"), quoted("plot")
+    ('meter-17', 'Z~C3~A4hler~207', '~70lot')
+    """
+    is_special = not name.strip(".") or name.partition(".")[0] in OF_FEEDS
+    data = name.encode("utf-8", errors="surrogatepass")
+    found = "".join(
+        f"~{byte:02X}" if (is_special and at == 0) or not _PLAIN.fullmatch(bytes([byte])) else chr(byte)
+        for at, byte in enumerate(data)
+    )
+    if len(found) > LONGEST:
+        raise InvalidInput(
+            f"has {len(found)} characters as {found[:LONGEST]}..., the limit is {LONGEST}", field="series"
+        )
+    return found
+
+
+def unquoted(quoted: str) -> str:
+    """The name that was quoted."""
+    data = _QUOTED.sub(lambda found: chr(int(found[1], 16)), quoted)
+    return data.encode("latin-1", errors="replace").decode("utf-8", errors="replace")
+
+
+def feed_of(fleet: str, name: str) -> str:
+    """The id of the feed that a series is; raises InvalidInput."""
+    return prefix_of(fleet) + quoted(name)
+
+
+def series_of(feed: str) -> str:
+    """The name of the series that a feed of a fleet is."""
+    return unquoted(feed.partition("/")[2])

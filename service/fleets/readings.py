@@ -1,0 +1,114 @@
+"""What fleets take: readings and announcements of many series in one call, and new series."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from livesvm.service.feeds.batch import Batch, BatchDone, Refusal
+from livesvm.service.fleets.catalogue import Fleet, Fleets
+from livesvm.service.fleets.names import feed_of, name_of, series_of
+from livesvm.service.fleets.split import Split, Table, for_all, split
+from livesvm.service.hosting.handle import Feeds
+from livesvm.solvers.errors import InvalidInput
+
+Document = dict[str, Any]
+
+COUNTS = ("accepted", "ignored", "corrected", "announced")
+MOST_REFUSED = 1000
+"""Refusals that an answer lists."""
+PAGE = 1000
+"""Series that are asked for at once."""
+
+
+def observe(
+    fleets: Fleets,
+    feeds: Feeds,
+    fleet: Fleet,
+    table: Table,
+    asked: tuple[bytes, str | None],
+    *,
+    is_whole: bool = False,
+) -> Document:
+    """Take readings of many series; ``asked`` is the digest of the call and its Idempotency-Key.
+
+    The answer lists at most :data:`MOST_REFUSED` refusals, unless it is to be whole.
+
+    Raises InvalidInput where no series is named, and QueueFull, IdempotencyConflict or StoreUnavailable; then it is
+    sent again.
+    """
+    found = split(fleet, table)
+    done = feeds.observe_many(found.batch(fleet, *asked, time.time())) if found.tables else BatchDone()
+    fleets.choose(fleet, done.given)
+    return told(found, done, None if is_whole else MOST_REFUSED)
+
+
+def announce(feeds: Feeds, fleet: Fleet, table: Table, asked: tuple[bytes, str | None]) -> Document:
+    """Take values of known columns for times to come: rows without a series are for all; raises as :func:`observe`."""
+    spec = fleet.spec
+    if not spec.known:
+        raise InvalidInput("the fleet has no known columns to announce", field="known")
+    targets = table.column(spec.target)
+    for row, target in enumerate(targets or []):
+        if target is not None:
+            raise InvalidInput("is a reading; announcements hold known columns alone", field=spec.target, row=row)
+    names = table.column(spec.series)
+    if names is None or all(name in (None, "") for name in names):
+        ids = ids_of(feeds, fleet)
+        found = Split(for_all(fleet, table, ids), {id_: list(range(len(table))) for id_ in ids})
+        found.names = {id_: series_of(id_) for id_ in ids}
+    else:
+        found = split(fleet, table)
+    batch = Batch(found.tables, *asked, time.time())
+    return told(found, feeds.observe_many(batch) if found.tables else BatchDone())
+
+
+def told(found: Split, done: BatchDone, most: int | None = MOST_REFUSED) -> Document:
+    """The answer to a call: how many series and rows were taken, and which were refused, at most so many."""
+    counts = dict.fromkeys(COUNTS, 0)
+    durability = None
+    for body in done.answers.values():
+        one = json.loads(body)
+        durability = durability or one["durability"]
+        for name in COUNTS:
+            counts[name] += one[name]
+    refused = [*found.refused, *((found.names[id_], _placed(found, id_, one)) for id_, one in done.refused.items())]
+    refused.sort(key=lambda one: -1 if one[1].row is None else one[1].row)
+    listed = [{"series": name, **vars(refusal)} for name, refusal in refused[:most]]
+    return {
+        "series": len(done.answers),
+        **counts,
+        "replayed": done.replayed,
+        "refused": listed,
+        "refused_in_all": len(refused),
+        "durability": durability,
+    }
+
+
+def _placed(found: Split, id: str, refusal: Refusal) -> Refusal:
+    """A refusal with the number that its row has in the call; the first of the series, where it is of no row."""
+    numbers = found.numbers[id]
+    at = refusal.row if refusal.row is not None and refusal.row < len(numbers) else 0
+    return replace(refusal, row=numbers[at])
+
+
+def ids_of(feeds: Feeds, fleet: Fleet) -> list[str]:
+    """The ids of the feeds that its series are."""
+    found: list[str] = []
+    while page := feeds.page(found[-1] if found else "", PAGE, fleet.prefix):
+        found += [feed.id for feed in page]
+    return found
+
+
+def create_series(feeds: Feeds, fleet: Fleet, names: Sequence[Any]) -> Document:
+    """Create series before their first readings; those that there are stay as they are. Raises InvalidInput."""
+    ids = {feed_of(fleet.id, name_of(name, row)): None for row, name in enumerate(names)}
+    spec, created = fleet.spec.of_series(), 0
+    for id_ in ids:
+        if id_ not in feeds:
+            feeds.create(id_, spec)
+            created += 1
+    return {"created": created, "series": feeds.count(fleet.prefix)}

@@ -1,0 +1,44 @@
+"""What a fleet is told: the settings of a feed, and how its series are told apart."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from livesvm.service.feeds.spec import MOST_COLUMNS, FeedSpec, Name
+from livesvm.solvers.errors import InvalidInput
+
+OWN = frozenset({"series", "shared", "new", "source"})
+"""Settings that its series do not have."""
+
+
+class FleetSpec(FeedSpec):
+    """A fleet, as it is created; only ``target`` has to be given. What is chosen is chosen for all series together."""
+
+    events: int = Field(default=20, ge=20, le=200, description="Events that each series keeps for who comes back.")
+    series: Name = Field(default="series", description="The column that names the series.")
+    shared: list[Name] = Field(
+        default_factory=list,
+        max_length=MOST_COLUMNS,
+        description="Those of `features` and `known` that are the same for all series, such as weather: rows without "
+        "a series bring them, once for each time.",
+    )
+    new: Literal["create", "refuse"] = Field(
+        default="create", description="Of readings of a series that there is not yet."
+    )
+
+    @model_validator(mode="after")
+    def _series_apart(self) -> Self:
+        if self.series in (*self.columns, self.time):
+            raise InvalidInput(f"the column {self.series!r} has two meanings", field="series")
+        if self.source is not None and self.time is None:
+            raise InvalidInput("needs readings with times, by which one that comes twice is known", field="source")
+        for name in self.shared:
+            if name not in (*self.features, *self.known):
+                raise InvalidInput(f"{name!r} is neither among features nor known", field="shared")
+        return self
+
+    def of_series(self) -> FeedSpec:
+        """The settings of each series."""
+        return FeedSpec.model_validate(self.model_dump(exclude=set(OWN)))

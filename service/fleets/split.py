@@ -1,0 +1,118 @@
+"""Rows of many series in one call, told apart: of each series its own, in the order in which they came."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from livesvm.service.feeds.batch import Batch, Refusal
+from livesvm.service.feeds.calls import table_of
+from livesvm.service.fleets.catalogue import Fleet
+from livesvm.service.fleets.names import feed_of, name_of
+from livesvm.solvers.errors import InvalidInput
+
+Row = dict[str, Any]
+
+
+class Table:
+    """Rows of a call: objects, or columns of one length.
+
+    Parameters
+    ----------
+    rows : the objects; None: there are ``columns`` instead
+    """
+
+    def __init__(self, rows: list[Row] | None = None, columns: Mapping[str, list[Any]] | None = None) -> None:
+        self._rows, self._columns = rows, dict(columns or {})
+
+    def __len__(self) -> int:
+        """How many rows."""
+        return len(next(iter(self._columns.values()), ())) if self._rows is None else len(self._rows)
+
+    def column(self, name: str) -> list[Any] | None:
+        """The cells of one column; None of one that no row has."""
+        if self._rows is None:
+            return self._columns.get(name)
+        return [row.get(name) for row in self._rows] if any(name in row for row in self._rows) else None
+
+    def some(self, at: Sequence[int], without: str) -> list[Row]:
+        """Some rows as objects, without a column."""
+        if self._rows is not None:
+            return [{name: cell for name, cell in self._rows[i].items() if name != without} for i in at]
+        columns = [(name, cells) for name, cells in self._columns.items() if name != without]
+        return [{name: cells[i] for name, cells in columns} for i in at]
+
+
+@dataclass
+class Split:
+    """The rows of each series, by its feed's id, as feeds keep them; ``numbers`` are those of its rows in the call."""
+
+    tables: dict[str, Row] = field(default_factory=dict)
+    numbers: dict[str, list[int]] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    refused: list[tuple[str | None, Refusal]] = field(default_factory=list)  #: with the names, as far as known
+
+    def batch(self, fleet: Fleet, digest: bytes, request: str | None, at: float) -> Batch:
+        """The call that brings them to the feeds."""
+        spec = fleet.spec.of_series() if fleet.spec.new == "create" else None
+        return Batch(self.tables, digest, request, at, spec, fleet.given)
+
+
+def split(fleet: Fleet, table: Table) -> Split:
+    """Tell the rows of a call apart; raises InvalidInput where they name no series at all."""
+    spec, found = fleet.spec, Split()
+    named = table.column(spec.series)
+    if named is None and not spec.shared:
+        raise InvalidInput(f"no row has the column {spec.series!r}, which names the series", field=spec.series)
+    groups: dict[Any, list[int]] = {}
+    for number, name in enumerate(named or [None] * len(table)):
+        groups.setdefault(name, []).append(number)
+    everywhere = _shared(fleet, table, [at for name in (None, "") for at in groups.pop(name, [])], found)
+    for value, numbers in groups.items():
+        try:
+            name = name_of(value, numbers[0], spec.series)
+            id_ = feed_of(fleet.id, name)
+        except InvalidInput as error:
+            shown = str(value)[:128] if isinstance(value, str | int) else None
+            found.refused.append((shown, Refusal(error.reason, numbers[0], error.field)))
+            continue
+        rows = table.some(numbers, spec.series)
+        if everywhere:
+            _fill_in(rows, everywhere, spec.time, spec.shared)
+        found.names[id_], found.numbers[id_], found.tables[id_] = name, numbers, table_of(rows)
+    return found
+
+
+def for_all(fleet: Fleet, table: Table, ids: Sequence[str]) -> dict[str, Row]:
+    """Rows that name no series, for each of these feeds."""
+    rows = table_of(table.some(range(len(table)), fleet.spec.series))
+    return dict.fromkeys(ids, rows)
+
+
+def _shared(fleet: Fleet, table: Table, numbers: list[int], found: Split) -> dict[Any, Row]:
+    """Shared columns by time, of rows that name no series; a row that has others is refused."""
+    spec, everywhere = fleet.spec, dict[Any, Row]()
+    for number, row in zip(numbers, table.some(numbers, spec.series), strict=True):
+        given = {name: cell for name, cell in row.items() if cell is not None}
+        time = given.pop(spec.time, None) if spec.time is not None else None
+        if time is None or not given or not given.keys() <= set(spec.shared):
+            reason = "names no series; a row without one has a time and shared columns alone"
+            found.refused.append((None, Refusal(reason, number, spec.series)))
+            continue
+        everywhere.setdefault(time, {}).update(given)
+    return everywhere
+
+
+def _fill_in(rows: list[Row], everywhere: dict[Any, Row], time: str | None, shared: Sequence[str]) -> None:
+    for row in rows:
+        known = everywhere.get(row.get(time or ""), {})
+        for name in shared:
+            if row.get(name) is None:
+                row[name] = known.get(name)
+
+
+def digest_of(data: bytes, media: str) -> bytes:
+    """SHA-256 of what is asked."""
+    return hashlib.sha256(media.encode() + b"\n" + data).digest()

@@ -1,0 +1,124 @@
+"""What is told of a fleet: the forecasts of its series in long form, and their scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import wait
+from dataclasses import dataclass
+from statistics import mean, median
+from typing import Any
+
+from livesvm.service.errors import ModelUnavailable, ServiceError
+from livesvm.service.fleets.catalogue import Fleet
+from livesvm.service.fleets.names import series_of
+from livesvm.service.hosting.handle import AnyFeed, Feeds, Glimpse, steps_of
+from livesvm.service.monitoring.feeds import StepSample
+from livesvm.service.store.base import StoreError
+
+Document = dict[str, Any]
+
+WORST = 20
+PAGE = 1000
+WOKEN = 32
+"""Series that are woken together where nothing is known of their forecasts."""
+COLUMNS = ("series", "step", "time", "value", "low", "high", "served", "state")
+
+
+@dataclass(frozen=True)
+class SeriesTold:
+    """One series as lists have it: ``ratio`` is its error over the better naive one's, the mean over steps."""
+
+    series: str
+    feed: str
+    state: str
+    position: int = 0
+    time: str | float | None = None
+    ratio: float | None = None
+    coverage: float | None = None
+    error: str | None = None
+
+
+def forecasts(feeds: Sequence[AnyFeed], steps: frozenset[int]) -> list[Document]:
+    """Rows of the newest forecasts of series, by series and step; those at rest stay there, where that is known."""
+    asleep = [feed for feed in feeds if feed.shown is None and not _is_told(feed.glimpse) and feed.reason is None]
+    for first in range(0, len(asleep), WOKEN):
+        wait([news for feed in asleep[first : first + WOKEN] if (news := _awoken(feed)) is not None])
+    rows = []
+    for feed in feeds:
+        seen = feed.shown or feed.glimpse
+        told = () if seen is None else (seen.forecasts or ())
+        name = series_of(feed.id)
+        state = feed.state if seen is None or feed.reason is not None else seen.state
+        found = [{**one, "series": name, "state": state} for one in told if not steps or one["step"] in steps]
+        rows += [{column: one.get(column) for column in COLUMNS} for one in found]
+    return rows
+
+
+def _is_told(seen: Glimpse | None) -> bool:
+    return seen is not None and seen.forecasts is not None
+
+
+def _awoken(feed: AnyFeed) -> Any:
+    try:
+        return feed.news()
+    except (ServiceError, StoreError):
+        return None
+
+
+def series_told(feed: AnyFeed) -> SeriesTold:
+    """One series, without waking it."""
+    name, seen = series_of(feed.id), feed.shown or feed.glimpse
+    if seen is None or feed.reason is not None:
+        return SeriesTold(name, feed.id, feed.state, error=feed.reason)
+    steps = seen.steps if isinstance(seen, Glimpse) else steps_of(seen)
+    return SeriesTold(name, feed.id, seen.state, seen.position, seen.time, ratio_of(steps), coverage_of(steps))
+
+
+def ratio_of(steps: Iterable[StepSample]) -> float | None:
+    """The error over the better naive one's, the mean over steps; None where nothing is scored."""
+    found = [step.error / step.naive_error for step in steps if step.naive_error > 0.0]
+    return mean(found) if found else None
+
+
+def coverage_of(steps: Iterable[StepSample]) -> float | None:
+    """The share of readings in the band, the mean over steps."""
+    found = [step.coverage for step in steps if step.coverage is not None]
+    return mean(found) if found else None
+
+
+def scores(feeds: Feeds, fleet: Fleet) -> Document:
+    """What is told of all series together, over their newest windows; none of them is woken."""
+    found: list[SeriesTold] = []
+    after = ""
+    while page := feeds.page(after, PAGE, fleet.prefix):
+        found += [series_told(feed) for feed in page]
+        after = page[-1].id
+    scored = [(one, one.ratio) for one in found if one.ratio is not None]
+    ratios = [ratio for _, ratio in scored]
+    coverages = [one.coverage for one in found if one.coverage is not None]
+    states: dict[str, int] = {}
+    for one in found:
+        states[one.state] = states.get(one.state, 0) + 1
+    worst = sorted(scored, key=lambda pair: -pair[1])[:WORST]
+    return {
+        "series": len(found),
+        "states": states,
+        "position": sum(one.position for one in found),
+        "scores": {
+            "scored": len(scored),
+            "mean": mean(ratios) if ratios else None,
+            "median": median(ratios) if ratios else None,
+            "ahead_of_naive": mean(ratio < 1.0 for ratio in ratios) if ratios else None,
+            "coverage": mean(coverages) if coverages else None,
+        },
+        "worst": [vars(one) for one, _ in worst],
+    }
+
+
+def check_served(feeds: Feeds, ids: Sequence[str]) -> list[AnyFeed]:
+    """Some series by their feeds' ids; raises UnknownFeed or ModelUnavailable."""
+    found = [feeds.find(id_) for id_ in ids]
+    for feed in found:
+        if feed.state in ("failed", "held") and feed.glimpse is None and feed.shown is None:
+            raise ModelUnavailable(f"series {feed.id} is not served here: {feed.reason}")
+    return found

@@ -1,0 +1,204 @@
+"""Readings of many feeds in one call: one step of the store logs them all, then each feed learns its own.
+
+The feeds are held while that goes on, all in one order, so that their other calls come before or after it as a whole.
+What a feed refuses changes nothing there, and nothing elsewhere. Done again under its Idempotency-Key, a call has its
+effect on those that have not had it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from typing import Protocol
+
+from livesvm.service import crash
+from livesvm.service.errors import (
+    IdempotencyConflict,
+    QueueFull,
+    ServiceError,
+    UnknownFeed,
+)
+from livesvm.service.feeds.batch import Batch, BatchDone, Refusal
+from livesvm.service.feeds.forecaster import Forecaster, choose_for
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.history.journal import append_together, remember_together
+from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.feed import HostedFeed, Planned
+from livesvm.service.hosting.handle import Reply
+from livesvm.service.logs.audit import changed
+from livesvm.service.resources.machine import give_back
+from livesvm.service.store.base import StoreBehind, StoreError, StoreUnavailable
+from livesvm.solvers.errors import InvalidInput, SolverError
+
+SAMPLE = 5
+"""Feeds from whose windows is chosen what the others share."""
+HOT = 16
+"""Feeds of a call that keep what the next one would make again."""
+AT_ONCE = 64
+"""Answers that are remembered in one step."""
+
+log = logging.getLogger(__name__)
+
+
+class Home(Protocol):
+    """Where the feeds are."""
+
+    def known(self, id: str) -> HostedFeed | None:
+        """One, however it is, if there is one."""
+
+    def create(self, id: str, spec: FeedSpec) -> HostedFeed:
+        """Store a new one."""
+
+
+class Taking:
+    """One batch under way.
+
+    Parameters
+    ----------
+    home, context : where the feeds are, and what they share
+    order : held while feeds are told to wait, so that any two batches come to all feeds in one order
+    """
+
+    def __init__(self, home: Home, context: Context, order: threading.Lock, batch: Batch) -> None:
+        self._home, self._context, self._order, self._batch = home, context, order, batch
+        self._done = BatchDone(given=batch.given)
+        self._held: dict[str, HostedFeed] = {}
+        self._learnt = 0
+
+    def run(self) -> BatchDone:
+        """Take the batch; raises QueueFull, IdempotencyConflict or StoreUnavailable, with nothing changed."""
+        try:
+            self._hold()
+            planned = self._planned()
+            if planned:
+                self._take(self._with_choice(planned))
+        finally:
+            for feed in self._held.values():
+                feed.let_go()
+        done = self._done
+        if self._learnt > HOT:
+            give_back()
+        if done.answers:
+            changed("observe", "feeds", feeds=len(done.answers), refused=len(done.refused), replayed=done.replayed)
+        return done
+
+    def _hold(self) -> None:
+        """Have the other calls of all feeds wait; those that are not served are refused, and new ones created."""
+        waits: dict[str, Future[None]] = {}
+        found = {id_: feed for id_ in self._batch.tables if (feed := self._found(id_)) is not None}
+        try:
+            with self._order:
+                for id_, feed in found.items():
+                    try:
+                        waits[id_] = feed.hold()
+                    except QueueFull:
+                        raise
+                    except ServiceError as error:
+                        self._refuse(id_, error)
+        finally:
+            for id_, wait in waits.items():
+                wait.result()
+                self._held[id_] = found[id_]
+
+    def _found(self, id: str) -> HostedFeed | None:
+        """A feed by its id; one that there is not is created, if what comes for it can be taken."""
+        found = self._home.known(id)
+        if found is not None:
+            return found
+        spec = self._batch.spec
+        try:
+            if spec is None:
+                raise UnknownFeed("there is no such series, and the fleet creates none")
+            self._batch.call(id).check(Forecaster(spec))
+            return self._home.create(id, spec)
+        except (QueueFull, StoreUnavailable):
+            raise
+        except (ServiceError, SolverError, StoreError) as error:
+            self._refuse(id, error)
+            return None
+
+    def _planned(self) -> dict[str, Planned]:
+        """What the batch brings to each feed, checked; nothing is written yet."""
+        planned: dict[str, Planned] = {}
+        for id_, feed in self._held.items():
+            try:
+                found = feed.plan_with(self._batch.call(id_), self._batch.digest)
+            except (IdempotencyConflict, StoreUnavailable):
+                raise
+            except (ServiceError, SolverError, StoreError) as error:
+                self._refuse(id_, error)
+                continue
+            if isinstance(found, Reply):
+                self._done.answers[id_] = found.body
+                self._done.replayed += 1
+            else:
+                planned[id_] = found
+        return planned
+
+    def _with_choice(self, planned: dict[str, Planned]) -> dict[str, Planned]:
+        """The same, with what those need not choose whose window is full for the first time."""
+        filling = [id_ for id_, one in planned.items() if self._feed(id_).fills_with(one.plan)]
+        if not filling:
+            return planned
+        if self._done.given is None:
+            sample = [self._feed(id_).filled_by(planned[id_].plan) for id_ in filling[:SAMPLE]]
+            with self._context.turns.turn(self._held[filling[0]].begun()):
+                self._done.given = choose_for(sample)
+        given = self._done.given
+        return planned | {id_: planned[id_].with_given(given) for id_ in filling}
+
+    def _feed(self, id: str) -> Forecaster:
+        return self._held[id].current.forecaster
+
+    def _take(self, planned: dict[str, Planned]) -> None:
+        """Log all in one step, then have each feed apply its own."""
+        digest, settings = self._batch.digest, self._context.settings
+        self._context.turns.check_open()
+        records = {id_: self._held[id_].appending(one, digest) for id_, one in planned.items()}
+        logged = list(records.values())
+        crash.point("before-log")
+        durability, errors = append_together(self._context.source, logged, settings.idempotency_keep)
+        away = next((error for error in errors if isinstance(error, StoreUnavailable)), None)
+        for ids in _some(list(zip(records, errors, strict=True))):
+            for id_, error in ids:
+                try:
+                    told = self._held[id_].take_with(planned[id_], records[id_], durability, error)
+                except (ServiceError, SolverError, StoreError) as refusal:
+                    self._refuse(id_, refusal)
+                else:
+                    self._done.answers[id_] = told
+                    self._learnt += 1
+                    if self._learnt > HOT:
+                        self._held[id_].cool_held()
+            self._answered([id_ for id_, _ in ids])
+        if away is not None:
+            raise away
+
+    def _answered(self, ids: Sequence[str]) -> None:
+        """Remember the answers of some feeds, and let these go."""
+        request, told = self._batch.request, self._done.answers
+        if request is not None:
+            answers = [(self._held[id_].journal, request, told[id_]) for id_ in ids if id_ in told]
+            if answers:
+                remember_together(self._context.source, answers)
+        crash.point("before-answer")
+        for id_ in ids:
+            self._held.pop(id_).let_go()
+
+    def _refuse(self, id: str, error: Exception) -> None:
+        self._done.refused[id] = refusal_of(error)
+
+
+def refusal_of(error: Exception) -> Refusal:
+    """What is told of an error."""
+    if isinstance(error, InvalidInput):
+        return Refusal(error.reason, error.row, error.field)
+    reason = "the store no longer has all that it had acknowledged" if isinstance(error, StoreBehind) else str(error)
+    return Refusal(reason, of_rows=False)
+
+
+def _some(pairs: list[tuple[str, StoreError | None]]) -> Iterator[list[tuple[str, StoreError | None]]]:
+    for first in range(0, len(pairs), AT_ONCE):
+        yield pairs[first : first + AT_ONCE]

@@ -1,0 +1,84 @@
+"""The fleets of one service: their scores, told again after a while, and their deletion, ended whatever happens."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+
+from livesvm.service.errors import ModelUnavailable, UnknownFeed
+from livesvm.service.fleets.catalogue import Fleet, Fleets
+from livesvm.service.fleets.readings import ids_of
+from livesvm.service.fleets.told import Document, scores
+from livesvm.service.history.names import stored_feed
+from livesvm.service.hosting.handle import Feeds
+from livesvm.service.lifecycle.erasures import Erasures
+from livesvm.service.lifecycle.fleet_source import FleetSources
+from livesvm.service.monitoring.feeds import FleetSample
+from livesvm.service.store.base import StoreError
+
+ASIDE = 20.0
+"""Times as long as looking at all series took, what was seen is told again."""
+SCRAPED_SECONDS = 60.0
+"""For which metrics tell the same again."""
+
+log = logging.getLogger(__name__)
+
+
+class FleetCare:
+    """Looks at all series of fleets, and removes them. Its calls block."""
+
+    def __init__(self, fleets: Fleets, feeds: Feeds, erasures: Erasures, sources: FleetSources) -> None:
+        self._fleets, self._feeds, self._erasures, self.sources = fleets, feeds, erasures, sources
+        self._seen: dict[str, tuple[float, float, Document]] = {}  # when, how long it holds, what
+        self._lock = threading.Lock()
+
+    def scores(self, fleet: Fleet, at_least: float = 0.0) -> Document:
+        """What is told of all its series together, as it is, or was ``at_least`` so many seconds ago."""
+        began = time.monotonic()
+        seen = self._seen.get(fleet.id)
+        if seen is not None and began - seen[0] < max(seen[1], at_least):
+            return seen[2]
+        found = scores(self._feeds, fleet)
+        self._seen[fleet.id] = time.monotonic(), ASIDE * (time.monotonic() - began), found
+        return found
+
+    def samples(self) -> Iterator[FleetSample]:
+        """What the metrics show of each fleet."""
+        for fleet in self._fleets.known():
+            found = self.scores(fleet, SCRAPED_SECONDS)
+            told = found["scores"]
+            numbers = told["mean"], told["median"], told["ahead_of_naive"], told["coverage"]
+            yield FleetSample(fleet.id, found["states"], found["position"], *numbers)
+
+    def delete(self, fleet: Fleet) -> None:
+        """Remove every series, then the fleet; raises StoreError or ModelUnavailable, and is then done later."""
+        self._fleets.begin_deletion(fleet)
+        self.sources.forget(fleet)
+        with self._lock:
+            for id_ in ids_of(self._feeds, fleet):
+                self._remove(stored_feed(id_))
+            self._fleets.end_deletion(fleet)
+        self._seen.pop(fleet.id, None)
+
+    def _remove(self, stored: str) -> None:
+        try:
+            self._erasures.begin_deletion(stored).result()
+        except UnknownFeed:
+            return
+        self._erasures.end_deletion(stored)
+
+    def begin(self) -> None:
+        """Read the sources of all fleets, and end deletions that a stop or a crash has cut off.
+
+        One that cannot be ended yet is at the next start.
+        """
+        for fleet in self._fleets.known():
+            try:
+                if fleet.deleting:
+                    self.delete(fleet)
+                else:
+                    self.sources.start(fleet)
+            except (StoreError, ModelUnavailable) as error:
+                log.warning("fleet %s is not deleted yet: %s", fleet.id, error)

@@ -1,0 +1,173 @@
+"""What a fleet of hourly series costs one service: filled from history, fed, killed, proved.
+
+    python -m tests.benchmarks.fleet [--series 10000] [--calls 10]
+
+Window 500, steps 1 and 24. ``filled``: 500 readings of each series, in calls of 100 series. ``fed``: one of each
+series at a time, in calls of 1,000. Processor time is the service's, all threads together; memory is resident.
+``killed``: from ``kill -9`` to ready. Then the certificates of 100 series at random, and how far the forecasts of some
+are from those of single feeds with the same settings: a series gives up kernel rows between two calls, which rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from tests.benchmarks.hosting import resident, serving
+from tests.benchmarks.tables import duration, machine, table
+from tests.service.process import ServiceProcess
+
+WINDOW, FILLED_AT_ONCE, FED_AT_ONCE = 500, 100, 1000
+PROVED, COMPARED = 100, 5
+BEGIN = np.datetime64("2024-01-01T00")
+FLEET: dict[str, Any] = {"target": "load", "series": "meter", "every": "1h", "window": WINDOW, "steps": [1, 24]}
+GAP, ROUNDING = 1e-8, 1e-12
+
+
+def load_of(number: int, n: int) -> Any:
+    """A made-up meter: a day and a week of its own strength, a level that wanders, noise; (n,)."""
+    rng = np.random.default_rng(number)
+    hours = np.arange(n)
+    day, week = rng.uniform(0.5, 3.0), rng.uniform(0.0, 1.0)
+    shift = rng.uniform(0.0, 24.0)
+    season = day * np.sin(2 * np.pi * (hours - shift) / 24) + week * np.sin(2 * np.pi * hours / 168)
+    return 10.0 + season + 0.05 * rng.normal(size=n).cumsum() + 0.3 * rng.normal(size=n)
+
+
+def readings(numbers: range, first: int, last: int) -> bytes:
+    """Readings of series as CSV, by time and then by series."""
+    loads = [load_of(number, last)[first:] for number in numbers]
+    lines = ["meter,time,load"]
+    for at in range(last - first):
+        when = BEGIN + np.timedelta64(first + at, "h")
+        lines += [f"m{number},{when},{float(load[at])!r}" for number, load in zip(numbers, loads, strict=True)]
+    return "\n".join(lines).encode()
+
+
+def processor(pid: int) -> float:
+    """Seconds of processor time that a process has had."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def sent(http: httpx.Client, body: bytes, name: str) -> None:
+    """Send a call, of which nothing may be refused."""
+    headers = {"content-type": "text/csv", "idempotency-key": name}
+    answer = http.post("/fleets/meters/observations", content=body, headers=headers).raise_for_status().json()
+    assert not answer["refused"], answer["refused"][:3]
+
+
+def some(count: int, size: int) -> Iterator[range]:
+    """Numbers of series, so many at a time."""
+    for first in range(0, count, size):
+        yield range(first, min(first + size, count))
+
+
+def filled(service: ServiceProcess, http: httpx.Client, count: int) -> list[list[str]]:
+    """Fill every window."""
+    http.post("/fleets", json={"id": "meters", **FLEET}).raise_for_status()
+    began, before = time.perf_counter(), processor(service.pid)
+    for numbers in some(count, FILLED_AT_ONCE):
+        sent(http, readings(numbers, 0, WINDOW), f"fill-{numbers.start}")
+    used, took = processor(service.pid) - before, time.perf_counter() - began
+    for_all = f"{used / count * 10_000 / 60:.1f} minutes for 10,000"
+    return [
+        ["filled from history", f"{1000 * used / count:.1f} ms a series", f"{for_all}, in {took:.0f} s"],
+        ["resident then", f"{resident(service.pid):.0f} MB", ""],
+    ]
+
+
+def fed(service: ServiceProcess, http: httpx.Client, count: int, calls: int) -> list[list[str]]:
+    """Feed every series, one reading at a time."""
+    began, before, largest = time.perf_counter(), processor(service.pid), 0.0
+    for at in range(calls):
+        for numbers in some(count, FED_AT_ONCE):
+            sent(http, readings(numbers, WINDOW + at, WINDOW + at + 1), f"feed-{at}-{numbers.start}")
+            largest = max(largest, resident(service.pid))
+    used, took = processor(service.pid) - before, time.perf_counter() - began
+    each = used / (count * calls)
+    return [
+        ["a reading", f"{1000 * each:.2f} ms", f"{1 / each:.0f} a second of processor time, in {took:.0f} s"],
+        ["resident at most", f"{largest:.0f} MB", f"{1024 * largest / count:.0f} KB a series"],
+    ]
+
+
+def proved(http: httpx.Client, count: int) -> list[list[str]]:
+    """Ask for the certificates of some series at random."""
+    rng, gaps = np.random.default_rng(1), []
+    for number in rng.choice(count, min(count, PROVED), replace=False):
+        found = http.get(f"/feeds/meters/m{number}/certificate").raise_for_status().json()
+        gaps.append(found["relative_gap"])
+    worst = max(gaps)
+    assert worst < GAP, worst
+    return [["largest relative gap", f"{worst:.1e}", f"of {len(gaps)} series"]]
+
+
+def compared(http: httpx.Client, count: int, calls: int) -> list[list[str]]:
+    """Have single feeds with the same settings take the same readings."""
+    chosen = http.get("/fleets/meters").json()["settings"]["chosen"]
+    recipes = [{name: step[name] for name in ("represent", "gamma", "C")} for step in chosen["steps"]]
+    settings = {name: value for name, value in FLEET.items() if name != "series"}
+    settings |= {"season": chosen["season"], "recipes": recipes}
+    worst = 0.0
+    numbers = sorted(set(np.linspace(0, count - 1, COMPARED).astype(int).tolist()))
+    for number in numbers:
+        http.post("/feeds", json={"id": "alone", **settings}).raise_for_status()
+        for first, last in [(0, WINDOW), *((WINDOW + at, WINDOW + at + 1) for at in range(calls))]:
+            body = readings(range(number, number + 1), first, last)
+            lines = [line.partition(b",")[2] for line in body.split(b"\n")]
+            headers = {"content-type": "text/csv"}
+            http.post("/feeds/alone/observations", content=b"\n".join(lines), headers=headers).raise_for_status()
+        alone = http.get("/feeds/alone/forecast").json()["forecasts"]
+        mine = http.get(f"/feeds/meters/m{number}/forecast").json()["forecasts"]
+        for one, other in zip(alone, mine, strict=True):
+            far = [abs(one[name] - other[name]) / abs(one[name]) for name in ("value", "low", "high")]
+            worst = max(worst, *far)
+        http.delete("/feeds/alone").raise_for_status()
+    assert worst < ROUNDING, worst
+    return [["forecasts beside single feeds'", f"{worst:.0e} apart", f"of {len(numbers)} series"]]
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--series", type=int, default=10_000)
+    parser.add_argument("--calls", type=int, default=10, help="readings of each series after its window is full")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        settings = {"rest_seconds": 1e6, "max_body_bytes": 32 * 2**20}
+        with serving(Path(place), **settings) as (service, http):
+            rows = filled(service, http, asked.series)
+            rows += fed(service, http, asked.series, asked.calls)
+            rows += proved(http, asked.series)
+            rows += compared(http, asked.series, asked.calls)
+            rows += [["the fleet told", duration(_timed(http, "/fleets/meters")), ""]]
+            rows += [["a page of forecasts", duration(_timed(http, "/fleets/meters/forecast")), "of 1,000 series"]]
+            service.kill()
+            began = time.perf_counter()
+            service.start()
+            rows += [["kill -9 to ready", duration(time.perf_counter() - began), ""]]
+    with tempfile.TemporaryDirectory() as place:
+        began = time.perf_counter()
+        with serving(Path(place)):
+            rows[-1][2] = f"an empty service {duration(time.perf_counter() - began)}"
+    print(machine())
+    print(table(["", "", f"{asked.series} series, {asked.calls} readings each"], rows))
+
+
+def _timed(http: httpx.Client, path: str) -> float:
+    began = time.perf_counter()
+    http.get(path).raise_for_status()
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Kill the service in the middle of calls of many series, many times, and report.
+
+    python -m tests.faults.fleet --kills 100 [--redis] [--series 24] [--seed 0]
+
+A client sends readings of all series of a fleet, three of each to a call, each call under its own Idempotency-Key, and
+repeats one until it is answered. Kills come at random moments and at the named points, of which a call passes some once
+for each series. After each, the position of every series tells what is lost or doubled; at the end forecasts and scores
+of some are compared with feeds that were never troubled, and every model's certificate is computed from its data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from livesvm.service.crash import POINTS, SNAPSHOT_POINTS
+from livesvm.service.feeds.spec import spec_of
+from livesvm.service.feeds.state import FeedState
+from tests.contract.redis_server import RedisServer
+from tests.faults.feeds import AGREE, GAP, until_killed
+from tests.service.process import ServiceProcess
+from tests.support.feeds import FEED, rows_of, series
+
+SIZE = 3
+COMPARED = 3
+
+
+class FleetStream:
+    """The readings of a fleet, one call after the other; a stand-in for the stream of a feed."""
+
+    def __init__(self, http: httpx.Client, count: int) -> None:
+        self.http, self.count = http, count
+        self.calls = 0
+        self.rows = [rows_of(series(20_000, seed)) for seed in range(count)]
+
+    def send(self, times: int = 1) -> dict[str, Any]:
+        """The next call; its answer."""
+        self.calls += 1
+        return self.send_again()
+
+    def send_again(self) -> dict[str, Any]:
+        """The newest call, again if it was sent."""
+        first, last = SIZE * (self.calls - 1), SIZE * self.calls
+        rows = [
+            {"series": f"s{number}", **own[at]} for at in range(first, last) for number, own in enumerate(self.rows)
+        ]
+        headers = {"idempotency-key": f"call-{self.calls}"}
+        answer = self.http.post("/fleets/meters/observations", json={"rows": rows}, headers=headers)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def positions(self) -> dict[str, int]:
+        """How many readings each series has."""
+        listed = self.http.get("/fleets/meters/series").raise_for_status().json()["series"]
+        return {one["feed"]: self.http.get(f"/feeds/{one['feed']}").json()["position"] for one in listed}
+
+
+def repeated(stream: FleetStream) -> list[str]:
+    """Send the call again that was under way; what is wrong then, if anything is."""
+    before, now = SIZE * (stream.calls - 1), SIZE * stream.calls
+    allowed = (before, now) if stream.calls > 1 else (0, before, now)
+    found = [
+        f"{id_} has {n} readings, {before} were acknowledged"
+        for id_, n in stream.positions().items()
+        if n not in allowed
+    ]
+    answer = stream.send_again()
+    if answer["refused"] or answer["series"] != stream.count:
+        found.append(f"the repeated call answers {answer}")
+    again = stream.send_again()
+    if again != answer | {"replayed": stream.count}:
+        found.append(f"the call that was repeated twice answers {again}, not {answer}")
+    after = stream.positions()
+    found += [f"{id_} has {n} readings, {now} were sent" for id_, n in after.items() if n != now]
+    return found if len(after) == stream.count else [*found, f"there are {len(after)} series"]
+
+
+def restarted(service: ServiceProcess, chance: random.Random, count: int) -> None:
+    """Start the service again, now and then so that it dies at a named point."""
+    service.settings.pop("crash_at", None)
+    if chance.random() < 0.6:
+        point = chance.choice((*POINTS, *SNAPSHOT_POINTS))
+        most = 4 if point in ("before-log", "before-answer") else 3 * count
+        service.settings["crash_at"] = f"{point}:{chance.randint(1, most)}"
+    service.start()
+
+
+def differences(stream: FleetStream) -> list[str]:
+    """What of some series is not as it would be untroubled, and which certificates are not good."""
+    http, found = stream.http, []
+    chosen = http.get("/fleets/meters").json()["settings"]["chosen"]
+    recipes = [{name: step[name] for name in ("represent", "gamma", "C")} for step in chosen["steps"]]
+    spec = spec_of({**FEED, "season": chosen["season"], "recipes": recipes})
+    for number in range(0, stream.count, max(1, stream.count // COMPARED)):
+        one = FeedState.empty(spec).forecaster
+        for call in range(stream.calls):
+            one.observe(stream.rows[number][SIZE * call : SIZE * (call + 1)])
+        told = http.get(f"/feeds/meters/s{number}/forecast").json()["forecasts"]
+        spread = float(np.std(series(SIZE * stream.calls, number)))
+        for mine, other in zip(told, one.latest, strict=True):
+            if abs(mine["value"] - other.value) > AGREE * spread:
+                found.append(f"s{number}, step {mine['step']}: {mine['value']} is not {other.value}")
+        counts = [one["n"] for one in http.get(f"/feeds/meters/s{number}").json()["scores"]]
+        if counts != [int(scores.sums[0]) for scores in one.scores]:
+            found.append(f"s{number}: {counts} forecasts were scored")
+    for number in range(stream.count):
+        gap = http.get(f"/feeds/meters/s{number}/certificate").json()["relative_gap"]
+        found += [f"s{number}: the gap is {gap}"] if gap > GAP else []
+    return found
+
+
+def main() -> None:
+    """Run it; ends with 1 where a promise was broken."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--series", type=int, default=24)
+    parser.add_argument("--redis", action="store_true", help="On Redis, which is killed every fourth time too.")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    chance, faults, times = random.Random(given.seed), list[str](), list[float]()
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        settings: dict[str, Any] = {"snapshot_updates": 5, "compile_ahead": "false"}
+        redis = None
+        if given.redis:
+            redis = stack.enter_context(RedisServer(place / "redis"))
+            settings |= {"redis_url": redis.url, "lease_seconds": 1}
+        service = stack.enter_context(ServiceProcess(place / "data", **settings))
+        stream = FleetStream(stack.enter_context(service.http()), given.series)
+        stream.http.post("/fleets", json={"id": "meters", **FEED}).raise_for_status()
+        for kill in range(given.kills):
+            with service.http() as stream.http:
+                until_killed(service, stream, chance)
+            if redis is not None and kill % 4 == 0:
+                redis.kill()
+                redis.start()
+            began = time.perf_counter()
+            restarted(service, chance, given.series)
+            times.append(time.perf_counter() - began)
+            faults += [f"kill {kill}: {fault}" for fault in looked_at(service, stream)]
+            if (kill + 1) % 20 == 0:
+                print(f"{kill + 1} kills, {stream.calls} calls, {len(faults)} faults", flush=True)
+        service.settings.pop("crash_at", None)
+        service.kill()
+        service.start()
+        with service.http() as stream.http:
+            faults += differences(stream)
+    readings = SIZE * stream.calls * given.series
+    starts = f"start {np.median(times):.2f} s, worst {max(times):.2f} s"
+    print(f"{given.kills} kills, {stream.calls} calls, {readings} readings; {starts}; {len(faults)} faults")
+    for fault in faults:
+        print("FAILED:", fault)
+    sys.exit(bool(faults))
+
+
+def looked_at(service: ServiceProcess, stream: FleetStream) -> list[str]:
+    """What is wrong after a start; one that dies at its point is started again, and looked at then."""
+    crash_at = service.settings.pop("crash_at", None)
+    try:
+        with service.http() as stream.http:
+            found = repeated(stream)
+    except httpx.TransportError:
+        service.kill()
+        service.start()
+        with service.http() as stream.http:
+            return repeated(stream)
+    if crash_at is not None:
+        service.settings["crash_at"] = crash_at
+    return found
+
+
+if __name__ == "__main__":
+    main()

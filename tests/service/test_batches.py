@@ -1,0 +1,117 @@
+"""Readings of many feeds in one call, in one process: what fails of one or of the store, and what becomes of others."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from livesvm.service.errors import IdempotencyConflict, QueueFull
+from livesvm.service.feeds.batch import Batch
+from livesvm.service.feeds.calls import table_of
+from livesvm.service.feeds.spec import FeedSpec, spec_of
+from livesvm.service.feeds.state import FeedState
+from livesvm.service.hosting.kinds import FEED, Feeds
+from livesvm.service.store.base import StoreUnavailable
+from livesvm.solvers.errors import NotOptimal
+from tests.support.feeds import FEED as SETTINGS
+from tests.support.feeds import rows_of, series
+from tests.support.live_models import FailingStore, context_of
+
+NAMES = ("x/a", "x/b", "x/c")
+SPEC: FeedSpec = spec_of(SETTINGS)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[FailingStore]:
+    with closing(FailingStore(tmp_path / "store")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def feeds(store: FailingStore) -> Iterator[Feeds]:
+    feeds = Feeds(FEED, context_of(store, queue_size=1), lambda size: None)
+    yield feeds
+    for feed in feeds.all_handles():
+        feed.stop()
+
+
+def batch(first: int, last: int, request: str | None = None, names: tuple[str, ...] = NAMES) -> Batch:
+    tables = {id_: table_of(rows_of(series(last, seed))[first:]) for seed, id_ in enumerate(names)}
+    return Batch(tables, hashlib.sha256(f"{first} {last}".encode()).digest(), request, 0.0, SPEC)
+
+
+def positions(feeds: Feeds) -> list[int]:
+    return [feed.view.position for feed in feeds.page("", None, "x/")]
+
+
+@pytest.mark.parametrize("after_effect", [False, True])
+def test_a_store_that_fails_is_asked_again_and_nothing_is_doubled(
+    store: FailingStore, feeds: Feeds, after_effect: bool
+) -> None:
+    feeds.observe_many(batch(0, 10))
+    store.failing, store.after_effect = "append_many", after_effect
+    with pytest.raises(StoreUnavailable):
+        feeds.observe_many(batch(10, 12, "r"))
+    assert positions(feeds) == [10, 10, 10]
+    store.failing = ""
+    done = feeds.observe_many(batch(10, 12, "r"))
+    assert (len(done.answers), done.replayed, done.refused) == (3, 0, {})
+    assert positions(feeds) == [12, 12, 12]
+    assert [len([one for one in store.log(f"feed.{id_}", 0) if not one.aborted]) for id_ in NAMES] == [2, 2, 2]
+
+
+def test_an_answer_that_was_not_kept_is_the_same_all_the_same(store: FailingStore, feeds: Feeds) -> None:
+    store.failing = "remember_many"
+    first = feeds.observe_many(batch(0, 10, "r"))
+    store.failing = ""
+    again = feeds.observe_many(batch(0, 10, "r"))
+    assert (again.answers, again.replayed) == (first.answers, 3)
+    with pytest.raises(IdempotencyConflict):
+        feeds.observe_many(batch(0, 11, "r"))
+    assert positions(feeds) == [10, 10, 10]
+
+
+def test_a_feed_that_cannot_learn_is_refused_and_the_others_are_in(
+    feeds: Feeds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feeds.observe_many(batch(0, 70))
+    apply = FeedState.apply
+
+    def fails(state: FeedState, *arguments: Any) -> Any:
+        if feeds.get("x/b").current is state:
+            raise NotOptimal("no optimum was reached")
+        return apply(state, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FeedState, "apply", fails)
+        done = feeds.observe_many(batch(70, 71, "r"))
+    assert {id_: one.reason for id_, one in done.refused.items()} == {"x/b": "no optimum was reached"}
+    assert positions(feeds) == [71, 70, 71]
+    done = feeds.observe_many(batch(70, 71, "r"))
+    assert (done.replayed, done.refused) == (2, {})
+    assert positions(feeds) == [71, 71, 71]
+
+
+def test_what_is_at_rest_wakes_and_other_calls_wait_for_the_batch(feeds: Feeds) -> None:
+    feeds.observe_many(batch(0, 70))
+    assert all(feed.rest() for feed in feeds.page("", None, "x/"))
+    one = feeds.get("x/a")
+    held: Future[None] = one.hold()
+    assert held.done()
+    waits = one.observe(rows_of(series(71))[70:], None)
+    assert not waits.done()
+    with pytest.raises(QueueFull):
+        feeds.observe_many(batch(70, 71))
+    one.let_go()
+    waits.result()
+    done = feeds.observe_many(batch(70, 71))
+    assert sorted(done.answers) == sorted(NAMES)
+    assert positions(feeds) == [71, 71, 71]
+    assert feeds.count("x/") == 3
+    assert feeds.page() == []
