@@ -66,6 +66,7 @@ def test_the_answer_is_what_the_update_then_does(change: str, client: Client) ->
 @pytest.mark.parametrize("labels", [Y, WORDS], ids=["two classes", "three classes"])
 def test_an_erasure_is_weighed_by_key_and_tag(labels: Any, client: Client) -> None:
     learnt(client, labels)
+    receipts = client.receipts()
     told = client.what_if("m", ROWS, erase={"keys": [10, 11, "nobody"], "tags": ["early"]})
     assert told["removed"] == list(range(12))
     assert told["n_examples"] == told["window"]["n_stay"] == 68
@@ -76,7 +77,7 @@ def test_an_erasure_is_weighed_by_key_and_tag(labels: Any, client: Client) -> No
     was = SVC(C=2.0, gamma=0.5, tol=1e-10).fit(X, labels).predict(X[12:])
     assert told["window"]["n_changed"] == np.count_nonzero(was != peer.predict(X[12:]))
     assert client.model("m")["n_examples"] == 80
-    assert client.receipts() == []
+    assert client.receipts() == receipts
 
 
 def test_values_and_an_emptied_window(client: Client) -> None:
