@@ -103,7 +103,7 @@ class RemoteCollection(Collection[Any]):
             raise errors[0]
         if new := [self.kind.stored(id_) for id_ in done.answers if id_ not in self]:
             with suppress(StoreError):
-                self.learn(self._context.source.store.index(new))
+                self.learn(list(self._context.source.store.index(new)))  # read before it is locked
         return done
 
     def _asked(self, part: Batch) -> Call:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from uuid import uuid4
 import numpy as np
 
 from livesvm.service.feeds.batch import Batch, BatchDone
+from livesvm.service.history.names import stored_feed
 from livesvm.service.hosting.collection import Collection
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.hosting.replica import Replica
@@ -37,6 +38,7 @@ class Command:
     at_once : says of whom, and with which arguments, it is done without one all the same
     makes : whether it is asked before there is such a replica
     removes : whether there is no such replica after it: one that is sent again may find that it was done
+    touches : which others it may change, by stored name, with these arguments
     unnamed : whether it was given a name here: whoever asked never sends it again
     """
 
@@ -50,6 +52,7 @@ class Command:
     at_once: Callable[..., bool] | None = None
     makes: bool = False
     removes: bool = False
+    touches: Callable[..., Iterable[str]] | None = None
     unnamed: bool = False
     arguments: tuple[Any, ...] = ()
 
@@ -72,6 +75,10 @@ class Command:
         if not self.named or self.arguments[-1] is not None:
             return self
         return replace(self, unnamed=True, arguments=(*self.arguments[:-1], f"unnamed {uuid4().hex}"))
+
+    def others(self) -> Iterable[str]:
+        """Which others it may change, by stored name."""
+        return () if self.touches is None else self.touches(*self.arguments)
 
     def subject(self, home: Collection[Any], id: str) -> tuple[Any, ...]:
         """Whom it is asked of; raises as ``home.get`` does."""
@@ -98,6 +105,10 @@ def _observe_many(home: Any, id: str, batch: Batch, request: str | None) -> Batc
     return done
 
 
+def _of_batch(batch: Batch, request: str | None) -> list[str]:
+    return [stored_feed(id_) for id_ in batch.tables]
+
+
 def _published(model: HostedModel) -> Published:
     return model.reader(np.empty((0, 0)))
 
@@ -122,7 +133,7 @@ HEAR = Command(_hear, "any", by_line=True)
 """How it is goes along with every answer; of one at rest more is told once it is awake."""
 CREATE = Command(_create, "all", mutates=True, blocks=True, makes=True)
 DELETE = Command(_delete, "all", mutates=True, blocks=True, removes=True)
-OBSERVE_MANY = Command(_observe_many, "all", mutates=True, named=True, blocks=True, makes=True)
+OBSERVE_MANY = Command(_observe_many, "all", mutates=True, named=True, blocks=True, makes=True, touches=_of_batch)
 PUBLISHED = Command(_published, blocks=True)
 DECIDE = Command(_decide, by_line=True, blocks=True, at_once=_decides_at_once)
 RECENT = Command(_recent, blocks=True)

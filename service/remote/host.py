@@ -33,7 +33,7 @@ from livesvm.service.logs.setup import set_up
 from livesvm.service.models.published import Published
 from livesvm.service.models.types import ServingState
 from livesvm.service.remote.lines import Number
-from livesvm.service.remote.messages import Answer, Asked, News, packed, unpacked
+from livesvm.service.remote.messages import Answer, Asked, News, View, packed, unpacked
 from livesvm.service.remote.told import Told
 from livesvm.service.remote.transport import Since
 from livesvm.service.resources.compiling import call_compiled_code
@@ -140,7 +140,16 @@ class Host:
         else:
             self._look(asked.stored)
         copy = self._copy(asked.stored) if asked.predicts else None
-        return packed(Answer(value, error, self._told.view(asked.stored), call.facts, copy))
+        return packed(Answer(value, error, self._told.view(asked.stored), call.facts, copy, self._others(asked)))
+
+    def _others(self, asked: Asked) -> dict[str, View]:
+        """What else a call of many may have changed, as it is now."""
+        found = {}
+        for stored in asked.command.others():
+            self._look(stored)
+            if (view := self._told.view(stored)) is not None:
+                found[stored] = view
+        return found
 
     def withdraw(self, call: str) -> None:
         """Nobody waits for a call any more."""

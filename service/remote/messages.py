@@ -104,7 +104,8 @@ class View:
 class Answer:
     """What came of a call: its result or its error, the model after it, and facts for the log.
 
-    ``copy`` is the version after it, for who predicts by copies, where it is small.
+    ``copy`` is the version after it, for who predicts by copies, where it is small; ``others`` are what else a call of
+    many has changed, by stored name.
     """
 
     value: Any = None
@@ -112,6 +113,7 @@ class Answer:
     view: View | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     copy: Published | None = None
+    others: dict[str, View] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
@@ -131,6 +131,12 @@ class Office:
         except Exception:
             there.is_asked = False  # the next look asks again
             raise
+
+    def hear(self, there: There, views: Mapping[str, View]) -> None:
+        """Take in what an answer tells of others than those that it was asked of."""
+        for stored, view in views.items():
+            if there.take(stored, view):
+                self._on_news(stored, view)
 
     def _told(self, there: There, round: int, message: bytes | None, error: BaseException | None) -> None:
         """Take in what a process tells, and ask for more; one that was lost is asked again at the next look."""
