@@ -1,7 +1,7 @@
 """A process in which replicas live: the same registry and journals as in a service of one process, and what is asked.
 
-It tells those who watch what has changed, looks at the store now and then, and says how it fares. How calls come here
-is not its concern.
+It tells front ends that watch what has changed, looks at the store now and then, and says how it fares. How calls come
+here is not its concern.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def set_process_up(settings: Settings, switch_seconds: float, **facts: str) -> N
 
 
 class Host:
-    """Models and feeds, and who asks them. Its coroutines run on one event loop, and hand on whatever takes long.
+    """Models and feeds, and what is asked of them. Its coroutines run on one event loop; threads do what takes long.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class Host:
         return found
 
     def withdraw(self, call: str) -> None:
-        """Nobody waits for a call any more."""
+        """Nothing waits for a call any more."""
         self._under_way.get(call, lambda: None)()
 
     async def watch(self, since: Since) -> bytes:
@@ -229,7 +229,7 @@ class Host:
             live.used_at = time.monotonic()
 
     def _look(self, stored: str) -> None:
-        """Learn whether a model or a feed has changed, and tell those who watch."""
+        """Learn whether a model or a feed has changed, and tell front ends that watch."""
         if self._told.note(stored, self._found(stored)):
             for news in self._waiting:
                 if not news.done():

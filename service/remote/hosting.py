@@ -73,7 +73,7 @@ class RemoteHosting:
         """Each process does that by itself."""
 
     def stop(self) -> None:
-        """Ask nothing any more; who lives elsewhere lives on."""
+        """Ask nothing any more; over Ray, replicas live on."""
         for home in (self.models, self.feeds):
             home.close()
         self._due.set()

@@ -34,7 +34,9 @@ def main() -> int:
     control = socket.socket(fileno=os.dup(0))
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)  # no worker is to hold the connection
-    (size,) = SIZE.unpack(control.recv(SIZE.size, socket.MSG_WAITALL))
+    if len(head := control.recv(SIZE.size, socket.MSG_WAITALL)) < SIZE.size:
+        return 0  # the service has ended
+    (size,) = SIZE.unpack(head)
     begin: Begin = unpacked(control.recv(size, socket.MSG_WAITALL))
     with contextlib.suppress(Exception):  # a worker tries it again, and says what is wrong
         call_compiled_code()

@@ -56,7 +56,7 @@ class Supervisor:
         self._lost.put(None)
         if (control := self._control) is not None:
             with contextlib.suppress(OSError):
-                control.shutdown(socket.SHUT_RDWR)  # whoever waits for it goes on
+                control.shutdown(socket.SHUT_RDWR)  # a thread that waits for it goes on
         self._thread.join()
         self._let_go()
 

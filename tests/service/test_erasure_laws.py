@@ -227,7 +227,7 @@ def test_what_cannot_be_kept_is_not_begun(store: SqliteStore, tmp_path: Path, mo
 def test_a_deletion_leaves_nothing_around_what_it_is_of_and_all_around_others(
     stored: str, store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, asked, wiped = World(random.Random(1)), list[tuple[str, str]](), list[bool]()
+    world, asked, wiped = World(random.Random(1)), list[tuple[str, str]](), list[Any]()
     erasures = made(world, store, tmp_path, monkeypatch)
     gone: Future[None] = Future()
 
@@ -238,9 +238,9 @@ def test_a_deletion_leaves_nothing_around_what_it_is_of_and_all_around_others(
     def forget(kind: str, id: str) -> None:
         asked.append((f"forget {kind}", id))
 
-    def note_wipe(wholly: bool) -> Any:
-        wiped.append(wholly)
-        return wipe(wholly=wholly)
+    def note_wipe(wholly: bool, models: Any) -> Any:
+        wiped.append((wholly, models))
+        return wipe(wholly=wholly, models=models)
 
     for kind, name in (("feed", "_feeds"), ("model", "_models")):
         home = SimpleNamespace(delete=partial(delete, kind), forget=partial(forget, kind))
@@ -261,7 +261,7 @@ def test_a_deletion_leaves_nothing_around_what_it_is_of_and_all_around_others(
         erasures.end_deletion(stored)
         assert asked[1:] == [(f"forget {kind}", id)]
         assert world.ended == [(stored, frozenset())]
-        assert wiped == [False]
+        assert wiped == [(False, [stored])]
         assert store.documents(DELETING) == []
         assert [at.name for at in store.documents(LEFT)] == ["n"]
         assert {one.id for one in begun(store)} == {everywhere.id, other.id}
