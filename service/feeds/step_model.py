@@ -142,7 +142,9 @@ class StepModel:
     def scaled(self, X: Floats) -> Floats:
         """Return features as models see them."""
         assert self.scale is not None
-        return np.ascontiguousarray(np.clip((X - self.scale.centre) / self.scale.width, -MOST, MOST))
+        out = np.ascontiguousarray(X - self.scale.centre)
+        out /= self.scale.width
+        return np.clip(out, -MOST, MOST, out=out)
 
     def in_units(self, found: Floats) -> Floats:
         """Return what models say of targets in units of the target."""

@@ -54,7 +54,6 @@ class Planned(NamedTuple):
 
     call: Observations
     plan: Plan
-    began: float
 
     def with_given(self, given: Given) -> Planned:
         """The same with what is not to be chosen."""
@@ -289,7 +288,7 @@ class HostedFeed(Replica[FeedState]):
         self.check_open()
         if call.request is not None and (earlier := self.journal.recall(call.request, digest)) is not None:
             return Reply(earlier, replayed=True)
-        return Planned(call, call.check(self.current.forecaster), time.perf_counter())
+        return Planned(call, call.check(self.current.forecaster))
 
     def appending(self, planned: Planned, digest: bytes) -> Appending:
         """The record of a call that is logged with others."""
@@ -300,7 +299,7 @@ class HostedFeed(Replica[FeedState]):
         self, planned: Planned, logged: Appending, durability: Durability | None, error: StoreError | None
     ) -> bytes:
         """Apply what was logged with others, unless that was refused; the answer. Raises as a call does."""
-        state = self.current
+        state, began = self.current, time.perf_counter()
         self.journal.appended(state, logged, error)
         assert durability is not None
 
@@ -309,8 +308,8 @@ class HostedFeed(Replica[FeedState]):
 
         with self.held.growing(feed_bytes(self.spec)):
             done = self.applied(apply, self.begun())
-        self._count("applied", time.perf_counter() - planned.began)
-        return self._shown_after(done, planned.began, len(logged.data), durability)
+        self._count("applied", time.perf_counter() - began)
+        return self._shown_after(done, began, len(logged.data), durability)
 
     def _seen(self, wanted: Wanted | None) -> Seen:
         self.check_open()

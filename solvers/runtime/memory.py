@@ -20,7 +20,7 @@ def aligned(*shape: int, make: Callable[[int], Floats] = np.empty) -> Floats:
     """Return an array out of what ``make`` makes; its rows are aligned where they are ``padded`` long."""
     size = math.prod(shape)
     whole = make(size + LINE)
-    start = -(whole.ctypes.data // whole.itemsize) % LINE
+    start = -(int(whole.__array_interface__["data"][0]) // whole.itemsize) % LINE
     return whole[start : start + size].reshape(shape)
 
 
