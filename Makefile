@@ -13,7 +13,9 @@
 #   make cluster-tests   the service's own tests over Ray, and a campaign of kills (KILLS=40 for fewer)
 #   make packages   build the source distribution and the wheel, install that elsewhere, and use it
 #   make pythons    the same, and tests, by every Python from 3.11 to 3.14 that is here
-#   make check      ruff, mypy --strict, import-linter, hadolint
+#   make docs       the documentation, which the service then serves at /help
+#   make docs-serve the documentation while you write it, on http://127.0.0.1:8001
+#   make check      ruff, mypy --strict, import-linter, hadolint, the documentation
 #   make bench      the benchmarks, in their short form
 #   make keys       write docker/.env and docker/secrets/: API keys for `make up`
 #   make up, down   the service and Prometheus and Grafana in containers (needs Docker)
@@ -24,6 +26,7 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs
 COMPOSE := docker compose --file docker/compose.yaml
 
 usable = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -34,7 +37,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
-.PHONY: install demo serve test cluster cluster-tests browser faults attack watched image packages pythons check bench keys up down clean
+.PHONY: install demo serve test cluster cluster-tests browser faults attack watched image packages pythons docs docs-serve check bench keys up down clean
 
 $(VENV)/.created:
 	@if ! "$(PYTHON)" -c '$(usable)' >/dev/null 2>&1; then \
@@ -59,7 +62,12 @@ $(VENV)/.installed-test: $(VENV)/.created pyproject.toml
 $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml
 	@echo "installing LiveSVM and what its checks need"
 	@$(PIP_INSTALL) --editable '.[dev]'
-	@touch $(VENV)/.installed $(VENV)/.installed-test $@
+	@touch $(VENV)/.installed $(VENV)/.installed-test $(VENV)/.installed-docs $@
+
+$(VENV)/.installed-docs: $(VENV)/.created pyproject.toml
+	@echo "installing LiveSVM and what builds its documentation"
+	@$(PIP_INSTALL) --editable '.[docs]'
+	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-bench: $(VENV)/.created pyproject.toml
 	@echo "installing LiveSVM and the rivals it is measured against"
@@ -139,12 +147,19 @@ pythons: $(VENV)/.installed-dev $(VENV)/.compiled
 		if ! $$p -c '$(usable)' >/dev/null 2>&1; then echo "== $$p is not here"; continue; fi; \
 		echo "== $$p"; $(PY) -m tests.packages --python $$p --tests tests/unit tests/property tests/contract || exit 1; done
 
-check: $(VENV)/.installed-dev
+docs: $(VENV)/.installed-docs $(VENV)/.compiled
+	@$(MKDOCS) build --quiet
+
+docs-serve: $(VENV)/.installed-docs $(VENV)/.compiled
+	@$(MKDOCS) serve --dev-addr 127.0.0.1:8001
+
+check: $(VENV)/.installed-dev $(VENV)/.compiled
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 	@$(VENV)/bin/lint-imports --no-cache
 	@$(VENV)/bin/hadolint docker/Dockerfile
+	@$(MKDOCS) build --quiet
 
 bench: $(VENV)/.installed-bench
 	@for name in fisher_grid toy growth rivals agreement leave_one_out regularization outliers; do \
@@ -164,5 +179,5 @@ down:
 	$(COMPOSE) down
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .schemathesis
+	rm -rf $(VENV) service/api/page/site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .schemathesis
 	find -L livesvm tests -name __pycache__ -type d -prune -exec rm -rf {} +

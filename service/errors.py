@@ -128,6 +128,10 @@ class NotApplicable(ServiceError):
     """The result of this kind of job cannot be applied to a model."""
 
 
+class NoDocumentation(ServiceError):
+    """The documentation was not built with this package."""
+
+
 class NoPlot(ServiceError):
     """There is no picture of the results of this kind of job."""
 

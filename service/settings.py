@@ -121,7 +121,9 @@ class Settings(BaseSettings):
         default=False,
         description="Whether /docs, /redoc and /openapi.json ask for an API key too, where there are any.",
     )
-    page: bool = Field(default=True, description="Whether the service shows a page for people at /.")
+    page: bool = Field(
+        default=True, description="Whether the service shows a page for people at /, and its documentation at /help."
+    )
     log_level: str = Field(
         default="info", pattern="^(debug|info|warning|error)$", description="Lowest level that is logged."
     )

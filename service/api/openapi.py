@@ -9,7 +9,15 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from livesvm.service.api.answers.operations import Problem
-from livesvm.service.api.requests import ApplyRequest, FeedRequest, PredictRequest, RestoreRequest, UpdateRequest
+from livesvm.service.api.requests import (
+    ApplyRequest,
+    EraseRequest,
+    FeedEraseRequest,
+    FeedRequest,
+    PredictRequest,
+    RestoreRequest,
+    UpdateRequest,
+)
 from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.settings import Settings
@@ -20,6 +28,8 @@ _NAMED = (
     RestoreRequest,
     PredictRequest,
     ApplyRequest,
+    EraseRequest,
+    FeedEraseRequest,
     FeedRequest,
     Problem,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from datetime import UTC, datetime
@@ -180,6 +181,9 @@ def test_health_documents_and_unknown_paths(http: httpx.Client) -> None:
     assert "swagger" in http.get("/docs").text.lower()
     paths = http.get("/openapi.json").json()["paths"]
     assert "requestBody" in paths["/models/{id}/update"]["post"]
+    document = http.get("/openapi.json").json()
+    named = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
+    assert named == named & document["components"]["schemas"].keys()
     missing = http.get("/nowhere")
     assert (missing.status_code, missing.headers["content-type"]) == (404, "application/problem+json")
     assert http.put("/models").status_code == 405

@@ -12,11 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
+from docs.generate.tables import all_metrics
 from livesvm.service.cli.main import main
-from livesvm.service.monitoring.feeds import FeedSample, StepSample
-from livesvm.service.monitoring.metrics import Metrics, ModelSample
 from livesvm.service.resources.environment import CLIENTS
-from livesvm.service.resources.memory import Budget
 from livesvm.service.settings import table
 from tests.documents import DOCUMENTS, ROOT, read
 
@@ -30,17 +28,8 @@ def compose() -> dict[str, Any]:
 
 def metric_names() -> set[str]:
     """Every name that a query can ask the service's metrics for."""
-    metrics = Metrics()
-    metrics.watch(lambda: {"live": 1}, lambda limit: [ModelSample("river", updated_at=0.0)], 1)
-    steps = (StepSample(1, 1.0, 2.0, 0.9),)
-    metrics.watch_feeds(lambda: {"live": 1}, lambda limit: [FeedSample("load", 1, 0, 0.0, 3600.0, 0.9, steps)], 1)
-    metrics.watch_jobs(lambda: {"done": 1})
-    metrics.watch_replicas(lambda: {"awake": 1})
-    metrics.watch_solves(lambda: {"running": 1})
-    metrics.watch_memory(Budget())
-    metrics.watch_head(lambda: True)
     names = set()
-    for family in metrics.registry.collect():
+    for family in all_metrics().registry.collect():
         endings = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(family.type, ("",))
         names |= {family.name + ending for ending in endings}
     return names
