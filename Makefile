@@ -15,7 +15,7 @@
 #   make pythons    the same, and tests, by every Python from 3.11 to 3.14 that is here
 #   make docs       the documentation, which the service then serves at /help
 #   make docs-serve the documentation while you write it, on http://127.0.0.1:8001
-#   make check      ruff, mypy --strict, import-linter, hadolint, the documentation
+#   make check      ruff, mypy --strict, import-linter, hadolint, words, the documentation
 #   make bench      the benchmarks, in their short form
 #   make keys       write docker/.env and docker/secrets/: API keys for `make up`
 #   make up, down   the service and Prometheus and Grafana in containers (needs Docker)
@@ -159,6 +159,7 @@ check: $(VENV)/.installed-dev $(VENV)/.compiled
 	@$(PY) -m mypy
 	@$(VENV)/bin/lint-imports --no-cache
 	@$(VENV)/bin/hadolint docker/Dockerfile
+	@$(PY) -m tests.words
 	@$(MKDOCS) build --quiet
 
 bench: $(VENV)/.installed-bench
