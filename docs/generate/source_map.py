@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from docs.generate.markdown import table
 
+_DOCSTRING = re.compile(r'\A(?:#.*\n)*\s*r?"""(.+?)(?:"""|\n)')
 SHOWN = ("solvers", "service", "tests", "docs/generate", "docker", "examples")
 
 
@@ -24,7 +25,8 @@ def source_map(root: Path) -> str:
 
 def first_line(path: Path) -> str:
     """Return the first line of a module's docstring, or nothing."""
-    return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+    found = _DOCSTRING.match(path.read_text(encoding="utf-8"))
+    return found[1].strip() if found else ""
 
 
 def _modules(folder: Path) -> Iterator[tuple[str, str]]:

@@ -21,16 +21,14 @@ from livesvm.service.cli.main import main
 from tests.documents import LOCAL, PAGES, Command, blocks, has_calls, is_answer, read, steps
 from tests.service.process import ServiceProcess, blobs
 
-SHOWN = "service/README.md"
 CALLING = [page for page in PAGES if has_calls(page)]
-_CALL = re.compile(r"`(GET|POST|PUT|DELETE) (/[^`?]*)`")
 _NAMES = re.compile(r"""(?:/models/|/feeds/|"id": "|create_(?:model|feed)\("|(?:models|feed) create )([a-z][\w-]*)""")
 
 
 @pytest.fixture
 def clean(http: httpx.Client, request: pytest.FixtureRequest) -> Iterator[None]:
     """The models, feeds and datasets of a document are not there before, nor after."""
-    names = {name for document in ["README.md", SHOWN, *CALLING] for name in _NAMES.findall(read(document))}
+    names = {name for document in ["README.md", *CALLING] for name in _NAMES.findall(read(document))}
 
     def delete() -> None:
         there = [one["id"] for kind in ("models", "feeds") for one in http.get(f"/{kind}?limit=1000").json()[kind]]
@@ -157,9 +155,3 @@ def line_of(service: ServiceProcess, request: str) -> dict[str, Any]:
                 return dict(json.loads(text))
         time.sleep(0.02)
     raise AssertionError(f"the log says nothing of {request}")
-
-
-def test_every_call_is_in_the_table(http: httpx.Client) -> None:
-    paths = http.get("/openapi.json").json()["paths"]
-    there = {(method.upper(), path) for path, methods in paths.items() for method in methods}
-    assert {call for call in _CALL.findall(read(SHOWN)) if call[1] != "/docs"} == there

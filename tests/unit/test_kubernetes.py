@@ -311,7 +311,8 @@ def test_the_operator_of_prometheus_has_the_same_alerts_and_finds_the_service() 
 
 
 def test_the_memory_that_is_advised_holds_the_models() -> None:
-    rows = re.findall(r"^  \| (\d+) \| ([\d,]+) \| (\d+) \| (\d+)Gi \| \d+ \|$", read("deploy/README.md"), re.MULTILINE)
+    page = read("docs/howto/kubernetes.md")
+    rows = re.findall(r"^\| (\d+) \| ([\d,]+) \| (\d+) \| (\d+)Gi \| \d+ \|$", page, re.MULTILINE)
     assert len(rows) == 3
     for models, examples, features, memory in rows:
         n = int(examples.replace(",", ""))
