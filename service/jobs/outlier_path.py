@@ -228,10 +228,10 @@ KIND = JobKind(
     description="""
 Find which labels (`svr`: targets) look wrong, and robust models that do not follow them.
 
-The result holds `suspected`: keys in the order in which they gave way, each with the `value` at which it did; all
-`switches` along the path; and with `validation` data or a share held back, the error at each breakpoint and the
-`best` value. To apply the job makes the live model robust with that value, or with `{"choice": {"value": ..}}`,
-and it stays so; a theta of 1 makes it convex again.
+The result holds `suspected`: keys in the order in which they lost their influence, each with the `value` at which it
+did. It holds all `switches` along the path. With `validation` data, or a share held back, it has the error at each
+breakpoint and the `best` value. To apply the job makes the live model robust with that value, or with `{"choice":
+{"value": ..}}`, and it stays so; a theta of 1 makes it convex again.
 
 Of more than two classes there is a path for each of the `pairs` [a, b]: `pair` says of which one a switch is, and
 `suspected_by_pair` lists each. `suspected` is one list by example, with its `label` and the `others` that it gave way

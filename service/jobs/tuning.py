@@ -120,13 +120,13 @@ KIND = JobKind(
     path="tune",
     summary="Choose gamma and C, by the window itself",
     description="""
-Try gamma on a grid and C (`svr`: on request epsilon) along exact paths, and judge each by examples of the window that
-the model did not see: folds, leave-one-out, or stretches of time that follow what was learnt, each by the `times` with
-which examples were added, or by when they arrived.
+Try gamma on a grid and C (`svr`: on request epsilon) along exact paths. Judge each by examples of the window that the
+model did not see: folds, leave-one-out, or stretches of time that follow what was learnt. These use the `times` that
+examples came with, or when they arrived.
 
-The result holds the best `parameters` with their `error`, and the `errors` (a list for each of `gammas`, over `C`; null
-where it was plain before the end that a gamma is not the best), which `plot` shows. To apply the job changes the live
-model to those, or to `{"choice": {"C": .., "gamma": ..}}`, as one logged update.
+The result holds the best `parameters` with their `error`, and the `errors`, which `plot` shows: a list over `C` for
+each of `gammas`, null where a gamma was given up early. To apply the job changes the live model to the best
+parameters, or to `{"choice": {"C": .., "gamma": ..}}`, as one logged update.
 """,
     request=TuneRequest,
     check=_ordered,
