@@ -89,7 +89,7 @@ def of_python(path: Path) -> Text:
 
 def of_page(path: Path) -> Text:
     """Return comments and texts of a script or of the page itself."""
-    source = path.read_text(encoding="utf-8")
+    source = re.sub(r"\$\{[^{}]*\}", "", path.read_text(encoding="utf-8"))
     found = [
         (source.count("\n", 0, one.start()) + 1, next(filter(None, one.groups()), ""))
         for one in _QUOTED.finditer(source)

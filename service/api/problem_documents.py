@@ -91,7 +91,7 @@ _BRANCH = re.compile(r"(constrained-)?(int|float|str|bool)|(literal|list|dict)\[
 _SHOULD_BE = "Input should be "
 """How pydantic begins to say what is wrong with the type of something."""
 LONGEST_NAME = 64
-"""Characters of a caller's field name that are told back."""
+"""Characters of a caller's field name that an answer repeats."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ KINDS: dict[type[Exception], Kind] = {
     Forbidden: Kind(403, "forbidden", "The API key may not do this"),
     NotReady: Kind(503, "not-ready", "The service is not ready", retry_after=1),
     OutOfTime: Kind(422, "time-limit", "No optimum was reached in the time allowed; nothing was changed"),
-    Withdrawn: Kind(499, "withdrawn", "Nobody waits for the answer any more"),
+    Withdrawn: Kind(499, "withdrawn", "The caller no longer waits for the answer"),
     TurnMissed: Kind(503, "turn-missed", "Its turn did not come in time; nothing was changed", retry_after=1),
     Restoring: Kind(503, "restoring", "The model is being restored", retry_after=1),
     CutOff: Kind(503, "cut-off", "The service stopped before it could answer; ask again", retry_after=1),

@@ -64,7 +64,7 @@ def list_all(url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> Non
 
 @app.command("show")
 def show_one(feed: FeedId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
-    """One feed: how it stands, its forecasts, and its record beside those of the naive forecasts."""
+    """One feed: how it stands, its forecasts, and its record next to that of the naive forecasts."""
     with connected(url, key) as client:
         found = _served(client, feed)
         if as_json:
@@ -194,7 +194,7 @@ def backtest(
 @app.command("tune")
 def tune(
     feed: FeedId,
-    apply: Annotated[bool, typer.Option("--apply", help="Have the feed learn its window anew with it.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Have the feed learn its window again with it.")] = False,
     url: Url = LOCAL,
     key: ApiKey = "",
     as_json: AsJson = False,

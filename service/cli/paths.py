@@ -39,7 +39,9 @@ def path(
 
 def tune(
     model: ModelId,
-    judge: Annotated[Literal["k-fold", "leave-one-out", "rolling-origin"], typer.Option(help="Who judges.")] = "k-fold",
+    judge: Annotated[
+        Literal["k-fold", "leave-one-out", "rolling-origin"], typer.Option(help="How settings are judged.")
+    ] = "k-fold",
     folds: Annotated[int, typer.Option(help="Of k-fold and rolling-origin.")] = 5,
     plot: Plot = None,
     apply: Apply = False,

@@ -219,7 +219,7 @@ def plot(result: Document, extension: Extension) -> bytes:
         found = result["validation"]
         curves.insert(0, Curve(f"validation: {found['what']}", found["value"], found["error"]))
         best = found["best"]["value"], found["best"]["value"]
-    title = f"Outlier path of {result['n_examples']} examples, {result['d_steps']} times somebody gave way"
+    title = f"Outlier path of {result['n_examples']} examples, {result['d_steps']} changes of influence"
     return plots.draw(extension, title, result["parameter"], curves, best, logarithmic=False)
 
 

@@ -120,7 +120,7 @@ def test_readings_are_erased_and_settings_chosen_again(
     expect(found.get_by_role("cell").nth(1)).to_contain_text("level, gamma")
     version = http.get("/feeds/forgetful").json()["version"]
     page.get_by_role("button", name="Take these").dblclick()
-    expect(page.get_by_text("Every model has learnt the window anew, at 96 readings.")).to_be_visible()
+    expect(page.get_by_text("Every model has learnt the window again, at 96 readings.")).to_be_visible()
     picture(page, "feed-tuned")
     assert http.get("/feeds/forgetful").json()["version"] == version + 1
 
