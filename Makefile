@@ -26,6 +26,7 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+SITE := service/api/page/site/index.html
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs
 COMPOSE := docker compose --file docker/compose.yaml
 
@@ -139,7 +140,7 @@ image: $(VENV)/.installed-test
 	@$(PY) -m tests.faults.image
 	@$(PY) -m tests.faults.image --extra ray
 
-packages: $(VENV)/.installed-dev $(VENV)/.compiled
+packages: $(VENV)/.installed-dev $(SITE)
 	@$(PY) -m tests.packages
 
 pythons: $(VENV)/.installed-dev $(VENV)/.compiled
@@ -147,20 +148,24 @@ pythons: $(VENV)/.installed-dev $(VENV)/.compiled
 		if ! $$p -c '$(usable)' >/dev/null 2>&1; then echo "== $$p is not here"; continue; fi; \
 		echo "== $$p"; $(PY) -m tests.packages --python $$p --tests tests/unit tests/property tests/contract || exit 1; done
 
-docs: $(VENV)/.installed-docs $(VENV)/.compiled
-	@$(MKDOCS) build --quiet
+# Built once for `docs`, `packages` and `check`, and again when a page, or code that it is made from, changes.
+$(SITE): $(VENV)/.installed-docs $(VENV)/.compiled mkdocs.yml $(wildcard *.md) deploy/prometheus/alerts.yml \
+		$(shell find docs service -name "*.py" -o -name "*.md")
+	@echo "building the documentation"
+	@$(MKDOCS) build --quiet || { rm -f $@; exit 1; }
+
+docs: $(SITE)
 
 docs-serve: $(VENV)/.installed-docs $(VENV)/.compiled
 	@$(MKDOCS) serve --dev-addr 127.0.0.1:8001
 
-check: $(VENV)/.installed-dev $(VENV)/.compiled
+check: $(VENV)/.installed-dev $(SITE)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 	@$(VENV)/bin/lint-imports --no-cache
 	@$(VENV)/bin/hadolint docker/Dockerfile
 	@$(PY) -m tests.words
-	@$(MKDOCS) build --quiet
 
 bench: $(VENV)/.installed-bench
 	@for name in fisher_grid toy growth rivals agreement leave_one_out regularization outliers; do \

@@ -26,6 +26,8 @@ from tests.documents import ROOT
 TESTS = ("tests/unit/test_package.py", "tests/unit/test_deployment.py", "tests/unit/test_certificate.py")
 LARGEST_WHEEL = 4 * 2**20
 """In bytes; a larger one has taken in what nobody imports."""
+SITE = "livesvm/service/api/page/site/index.html"
+"""The documentation, of a tree in which it was built."""
 USE = """
 import tempfile
 from pathlib import Path
@@ -99,6 +101,7 @@ def main() -> int:
         tree = built(ROOT, place / "from-tree", "--wheel")
         assert contents(wheel) == contents(tree), set(contents(wheel).items()) ^ set(contents(tree).items())
         assert wheel.stat().st_size < LARGEST_WHEEL
+        assert (SITE in contents(wheel)) == (ROOT / SITE.removeprefix("livesvm/")).exists()
         source = unpacked(wheel.parent)
         run(asked.python or sys.executable, "-m", "venv", place / "fresh", cwd=outside)
         programs = place / "fresh" / "bin"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from importlib import metadata
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -28,8 +29,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Remove what no reader of an English site loads: maps of scripts, and words of other languages."""
+    """Add the licence of the theme; remove what no reader of an English site loads: maps, words of other languages."""
     site = Path(config.site_dir)
     for path in site.rglob("*.map"):
         path.unlink()
+    for file in metadata.files("mkdocs-material") or ():
+        if file.name == "LICENSE":
+            shutil.copy(str(file.locate()), site / "assets/material.LICENSE")
     shutil.rmtree(site / "assets/javascripts/lunr", ignore_errors=True)
