@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from importlib import metadata
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -29,11 +28,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Add the licence of the theme; remove what no reader of an English site loads: maps, words of other languages."""
+    """Remove what no reader of an English site loads: maps of scripts, and words of other languages."""
     site = Path(config.site_dir)
     for path in site.rglob("*.map"):
         path.unlink()
-    for file in metadata.files("mkdocs-material") or ():
-        if file.name == "LICENSE":
-            shutil.copy(str(file.locate()), site / "assets/material.LICENSE")
     shutil.rmtree(site / "assets/javascripts/lunr", ignore_errors=True)

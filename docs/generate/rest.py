@@ -6,6 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from fastapi.routing import APIRoute
+
 from docs.generate.markdown import table
 from livesvm.service.api.app import create_app
 from livesvm.service.settings import Settings
@@ -14,13 +16,19 @@ _JSON = "application/json"
 
 
 def document() -> dict[str, Any]:
-    """Return the OpenAPI document of a service with its default settings."""
+    """Return the OpenAPI document of a service with its default settings; ``x-scope`` is what a call's key needs."""
     with tempfile.TemporaryDirectory() as place:
         app = create_app(Settings.model_construct(data_dir=Path(place)))
         try:
-            return app.openapi()
+            found = app.openapi()
         finally:
             app.state.service.close()
+    for route in app.routes:
+        if isinstance(route, APIRoute) and route.path in found["paths"]:
+            needed = [scope for one in route.dependencies if (scope := getattr(one.dependency, "needed", None))]
+            for method in set(route.methods or ()) & {name.upper() for name in found["paths"][route.path]}:
+                found["paths"][route.path][method.lower()]["x-scope"] = needed[0] if needed else ""
+    return found
 
 
 def type_of(schema: dict[str, Any]) -> str:
@@ -63,7 +71,9 @@ def _anchor(call: dict[str, Any]) -> str:
 
 def _call(method: str, path: str, call: dict[str, Any], schemas: dict[str, Any]) -> str:
     text = call.get("description", "")
-    parts = [f"\n### {call['summary']} {{ #{_anchor(call)} }}", f"`{method} {path}`", text]
+    scope = call.get("x-scope")
+    head = f"`{method} {path}`" + (f" with a key of scope `{scope}`" if scope else "")
+    parts = [f"\n### {call['summary']} {{ #{_anchor(call)} }}", head, text]
     if given := call.get("parameters"):
         rows = [
             (f"`{one['name']}`", one["in"], type_of(one["schema"]), one.get("description", ""))
