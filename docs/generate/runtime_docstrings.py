@@ -16,4 +16,5 @@ class RuntimeDocstrings(griffe.Extension):
         """Read the docstring of a public estimator."""
         if cls.docstring is None and cls.module.path == "livesvm.solvers.estimators.scikit" and cls.name[0] != "_":
             loaded = getattr(import_module(cls.module.path), cls.name)
-            cls.docstring = griffe.Docstring(inspect.cleandoc(loaded.__doc__ or ""), parent=cls)
+            text = inspect.cleandoc(loaded.__doc__ or "")
+            cls.docstring = griffe.Docstring(text, parent=cls, parser=griffe.Parser.numpy)
