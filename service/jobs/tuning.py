@@ -124,8 +124,8 @@ Try gamma on a grid and C (`svr`: on request epsilon) along exact paths. Judge e
 model did not see: folds, leave-one-out, or stretches of time that follow what was learnt. These use the `times` that
 examples came with, or when they arrived.
 
-The result holds the best `parameters` with their `error`, and the `errors`, which `plot` shows: a list over `C` for
-each of `gammas`, null where a gamma was given up early. To apply the job changes the live model to the best
+The result holds the best `parameters` with their `error`. `errors`, which `plot` shows, has a list over `C` for each of
+`gammas`, null where a gamma was given up early. To apply the job changes the live model to the best
 parameters, or to `{"choice": {"C": .., "gamma": ..}}`, as one logged update.
 """,
     request=TuneRequest,
