@@ -47,12 +47,12 @@ class Command:
 
 
 def read(document: str) -> str:
-    """The text of a file of the repository."""
+    """Return the text of a file of the repository."""
     return (ROOT / document).read_text(encoding="utf-8")
 
 
 def blocks(document: str, language: str) -> list[str]:
-    """The code blocks of a language, in their order."""
+    """Return the code blocks of a language, in their order."""
     return [code for name, code in _FENCED.findall(read(document)) if name == language]
 
 
@@ -67,12 +67,12 @@ def command_lines(document: str, program: str) -> list[list[str]]:
 
 
 def has_calls(document: str) -> bool:
-    """Whether the blocks of a document call the service."""
+    """Return whether the blocks of a document call the service."""
     return LOCAL in "".join(blocks(document, "python")) or bool(blocks(document, "sh"))
 
 
 def steps(document: str) -> Iterator[str | Command]:
-    """What a reader runs, in the document's order: Python as text, and the commands of shell blocks."""
+    """Yield what a reader runs, in the document's order: Python as text, and the commands of shell blocks."""
     variables: dict[str, str] = {}
     for language, code in _FENCED.findall(read(document)):
         if language == "python":
@@ -82,7 +82,7 @@ def steps(document: str) -> Iterator[str | Command]:
 
 
 def _commands(block: str, variables: dict[str, str]) -> Iterator[Command]:
-    """The commands of a shell block, with the variables put in that it and those before it set."""
+    """Yield the commands of a shell block, with the variables put in that it and those before it set."""
     lines = block.splitlines()
     while lines:
         text = lines.pop(0)
@@ -105,13 +105,13 @@ def links(document: str) -> list[tuple[Path, str]]:
 
 
 def anchors(path: Path) -> set[str]:
-    """The headings of a document as links name them."""
+    """Return the headings of a document as links name them."""
     titles = _HEADING.findall(path.read_text(encoding="utf-8"))
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def is_answer(shown: str, given: str) -> bool:
-    """Whether an answer holds what the document shows of it, in which ``...`` and ``..`` stand for anything."""
+    """Return whether an answer holds what the document shows of it, in which ``...`` and ``..`` stand for anything."""
     parts = [re.escape(part) for part in re.split(r"\.{2,3}", shown)]
     return re.search(".*".join(parts), given, re.DOTALL) is not None
 
@@ -125,6 +125,6 @@ def _is_whole(text: str) -> bool:
 
 
 def _comment(text: str) -> str | None:
-    """What a document shows of an answer: a comment that begins as JSON does."""
+    """Return what a document shows of an answer: a comment that begins as JSON does."""
     found = re.search(r"# ([{\"].*)$", text)
     return found[1] if found else None

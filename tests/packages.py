@@ -72,7 +72,7 @@ def built(source: Path, out: Path, *options: str) -> Path:
 
 
 def contents(wheel: Path) -> dict[str, int]:
-    """The files of a wheel, each with the checksum of its bytes."""
+    """Return the files of a wheel, each with the checksum of its bytes."""
     with zipfile.ZipFile(wheel) as archive:
         return {entry.filename: entry.CRC for entry in archive.infolist()}
 

@@ -53,7 +53,7 @@ def create_app(
     rehearse: Callable[[], None] = lambda: None,
     service: Service | None = None,
 ) -> FastAPI:
-    """The application for these settings; takes the data directory at once and raises StoreError if it cannot.
+    """Return the application for these settings; takes the data directory at once and raises StoreError if it cannot.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ def describe(app: FastAPI, settings: Settings, *, secured: bool) -> None:
     generate = app.openapi
 
     def complete() -> dict[str, Any]:
-        """The document, made once, with the schemas of bodies that routes parse themselves."""
+        """Return the document, made once, with the schemas of bodies that routes parse themselves."""
         if app.openapi_schema is None:
             document = generate()
             named: list[type[BaseModel]] = [*_NAMED, *(kind.request for kind in KINDS.values())]

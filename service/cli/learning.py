@@ -1,4 +1,4 @@
-"""``livesvm update``, ``predict`` and ``certificate``: updates, predictions and proofs, with data in files."""
+"""``livesvm update``, ``predict`` and ``certificate``: what a model is told and asked, with data in files."""
 
 from __future__ import annotations
 

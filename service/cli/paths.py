@@ -94,7 +94,7 @@ def _told(client: Client, asked: dict[str, Any], plot: Path | None, apply: bool,
 
 
 def _summary(result: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """A result with numbers in place of lists, and what is nested by dotted names."""
+    """Return a result with numbers in place of lists, and what is nested by dotted names."""
     found: dict[str, Any] = {}
     for name, value in result.items():
         if isinstance(value, dict):

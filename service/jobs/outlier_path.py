@@ -80,7 +80,7 @@ def _check_share(share: float, n: int) -> None:
 
 
 def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """The outlier path of a window, and which of its values suits the validation examples best.
+    """Return the outlier path of a window, and which of its values suits the validation examples best.
 
     Of more than two classes it is that of every pair. Examples that are held back choose along the path of the rest;
     the path that is told of is that of all.
@@ -119,7 +119,7 @@ def _told(path: OutlierPath) -> Document:
 
 
 def _told_of_pairs(path: PairwiseOutlierPath) -> Document:
-    """The same of several classes: ``pair`` is a place in ``pairs``, and ``suspected`` one list of all."""
+    """Return the same of several classes: ``pair`` is a place in ``pairs``, and ``suspected`` one list of all."""
     sign = 1.0 if path.end >= path.start else -1.0
     starts, switches = ([of(one) for one in path.pairs.values()] for of in (_at_start, _switches))
     order = [one.order_of_outliers() for one in path.pairs.values()]
@@ -177,7 +177,7 @@ def _errors(path: OutlierPath | PairwiseOutlierPath, X: Any, y: Any, spec: Model
 
 
 def make_robust(result: Document, choice: Document) -> Update:
-    """The update that makes a live model robust: with the chosen value of the parameter, or the best one."""
+    """Return the update that makes a live model robust: with the chosen value of the parameter, or the best one."""
     if "pairs" in result:
         reason = "a robust model is of two classes; relabel or remove what is suspected, in one update"
         raise NotApplicable(reason)

@@ -124,7 +124,7 @@ def _check_learnable(data: Examples, spec: ModelSpec) -> None:
 
 
 def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """The whole path of a window, or of data that came with the request."""
+    """Return the whole path of a window, or of data that came with the request."""
     estimator = _estimator(asked, model)
     find = getattr(estimator, "epsilon_path" if asked["parameter"] == "epsilon" else "regularization_path")
     ends = task_of(model.spec).ends_of(asked["minimum"], asked["maximum"])
@@ -175,7 +175,7 @@ def _told(path: Path, estimator: LiveEstimator) -> Document:
 
 
 def _coefficients(path: Path, estimator: LiveEstimator, best: float | None) -> Document:
-    """The largest coefficients, and intercepts, at values evenly apart in the logarithm, and at the best one.
+    """Return the largest coefficients, and intercepts, at values evenly apart in the logarithm, and at the best one.
 
     Of several classes each example has one for each other class, and counts by the largest of them.
     """

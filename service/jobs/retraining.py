@@ -167,13 +167,13 @@ class Course:
         self.points.append((seconds, gap))
 
     def document(self) -> Document:
-        """What a plot needs of it."""
+        """Return what a plot needs of it."""
         seconds, gaps = zip(*self.points, strict=True)
         return {"solver": self.solver, "history": {"seconds": seconds, "relative_gap": gaps}}
 
 
 def _checked(asked: Document, place: Workplace, width: int | None) -> Document:
-    """A dataset with its description; raises UnknownDataset, InvalidInput."""
+    """Return a dataset with its description; raises UnknownDataset, InvalidInput."""
     if place.datasets is None:
         raise UnknownDataset("this service keeps no datasets")
     described = place.datasets.check(asked)
@@ -202,7 +202,7 @@ def _over_shards(work: Document, place: Workplace) -> str:
 
 
 def plot(result: Document, extension: Extension) -> bytes:
-    """The relative gap against time, of a training that is over or goes on."""
+    """Return the relative gap against time, of a training that is over or goes on."""
     history = result["history"]
     curve = Curve("relative gap", history["seconds"], history["relative_gap"])
     title = f"{result['solver']}, so far"

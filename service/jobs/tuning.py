@@ -67,7 +67,7 @@ def _ordered(request: TuneRequest, spec: ModelSpec, now: Description) -> Order:
 
 
 def work(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """The best parameters for a window, and the error over all that were tried."""
+    """Return the best parameters for a window, and the error over all that were tried."""
     estimator: Any = model.estimator()
     epsilon = asked.get("epsilon")
     found = tune(
@@ -94,7 +94,7 @@ def work(asked: Document, model: ModelCopy, progress: Progress) -> Document:
 
 
 def take_over(result: Document, choice: Document) -> Update:
-    """The update that gives a live model what was found, or what was chosen in place of it."""
+    """Return the update that gives a live model what was found, or what was chosen in place of it."""
     found = result["parameters"]
     for name, value in choice.items():
         if name not in found:
@@ -105,7 +105,7 @@ def take_over(result: Document, choice: Document) -> Update:
 
 
 def plot(result: Document, extension: Extension) -> bytes:
-    """The error over gamma and C; of a kernel without gamma over C."""
+    """Return the error over gamma and C; of a kernel without gamma over C."""
     errors = np.array(result["errors"], np.float64)
     title = f"Error of {result['n_examples']} examples ({result['judge']}), at best {result['error']:.4g}"
     if len(errors) == 1:

@@ -41,7 +41,7 @@ class DirectoryLock:
             os.write(self._file, str(os.getpid()).encode())
 
     def holder(self) -> str:
-        """A name for whoever holds this directory, the same after a restart; raises StoreUnavailable."""
+        """Return a name for whoever holds this directory, the same after a restart; raises StoreUnavailable."""
         path = self._directory / "holder"
         try:
             if not path.exists():

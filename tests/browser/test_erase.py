@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 
 
 def saved(page: Page, directory: Path) -> Path:
-    """The receipt as the browser saves it."""
+    """Return the receipt as the browser saves it."""
     with page.expect_download() as waiting:
         page.get_by_role("link", name="Save e-").click()
     path = directory / waiting.value.suggested_filename
@@ -79,7 +79,7 @@ def test_keys_are_erased_and_the_receipt_verifies(
 
 
 def receipts(http: httpx.Client, model: str) -> list[str]:
-    """The receipts of a model."""
+    """Return the receipts of a model."""
     return [one["receipt"] for one in http.get("/receipts").json()["receipts"] if one["model"] == model]
 
 

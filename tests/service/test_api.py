@@ -22,7 +22,7 @@ def update(http: httpx.Client, model: str, headers: dict[str, str] | None = None
 
 
 def keys_of(http: httpx.Client, model: str) -> list[object]:
-    """The window's keys, read from an update that removes them all."""
+    """Return the window's keys, read from an update that removes them all."""
     n = http.get(f"/models/{model}").json()["n_examples"]
     removed: list[object] = update(http, model, remove={"oldest": n}).json()["removed"]
     return removed

@@ -44,7 +44,7 @@ def clean(http: httpx.Client, request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def curl(service: ServiceProcess, command: Command, job: str) -> httpx.Response:
-    """What ``curl`` would send."""
+    """Return what ``curl`` would send."""
     parser = argparse.ArgumentParser()
     parser.add_argument("url")
     parser.add_argument("-H", action="append", default=[])
@@ -147,7 +147,7 @@ def test_a_refusal_and_its_line_in_the_log_are_as_shown(service: ServiceProcess,
 
 
 def line_of(service: ServiceProcess, request: str) -> dict[str, Any]:
-    """The line of the log that tells of a request, which may come a little after its answer."""
+    """Return the line of the log that tells of a request, which may come a little after its answer."""
     end = time.monotonic() + 30
     while time.monotonic() < end:
         for text in service.errors.splitlines():

@@ -26,7 +26,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def get(site: Path, path: str, **headers: str) -> httpx.Response:
-    """The answer of an application that serves this site."""
+    """Return the answer of an application that serves this site."""
     app = FastAPI()
     problems.install(app)
     documentation.install(app, site)

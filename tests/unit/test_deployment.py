@@ -28,7 +28,7 @@ def compose() -> dict[str, Any]:
 
 
 def metric_names() -> set[str]:
-    """Every name that a query can ask the service's metrics for."""
+    """Return every name that a query can ask the service's metrics for."""
     names = set()
     for family in all_metrics().registry.collect():
         endings = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(family.type, ("",))
@@ -105,7 +105,7 @@ def test_every_module_has_a_line_in_the_map(package: str) -> None:
 
 
 def faults_of(changelog: str, version: str) -> list[str]:
-    """What is wrong with a changelog for the package's version."""
+    """Return what is wrong with a changelog for the package's version."""
     heads = re.findall(r"^## \[(.*?)\](?: - (\d{4}-\d\d-\d\d))?$", changelog, re.MULTILINE)
     released = [(name, date) for name, date in heads if name != "Unreleased"]
     numbers = [tuple(map(int, name.split("."))) for name, _ in released]
@@ -134,7 +134,7 @@ LONGEST_RELEASE = 60
 
 
 def sections_of(release: list[str]) -> list[str]:
-    """The headings of the sections of one release."""
+    """Return the headings of the sections of one release."""
     return [line for line in release if line.startswith("### ")]
 
 
@@ -143,7 +143,7 @@ GOOD = "## [Unreleased]\n\n### Added\n\n- x\n\n## [0.2.0] - 2026-02-03\n\n### Fi
 
 
 def project() -> dict[str, Any]:
-    """What the package says of itself."""
+    """Return what the package says of itself."""
     found: dict[str, Any] = tomllib.loads(read("pyproject.toml"))["project"]
     return found
 

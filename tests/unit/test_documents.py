@@ -21,7 +21,7 @@ from tests.documents import DOCUMENTS, PAGES, ROOT, anchors, blocks, command_lin
 
 
 def named(program: str) -> list[tuple[str, ...]]:
-    """All that the documents say after the name of a program."""
+    """Return all that the documents say after the name of a program."""
     return sorted({tuple(words) for document in DOCUMENTS for words in command_lines(document, program)})
 
 
@@ -33,7 +33,7 @@ class Understood(Exception):
 
 
 def readers_own() -> dict[str, Any]:
-    """What the blocks take for granted: a reader's data."""
+    """Return what the blocks take for granted: a reader's data."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(200, 3))
     y = np.where(X[:, 0] + 0.3 * rng.normal(size=200) > 0.5, 1, -1)

@@ -25,7 +25,7 @@ class A:
 
 
 def kinds(*said: str, read: bool = False) -> list[str]:
-    """What is found in some texts, by its kind."""
+    """Return what is found in some texts, by its kind."""
     lines = list(enumerate(said))
     return [kind for kind, _, _ in faults(Text(said=lines, read=lines if read else []))]
 
