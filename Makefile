@@ -13,7 +13,9 @@
 #   make cluster-tests   the service's own tests over Ray and with workers, and a campaign of kills (KILLS=40 for fewer)
 #   make packages   build the source distribution and the wheel, install that elsewhere, and use it
 #   make pythons    the same, and tests, by every Python from 3.11 to 3.14 that is here
-#   make check      ruff, mypy --strict, import-linter, hadolint
+#   make docs       the documentation, which the service then serves at /help
+#   make docs-serve the documentation while you write it, on http://127.0.0.1:8001
+#   make check      ruff, mypy --strict, import-linter, hadolint, words, the documentation
 #   make bench      the benchmarks, in their short form
 #   make keys       write docker/.env and docker/secrets/: API keys for `make up`
 #   make up, down   the service and Prometheus and Grafana in containers (needs Docker)
@@ -24,6 +26,8 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+SITE := service/api/page/site/index.html
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs
 COMPOSE := docker compose --file docker/compose.yaml
 
 usable = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -34,7 +38,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
-.PHONY: install demo serve test cluster cluster-tests browser faults attack watched image packages pythons check bench keys up down clean
+.PHONY: install demo serve test cluster cluster-tests browser faults attack watched image packages pythons docs docs-serve check bench keys up down clean
 
 $(VENV)/.created:
 	@if ! "$(PYTHON)" -c '$(usable)' >/dev/null 2>&1; then \
@@ -59,7 +63,12 @@ $(VENV)/.installed-test: $(VENV)/.created pyproject.toml
 $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml
 	@echo "installing LiveSVM and what its checks need"
 	@$(PIP_INSTALL) --editable '.[dev]'
-	@touch $(VENV)/.installed $(VENV)/.installed-test $@
+	@touch $(VENV)/.installed $(VENV)/.installed-test $(VENV)/.installed-docs $@
+
+$(VENV)/.installed-docs: $(VENV)/.created pyproject.toml
+	@echo "installing LiveSVM and what builds its documentation"
+	@$(PIP_INSTALL) --editable '.[docs]'
+	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-bench: $(VENV)/.created pyproject.toml
 	@echo "installing LiveSVM and the rivals it is measured against"
@@ -134,7 +143,7 @@ image: $(VENV)/.installed-test
 	@$(PY) -m tests.faults.image
 	@$(PY) -m tests.faults.image --extra ray
 
-packages: $(VENV)/.installed-dev $(VENV)/.compiled
+packages: $(VENV)/.installed-dev $(SITE)
 	@$(PY) -m tests.packages
 
 pythons: $(VENV)/.installed-dev $(VENV)/.compiled
@@ -142,12 +151,24 @@ pythons: $(VENV)/.installed-dev $(VENV)/.compiled
 		if ! $$p -c '$(usable)' >/dev/null 2>&1; then echo "== $$p is not here"; continue; fi; \
 		echo "== $$p"; $(PY) -m tests.packages --python $$p --tests tests/unit tests/property tests/contract || exit 1; done
 
-check: $(VENV)/.installed-dev
+# Built once for `docs`, `packages` and `check`, and again when a page, or code that it is made from, changes.
+$(SITE): $(VENV)/.installed-docs $(VENV)/.compiled mkdocs.yml $(wildcard *.md) deploy/prometheus/alerts.yml \
+		$(shell find docs service -name "*.py" -o -name "*.md")
+	@echo "building the documentation"
+	@$(MKDOCS) build --quiet || { rm -f $@; exit 1; }
+
+docs: $(SITE)
+
+docs-serve: $(VENV)/.installed-docs $(VENV)/.compiled
+	@$(MKDOCS) serve --dev-addr 127.0.0.1:8001
+
+check: $(VENV)/.installed-dev $(SITE)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 	@$(VENV)/bin/lint-imports --no-cache
 	@$(VENV)/bin/hadolint docker/Dockerfile
+	@$(PY) -m tests.words
 
 bench: $(VENV)/.installed-bench
 	@for name in fisher_grid toy growth rivals agreement leave_one_out regularization outliers; do \
@@ -167,5 +188,5 @@ down:
 	$(COMPOSE) down
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .schemathesis
+	rm -rf $(VENV) service/api/page/site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .schemathesis
 	find -L livesvm tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -131,13 +131,17 @@ class JobElsewhere(ServiceError):
 
     @classmethod
     def of(cls, job: str, front: str) -> Self:
-        """That one by its name."""
+        """Return that one by its name."""
         what = "when it is back it knows its jobs again: what was under way has failed, what had ended is as it was"
         return cls(f"job {job} was asked for at front end {front}, which does not answer; {what}")
 
 
 class NotApplicable(ServiceError):
     """The result of this kind of job cannot be applied to a model."""
+
+
+class NoDocumentation(ServiceError):
+    """The documentation was not built with this package."""
 
 
 class NoPlot(ServiceError):
@@ -234,7 +238,7 @@ class Forbidden(ServiceError):
 
 
 def cut(text: str, longest: int = LONGEST_TEXT) -> str:
-    """The text, or its beginning and that there was more: no answer grows with what a caller names or sends."""
+    """Return the text, or its beginning and that there was more: no answer grows with what a caller names or sends."""
     return text if len(text) <= longest else text[:longest] + "..."
 
 

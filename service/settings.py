@@ -64,26 +64,26 @@ class Settings(BaseSettings):
     sources: str = Field(
         default="",
         repr=False,
-        description="Redis servers that feeds may take readings from, as name=url separated by spaces, each URL as "
-        "LIVESVM_REDIS_URL, which is the one named `store`.",
+        description="Redis servers that feeds may read from, as name=url separated by spaces. The name `store` stands "
+        "for LIVESVM_REDIS_URL.",
     )
     redis_prefix: str = Field(
         default="livesvm", pattern=r"^[A-Za-z0-9_.-]{1,64}$", description="First part of every key in Redis."
     )
     redis_seconds: float = Field(
-        default=1.0, gt=0, le=60, description="Time that Redis has for one call; then it counts as away."
+        default=1.0, gt=0, le=60, description="Time that Redis has for one call. After that it counts as away."
     )
     lease_seconds: float = Field(
         default=5.0,
         ge=1,
-        description="Silence after which another service takes a model in Redis over; a restart on the same data "
+        description="Silence after which another service takes over a model in Redis. A restart on the same data "
         "directory need not wait.",
     )
     ray: str = Field(
         default="",
-        description="Ray cluster in which the models live, as host:port, or auto on one of its nodes; needs "
-        "livesvm[ray] and LIVESVM_REDIS_URL. Empty: they live in this process. Set for all front ends alike, as are "
-        "the next six.",
+        description="Ray cluster that hosts the models, as host:port, or auto on one of its nodes. Needs livesvm[ray] "
+        "and LIVESVM_REDIS_URL. Empty: this process hosts them. All front ends need the same value, and the same of "
+        "the next six settings.",
     )
     ray_actors: int = Field(
         default=0, ge=0, le=4096, description="Actors that share the models between them; 0: one for each model."
@@ -91,44 +91,46 @@ class Settings(BaseSettings):
     ray_actor_mb: int = Field(
         default=512,
         ge=64,
-        description="Memory that an actor is placed by, beside what its process takes, and its models have, in "
-        "megabytes; where the model is alone and bounds its window and features, what these may take.",
+        description="Megabytes that Ray plans for the models of one actor. A model alone in its actor is planned by "
+        "the bounds of its window and features, where it has both.",
     )
     ray_seconds: float = Field(
         default=20.0, gt=0, le=600, description="Time for which a call waits for an actor that was lost; then 503."
     )
     ray_predictions: Literal["snapshot", "actor"] = Field(
         default="snapshot",
-        description="Who predicts: the front end, by a copy of the newest version that it knows of, or the actor.",
+        description="What predicts: the front end, from the newest version that it knows, or the actor.",
     )
     ray_stale_seconds: float = Field(
         default=0.0,
         ge=0,
         le=3600,
-        description="Time for which such a copy is used on after a newer version is known; the answer says which "
-        "version it is.",
+        description="Time for which the front end goes on with its version after it has heard of a newer one. The "
+        "answer names the version.",
     )
     ray_shard_mb: int = Field(
         default=1024,
         ge=1,
-        description="A larger dataset, in megabytes as numbers, is retrained on over shards of at most so many, each "
-        "held by a worker with a core, four times that memory and 300 MB.",
+        description="A dataset above so many megabytes, as numbers, is retrained on in shards of at most this size. "
+        "Each shard needs a worker with a core, four times this memory and 300 MB.",
     )
     api_keys: str = Field(
         default="",
-        description="Keys that may call, as label:scope:sha256hex separated by commas; scope is read, learn or "
-        "admin, each including the ones before. `livesvm key` makes one. Empty: no key is asked for.",
+        description="Keys that may call, as label:scope:sha256hex separated by commas. The scope is read, learn or "
+        "admin; each includes the ones before. `livesvm key` makes one. Empty: no key is asked for.",
     )
     allowed_hosts: str = Field(
         default="",
-        description="Names that requests may be for, separated by commas, besides loopback and LIVESVM_HOST "
-        "(where that stands for all addresses, any of them); others are answered 421. `*`: any, with API keys only.",
+        description="Host names under which requests are answered, separated by commas, besides loopback and "
+        "LIVESVM_HOST. Other names are answered 421. `*`: any name, with API keys only.",
     )
     docs_need_key: bool = Field(
         default=False,
         description="Whether /docs, /redoc and /openapi.json ask for an API key too, where there are any.",
     )
-    page: bool = Field(default=True, description="Whether the service shows a page for people at /.")
+    page: bool = Field(
+        default=True, description="Whether the service shows a page for people at /, and its documentation at /help."
+    )
     log_level: str = Field(
         default="info", pattern="^(debug|info|warning|error)$", description="Lowest level that is logged."
     )
@@ -143,64 +145,66 @@ class Settings(BaseSettings):
     )
     audit_file: str = Field(
         default="",
-        description="File for what changed a model: who, how, which version. Empty: that is with the rest of the log.",
+        description="File for the audit log: which key changed which model, how, and to which version. Empty: it is "
+        "part of the log.",
     )
     traces: bool = Field(
         default=False,
-        description="Whether requests are told as OpenTelemetry traces too, to where OTEL_EXPORTER_OTLP_ENDPOINT says; "
-        "needs livesvm[otel].",
+        description="Whether requests are sent as OpenTelemetry traces to OTEL_EXPORTER_OTLP_ENDPOINT; needs "
+        "livesvm[otel]. Whether requests are sent as OpenTelemetry traces to OTEL_EXPORTER_OTLP_ENDPOINT; needs "
+        "livesvm[otel].",
     )
     solves: int = Field(
         default_factory=_default_solves,
         ge=1,
         le=256,
-        description="Hard solves that run at once, and one more while it is short; default: cores - 1.",
+        description="Hard solves that run at once, and one more while it is short. Default: cores - 1.",
     )
     solve_seconds: float = Field(
         default=30.0,
         gt=0,
         le=86_400,
-        description="Time that one update may be solved for, or a certificate computed, waiting not included; past it "
-        "the model is as it was. The query `max_seconds` of a call can only shorten it.",
+        description="Time to solve one update or to compute one certificate, without waiting. After that the model is "
+        "as it was. The query `max_seconds` of a call can only shorten it.",
     )
     predict_threads: int = Field(default=4, ge=1, le=256, description="Threads that answer predictions.")
     max_calls: int = Field(
         default=64,
         ge=1,
-        description="Calls of one kind (predictions, updates being read, others) under way, their bodies whole; more "
-        "are answered 429.",
+        description="Calls of one kind under way: predictions, updates that are read, others. More are answered 429.",
     )
     queue_size: int = Field(
-        default=64, ge=1, description="Commands that may wait for one model; more are answered 429."
+        default=64, ge=1, description="Commands that may wait for one model. More are answered 429."
     )
     max_body_bytes: int = Field(default=8 * 2**20, ge=1024, description="Largest request body, in bytes; more is 413.")
     header_seconds: float = Field(
         default=10.0,
         gt=0,
-        description="Time a client has to send the head of a request, and then to go on with its body; then 408.",
+        description="Time for a client to send the head of a request, and then to go on with its body. After that 408.",
     )
     body_seconds: float = Field(
         default=30.0,
         gt=0,
-        description="Time a client has to send a request body, then 408; and to go on with taking an answer.",
+        description="Time for a client to send a request body; after that 408. Also the time to go on reading an "
+        "answer. Time for a client to send a request body; after that 408. Also the time to go on reading an answer.",
     )
     max_bodies: int = Field(
         default=32,
         ge=2,
-        description="Request bodies of the largest size that may be on their way at once, half of them from one "
-        "client; smaller ones may be more. Others are answered 429.",
+        description="Request bodies of the largest size that may be received at once, half of them from one client. "
+        "More are answered 429.",
     )
     max_connections: int = Field(
         default=512,
         ge=1,
-        description="Connections at once; for one more the one that has rested longest is closed, and where none rests "
-        "it is answered 429.",
+        description="Connections at once. One more closes the one that was idle longest; where none is idle it is "
+        "answered 429.",
     )
     max_client_connections: int = Field(
         default=256,
         ge=1,
-        description="Connections of one client, that is of an address (IPv6: of a network of 64 bits). A proxy is one "
-        "client: behind it, as many as LIVESVM_MAX_CONNECTIONS.",
+        description="Connections of one client, which is an address, or an IPv6 network of 64 bits. Behind a proxy "
+        "all clients are one: set it to LIVESVM_MAX_CONNECTIONS.",
     )
     max_models: int = Field(default=100_000, ge=1, description="Models that may exist at once.")
     max_feeds: int = Field(default=100_000, ge=1, description="Feeds that may exist at once.")
@@ -213,46 +217,49 @@ class Settings(BaseSettings):
     cache_mb: int = Field(
         default=512,
         ge=1,
-        description="Kernel rows that one model may keep, in megabytes; those of its free examples have to fit, 10 "
-        "bytes each for an example of the window.",
+        description="Megabytes of kernel rows that one model may keep. Those of its free examples have to fit: 10 "
+        "bytes for each example of the window.",
     )
     memory_mb: int = Field(
         default_factory=_default_memory_mb,
         ge=LEAST_MEMORY_MB,
-        description="Memory for the whole process, in megabytes. What a body, a prediction, a model or a job will need "
-        "is asked for before the work begins, and what does not fit is refused: 413, 429 or 507. Default: three "
-        "quarters of what the machine, or its control group, gives.",
+        description="Megabytes for the whole process. Each body, prediction, model and job asks for its memory before "
+        "it begins. What does not fit is refused: 413, 429 or 507. Default: three quarters of what the machine or its "
+        "control group gives.",
     )
-    snapshot_updates: int = Field(default=200, ge=1, description="A model is snapshot after this many updates.")
+    snapshot_updates: int = Field(
+        default=200, ge=1, description="Updates after which a snapshot of a model is written."
+    )
     rest_seconds: float = Field(
         default=600.0,
         gt=0,
-        description="A model or feed that was not used for so many seconds goes to rest: its state leaves memory, and "
-        "the next call brings it back. Sooner where memory is short.",
+        description="A model or feed that was not used for so long goes to rest: its state leaves memory, and the "
+        "next call brings it back. Sooner where memory is short.",
     )
     snapshot_seconds: float = Field(
-        default=300.0, gt=0, description="A changed model is snapshot after this many seconds."
+        default=300.0, gt=0, description="Seconds after which a snapshot of a changed model is written."
     )
     snapshot_replay_seconds: float = Field(
         default=5.0,
         gt=0,
-        description="A model is snapshot after updates that took so long to solve, as going back to one of them solves "
-        "them again.",
+        description="Seconds of solving after which a snapshot is written, as a return to an earlier version solves "
+        "updates again.",
     )
     solution_seconds: float = Field(
         default=0.05,
         gt=0,
-        description="After updates that took so long to solve, and before the last of them is answered, their solution "
-        "is stored without the examples; so a restart does not solve them again. With 2,000 free examples after every "
-        "one.",
+        description="Seconds of solving after which the solution is stored without the examples, so that a restart "
+        "does not solve again. With 2,000 free examples it is stored after each update.",
     )
     idempotency_keep: int = Field(
-        default=1000, ge=1, description="Newest updates of a model whose Idempotency-Key is remembered."
+        default=1000, ge=1, description="Newest updates of a model for which the Idempotency-Key is remembered."
     )
     shutdown_seconds: int = Field(
         default=30,
         ge=1,
-        description="Time that requests under way have to end after SIGTERM; then 503, and their solves are cut off.",
+        description="Time for requests under way to end after SIGTERM. After that they get 503, and their solves are "
+        "cut off. Time for requests under way to end after SIGTERM. After that they get 503, and their solves are cut "
+        "off.",
     )
     jobs: int = Field(default=1, ge=1, le=64, description="Jobs that run at once.")
     jobs_waiting: int = Field(default=16, ge=1, description="Jobs that may wait; more are answered 429.")
@@ -261,7 +268,8 @@ class Settings(BaseSettings):
     dataset_bytes: int = Field(
         default=4 * 2**30,
         ge=1024,
-        description="Largest dataset, in bytes, as it is uploaded and as numbers; it is kept on the disk of "
+        description="Largest dataset in bytes, as it is uploaded and as numbers. It is kept on the disk of "
+        "LIVESVM_DATA_DIR. Largest dataset in bytes, as it is uploaded and as numbers. It is kept on the disk of "
         "LIVESVM_DATA_DIR.",
     )
     datasets_share: float = Field(
@@ -271,15 +279,16 @@ class Settings(BaseSettings):
         default=512, ge=0, description="Megabytes of that disk that datasets leave free, so that updates can be logged."
     )
     receipt_days: float = Field(
-        default=365.0, ge=0, le=36_500, description="Time for which receipts of erasures are kept, beside the models."
+        default=365.0, ge=0, le=36_500, description="Days for which receipts of erasures are kept."
     )
     streams: int = Field(default=64, ge=1, description="Event streams that may be open; more are answered 429.")
     heartbeat_seconds: float = Field(
-        default=15.0, gt=0, description="After so long without news an event stream says that it is still there."
+        default=15.0, gt=0, description="Seconds without news after which an event stream says that it is still there."
     )
     compile_ahead: bool = Field(
         default=True,
-        description="Compile beside the service what jobs need and updates do not; otherwise the first such job does.",
+        description="Whether solvers that only jobs need are compiled in the background. Otherwise the first such job "
+        "compiles them.",
     )
     metrics_models: int = Field(
         default=50, ge=0, description="Models, by id, that get series of their own in /metrics."

@@ -1,4 +1,7 @@
-"""The documents that users read, and what can be checked in them: code blocks, commands, links."""
+"""The documents that users read, and what can be checked in them: code blocks, commands, links.
+
+A page is a document below ``docs/``. Its code blocks are run in their order, as a reader would run them.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from string import Template
 from textwrap import dedent
 
 ROOT = Path(__file__).parents[1]
+PAGES = tuple(sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")))
 DOCUMENTS = (
     "README.md",
     "CONTRIBUTING.md",
@@ -21,7 +25,10 @@ DOCUMENTS = (
     "service/store/README.md",
     "solvers/README.md",
     "tests/benchmarks/README.md",
+    *PAGES,
 )
+LOCAL = "http://127.0.0.1:8000"
+"""Where documents take the service to be."""
 
 _FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"(?<=\n\n)((?: {4,}[^\n|-][^\n]*\n)+)(?=\n)")
@@ -40,12 +47,12 @@ class Command:
 
 
 def read(document: str) -> str:
-    """The text of a file of the repository."""
+    """Return the text of a file of the repository."""
     return (ROOT / document).read_text(encoding="utf-8")
 
 
 def blocks(document: str, language: str) -> list[str]:
-    """The code blocks of a language, in their order."""
+    """Return the code blocks of a language, in their order."""
     return [code for name, code in _FENCED.findall(read(document)) if name == language]
 
 
@@ -59,10 +66,24 @@ def command_lines(document: str, program: str) -> list[list[str]]:
     return [shlex.split(match[1].split("    ")[0], comments=True) for match in found if match]
 
 
-def commands(document: str) -> Iterator[Command]:
-    """The commands of a document's shell blocks, with the variables that they set put in."""
+def has_calls(document: str) -> bool:
+    """Return whether the blocks of a document call the service."""
+    return LOCAL in "".join(blocks(document, "python")) or bool(blocks(document, "sh"))
+
+
+def steps(document: str) -> Iterator[str | Command]:
+    """Yield what a reader runs, in the document's order: Python as text, and the commands of shell blocks."""
     variables: dict[str, str] = {}
-    lines = "\n".join(blocks(document, "sh")).splitlines()
+    for language, code in _FENCED.findall(read(document)):
+        if language == "python":
+            yield code
+        elif language == "sh":
+            yield from _commands(code, variables)
+
+
+def _commands(block: str, variables: dict[str, str]) -> Iterator[Command]:
+    """Yield the commands of a shell block, with the variables put in that it and those before it set."""
+    lines = block.splitlines()
     while lines:
         text = lines.pop(0)
         while not _is_whole(text):
@@ -84,13 +105,13 @@ def links(document: str) -> list[tuple[Path, str]]:
 
 
 def anchors(path: Path) -> set[str]:
-    """The headings of a document as links name them."""
+    """Return the headings of a document as links name them."""
     titles = _HEADING.findall(path.read_text(encoding="utf-8"))
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def is_answer(shown: str, given: str) -> bool:
-    """Whether an answer holds what the document shows of it, in which ``...`` and ``..`` stand for anything."""
+    """Return whether an answer holds what the document shows of it, in which ``...`` and ``..`` stand for anything."""
     parts = [re.escape(part) for part in re.split(r"\.{2,3}", shown)]
     return re.search(".*".join(parts), given, re.DOTALL) is not None
 
@@ -104,6 +125,6 @@ def _is_whole(text: str) -> bool:
 
 
 def _comment(text: str) -> str | None:
-    """What a document shows of an answer: a comment that begins as JSON does."""
+    """Return what a document shows of an answer: a comment that begins as JSON does."""
     found = re.search(r"# ([{\"].*)$", text)
     return found[1] if found else None

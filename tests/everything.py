@@ -29,7 +29,7 @@ K = np.rint(2 * X) @ np.rint(2 * X).T  # whole numbers, which are the same in si
 
 
 def compiled() -> set[str]:
-    """Every compiled function, by whether it is one that Python calls, name and types."""
+    """Return every compiled function, by whether it is one that Python calls, name and types."""
     found: list[Any] = [d for d in gc.get_objects() if isinstance(d, Dispatcher)]
     return {f"{type(d).__name__} {d.__name__}{s}" for d in found for s in d.overloads}
 
@@ -147,7 +147,7 @@ def little_room(kind: Kind) -> None:
 
 
 def classifiers() -> list[Any]:
-    """One of each kernel, with and without an intercept; of a sigmoid that is positive semi-definite here."""
+    """Return one of each kernel, with and without an intercept; of a sigmoid that is positive semi-definite here."""
     kernels: dict[str, dict[str, Any]] = {
         "rbf": {"gamma": 0.1},
         "linear": {},

@@ -26,6 +26,8 @@ from tests.documents import ROOT
 TESTS = ("tests/unit/test_package.py", "tests/unit/test_deployment.py", "tests/unit/test_certificate.py")
 LARGEST_WHEEL = 4 * 2**20
 """In bytes; a larger one has taken in what nobody imports."""
+SITE = "livesvm/service/api/page/site/index.html"
+"""The documentation, of a tree in which it was built."""
 USE = """
 import tempfile
 from pathlib import Path
@@ -70,7 +72,7 @@ def built(source: Path, out: Path, *options: str) -> Path:
 
 
 def contents(wheel: Path) -> dict[str, int]:
-    """The files of a wheel, each with the checksum of its bytes."""
+    """Return the files of a wheel, each with the checksum of its bytes."""
     with zipfile.ZipFile(wheel) as archive:
         return {entry.filename: entry.CRC for entry in archive.infolist()}
 
@@ -99,6 +101,7 @@ def main() -> int:
         tree = built(ROOT, place / "from-tree", "--wheel")
         assert contents(wheel) == contents(tree), set(contents(wheel).items()) ^ set(contents(tree).items())
         assert wheel.stat().st_size < LARGEST_WHEEL
+        assert (SITE in contents(wheel)) == (ROOT / SITE.removeprefix("livesvm/")).exists()
         source = unpacked(wheel.parent)
         run(asked.python or sys.executable, "-m", "venv", place / "fresh", cwd=outside)
         programs = place / "fresh" / "bin"

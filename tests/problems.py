@@ -90,13 +90,13 @@ def regular(random: Random, n: int) -> Table:
 
 
 def duplicates(random: Random, n: int) -> Table:
-    """A few distinct rows, each many times, labels drawn per copy."""
+    """Return a few distinct rows, each many times, labels drawn per copy."""
     X = _gaussian(random, max(2, n // 6))[random.integers(0, max(2, n // 6), n)]
     return Table(X, _labels(random, X))
 
 
 def both_labels(random: Random, n: int) -> Table:
-    """Every row twice, with both labels."""
+    """Return every row twice, with both labels."""
     half = _gaussian(random, max(2, n // 2))
     return Table(np.repeat(half, 2, axis=0), np.tile([1.0, -1.0], len(half)))
 
@@ -116,7 +116,7 @@ def grid(random: Random, n: int) -> Table:
 
 
 def monks_table() -> Matrix:
-    """All 432 combinations of the six attributes of the Monks problems, counted from 1."""
+    """Return all 432 combinations of the six attributes of the Monks problems, counted from 1."""
     return np.array(list(product(*(range(1, k + 1) for k in (3, 3, 2, 3, 4, 2)))), dtype=np.float64)
 
 
@@ -137,7 +137,7 @@ def one_hot(X: Matrix) -> Matrix:
 
 
 def monks(random: Random, n: int) -> Table:
-    """A part of a Monks problem, as integers or one-hot."""
+    """Return a part of a Monks problem, as integers or one-hot."""
     X = monks_table()
     rows = random.permutation(len(X))[:n]
     y = monks_labels(X, int(random.integers(1, 4)))
@@ -164,7 +164,7 @@ def weights(random: Random, n: int) -> Table:
 
 
 def one_class(random: Random, n: int) -> Table:
-    """One label only, or a single row of the other one."""
+    """Return one label only, or a single row of the other one."""
     y = np.full(n, random.choice([-1.0, 1.0]))
     y[random.integers(0, n)] *= random.choice([-1.0, 1.0])
     return Table(_gaussian(random, n), y)
@@ -179,13 +179,13 @@ def polynomial(random: Random, n: int) -> Table:
 
 
 def constant(random: Random, n: int) -> Table:
-    """All rows equal, or all zero."""
+    """Return all rows equal, or all zero."""
     X = np.full((n, int(random.integers(1, 4))), float(random.choice([0.0, 1.0, -3.0])))
     return Table(X, np.where(random.random(n) < 0.4, 1.0, -1.0))
 
 
 def separable(random: Random, n: int) -> Table:
-    """Two far groups: few support vectors and, at large C, nobody at the bound."""
+    """Return two far groups: few support vectors and, at large C, nobody at the bound."""
     y = np.where(random.random(n) < 0.5, 1.0, -1.0)
     X = _gaussian(random, n, 3) * 0.5
     X[:, 0] += 3.0 * y

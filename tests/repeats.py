@@ -43,7 +43,7 @@ def copies(random: Random, n: int) -> Table:
 
 
 def agreeing(random: Random, n: int) -> Table:
-    """The same with one target for all copies of a row."""
+    """Return the same with one target for all copies of a row."""
     base = random.normal(size=(max(n // 4, 1), 5))
     table = _noisy(random, base, base[:, 0], 0.8)
     pick = random.integers(0, len(base), n)
@@ -101,7 +101,7 @@ def grid(random: Random, n: int) -> Table:
 
 
 def stuck(random: Random, n: int) -> Table:
-    """A sensor's last four readings; it stands still for half of the time."""
+    """Return a sensor's last four readings; it stands still for half of the time."""
     moving = random.random(n + 5) < 0.05
     state = np.cumsum(moving) % 2 == 0
     level = np.round(np.cumsum(np.where(state, 0.0, random.normal(size=n + 5))), 2)
@@ -111,19 +111,19 @@ def stuck(random: Random, n: int) -> Table:
 
 
 def constant_columns(random: Random, n: int) -> Table:
-    """Two features of which one is rounded to halves, and three columns that never change."""
+    """Return two features of which one is rounded to halves, and three columns that never change."""
     X = np.zeros((n, 5))
     X[:, 0], X[:, 1], X[:, 3] = random.normal(size=n), np.round(2.0 * random.normal(size=n)) / 2.0, 7.0
     return _noisy(random, X, X[:, 0] + X[:, 1], 1.0)
 
 
 def all_equal(random: Random, n: int) -> Table:
-    """One row for all, and targets that contradict."""
+    """Return one row for all, and targets that contradict."""
     return _noisy(random, np.ones((n, 3)), random.normal(size=n), 0.5)
 
 
 def distinct(random: Random, n: int) -> Table:
-    """An ordinary table, in which no row comes again."""
+    """Return an ordinary table, in which no row comes again."""
     X = random.normal(size=(n, 6))
     return _noisy(random, X, X[:, 0] + np.sin(2.0 * X[:, 1]), 0.5)
 

@@ -36,7 +36,7 @@ def host_of(authority: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host`` is reached from this machine alone."""
+    """Return whether ``host`` is reached from this machine alone."""
     address = _address(host)
     return host == "localhost" if address is None else address.is_loopback
 
@@ -64,6 +64,6 @@ class Hosts:
         self._any_address = address is not None and address.is_unspecified
 
     def admit(self, host: str) -> bool:
-        """Whether a host, as :func:`host_of` tells it, is this service."""
+        """Return whether a host, as :func:`host_of` tells it, is this service."""
         known = host in self._names or ANY in self._names or is_loopback(host)
         return known or (self._any_address and _address(host) is not None)

@@ -52,7 +52,7 @@ def _parsed(number: int, entry: str) -> ApiKey:
 
 
 def new_key(label: str, scope: str) -> tuple[str, str]:
-    """A new secret and the entry for ``LIVESVM_API_KEYS`` that admits it."""
+    """Return a new secret and the entry for ``LIVESVM_API_KEYS`` that admits it."""
     secret = "lsk_" + secrets.token_urlsafe(32)
     entry = f"{label}:{scope}:{digest(secret)}"
     parse_keys(entry)
@@ -60,7 +60,7 @@ def new_key(label: str, scope: str) -> tuple[str, str]:
 
 
 def key_of(secret: str, keys: tuple[ApiKey, ...]) -> ApiKey | None:
-    """The key that ``secret`` is, or None; takes as long whichever it is."""
+    """Return the key that ``secret`` is, or None; takes as long whichever it is."""
     given = digest(secret)
     found = None
     for key in keys:
@@ -70,5 +70,5 @@ def key_of(secret: str, keys: tuple[ApiKey, ...]) -> ApiKey | None:
 
 
 def allows(scope: str, needed: str) -> bool:
-    """Whether ``scope`` includes ``needed``."""
+    """Return whether ``scope`` includes ``needed``."""
     return SCOPES.index(scope) >= SCOPES.index(needed)

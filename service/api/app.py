@@ -21,6 +21,7 @@ from livesvm.service.api.methods import Heads
 from livesvm.service.api.observe import Observation
 from livesvm.service.api.openapi import describe
 from livesvm.service.api.page import files as page
+from livesvm.service.api.page import help as documentation
 from livesvm.service.api.routes import (
     access,
     datasets,
@@ -54,7 +55,7 @@ def create_app(
     rehearse: Callable[[], None] = lambda: None,
     service: Service | None = None,
 ) -> FastAPI:
-    """The application for these settings; takes the data directory at once and raises StoreError if it cannot.
+    """Return the application for these settings; takes the data directory at once and raises StoreError if it cannot.
 
     Parameters
     ----------
@@ -110,6 +111,7 @@ def create_app(
     app.state.paths = access.scopes_of(routes)
     if settings.page:
         page.install(app)
+        documentation.install(app)
     problems.install(app)
     describe(app, settings, secured=bool(parts.keys))
     app.add_middleware(problems.CutOffs, stopping=lambda: parts.health.is_stopping)

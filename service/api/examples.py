@@ -34,7 +34,7 @@ _BESIDE = 8
 
 
 def format_for(accept: str, asked: Format | None) -> Format:
-    """The format that was ``asked`` for, or the first that the header accepts; raises NotAcceptable."""
+    """Return the format that was ``asked`` for, or the first that the header accepts; raises NotAcceptable."""
     if asked is not None:
         return asked
     named = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
@@ -50,13 +50,13 @@ def format_for(accept: str, asked: Format | None) -> Format:
 
 
 def memory(model: Description, count: int | None, format: Format) -> int:
-    """Bytes that so many examples of a model take until they are sent; None: all."""
+    """Return bytes that so many examples of a model take until they are sent; None: all."""
     n = model.sizes.n_examples if count is None else min(count, model.sizes.n_examples)
     return int(_BYTES[format] * n * (model.row_bytes / _SMALLEST + _BESIDE))
 
 
 def encoded(page: Page, format: Format) -> bytes:
-    """The bytes of an answer."""
+    """Return the bytes of an answer."""
     encode: dict[Format, Callable[[Page], bytes]] = {"json": _json, "npz": _npz, "csv": _csv}
     return encode[format](page)
 
@@ -93,7 +93,7 @@ def _json(page: Page) -> bytes:
 
 
 def _listed(X: Rows) -> list[Any]:
-    """The features of each row as requests have them."""
+    """Return the features of each row as requests have them."""
     if not isinstance(X, SparseRows):
         listed: list[Any] = X.tolist()
         return listed

@@ -46,7 +46,7 @@ class Forwarding:
         self._client: httpx.AsyncClient | None = None
 
     def client(self) -> httpx.AsyncClient:
-        """What asks them: plain HTTP, by the addresses that they announce."""
+        """Return what asks them: plain HTTP, by the addresses that they announce."""
         if self._client is None:
             self._client = httpx.AsyncClient(trust_env=False)
         return self._client
@@ -58,7 +58,7 @@ class Forwarding:
 
 
 def is_for(request: Request, fronts: Fronts) -> bool:
-    """Whether another front end has passed a request on to this one; raises JobElsewhere if it meant a third."""
+    """Return whether another front end has passed a request on to this one; raises JobElsewhere if it meant a third."""
     meant = request.headers.get(MEANT)
     if meant is not None and meant != fronts.holder:
         raise JobElsewhere(
@@ -68,7 +68,7 @@ def is_for(request: Request, fronts: Fronts) -> bool:
 
 
 async def forward(request: Request, front: Front, service: Service) -> Response:
-    """The answer of another front end; raises JobElsewhere if there is none."""
+    """Return the answer of another front end; raises JobElsewhere if there is none."""
     body = (await read_body(request)).data if request.method == "POST" else b""
     seconds = ANSWER_SECONDS
     if request.method == "POST":
@@ -138,7 +138,7 @@ def _head(request: Request, front: Front, body: bytes = b"") -> dict[str, str]:
 
 
 async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
-    """What comes of a stream, until it ends or its front end is lost."""
+    """Yield what comes of a stream, until it ends or its front end is lost."""
     try:
         with suppress(httpx.TransportError):
             async for piece in answer.aiter_raw():

@@ -35,7 +35,7 @@ class Heads:
 
 
 def allowed(app: FastAPI, scope: Scope) -> list[str]:
-    """The methods that the path of a request has; empty where there is no such path."""
+    """Return the methods that the path of a request has; empty where there is no such path."""
     methods = [method for method in _METHODS if _has(app, scope, method)]
     if not methods:
         return []

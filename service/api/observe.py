@@ -103,7 +103,7 @@ class Observation:
 
 
 def _line(call: Call, scope: Scope, method: str, route: str, status: int, end: float) -> dict[str, Any]:
-    """What the log says of a request."""
+    """Return what the log says of a request."""
     model = scope.get("path_params", {}).get("id", "")
     return {
         "method": method,
@@ -118,14 +118,14 @@ def _line(call: Call, scope: Scope, method: str, route: str, status: int, end: f
 
 
 def _outcome(status: int) -> str:
-    """One word: ``cut`` is a request that got no answer, ``failed`` is the service's own fault."""
+    """Return one word: ``cut`` is a request that got no answer, ``failed`` is the service's own fault."""
     if status == 0:
         return "cut"
     return "done" if status < 400 else "failed" if status == 500 else "refused"
 
 
 def _id_of(scope: Scope) -> str:
-    """What the client calls the request; a name of our own if it gave none that can be used."""
+    """Return what the client calls the request; a name of our own if it gave none that can be used."""
     for name, value in scope["headers"]:
         if name == ID_HEADER and _ID.fullmatch(value):
             return str(value, "ascii")

@@ -11,7 +11,9 @@ from pydantic.json_schema import models_json_schema
 from livesvm.service.api.answers.operations import Problem
 from livesvm.service.api.requests import (
     ApplyRequest,
+    EraseRequest,
     ExplainRequest,
+    FeedEraseRequest,
     FeedRequest,
     FleetEraseRequest,
     FleetRequest,
@@ -33,6 +35,8 @@ _NAMED = (
     RestoreRequest,
     PredictRequest,
     ApplyRequest,
+    EraseRequest,
+    FeedEraseRequest,
     FeedRequest,
     FleetRequest,
     FleetEraseRequest,
@@ -46,7 +50,7 @@ def describe(app: FastAPI, settings: Settings, *, secured: bool) -> None:
     generate = app.openapi
 
     def complete() -> dict[str, Any]:
-        """The document, made once, with the schemas of bodies that routes parse themselves."""
+        """Return the document, made once, with the schemas of bodies that routes parse themselves."""
         if app.openapi_schema is None:
             document = generate()
             named: list[type[BaseModel]] = [*_NAMED, *(kind.request for kind in KINDS.values())]

@@ -61,7 +61,7 @@ def answering(
     metrics: Metrics,
     calibrated: Calibrated | None = None,
 ) -> Steps[bytes]:
-    """The answer to a request for predictions, by the version that is newest when its turn comes.
+    """Return the answer to a request for predictions, by the version that is newest when its turn comes.
 
     Of one that is ``calibrated``, with probabilities or a threshold; rows that were read already are among that.
     """
@@ -81,7 +81,7 @@ def answering(
 
 
 def is_quick(live: Reader, body: Body) -> bool:
-    """Whether an answer takes no longer than to hand the question to a thread."""
+    """Return whether an answer takes no longer than to hand the question to a thread."""
     if body.media != JSON or PARSING * len(body.data) >= QUICK:
         return False
     if (seen := live.published).predictor is None:
@@ -96,7 +96,7 @@ def _of_row(seen: Published, products: float) -> float:
 
 
 def at_once(steps: Steps[bytes]) -> bytes:
-    """The result of work in steps, without a break."""
+    """Return the result of work in steps, without a break."""
     while True:
         try:
             next(steps)
@@ -106,7 +106,7 @@ def at_once(steps: Steps[bytes]) -> bytes:
 
 
 def _read(body: Body) -> Steps[Rows]:
-    """The rows; those of a long body piece by piece."""
+    """Return the rows; those of a long body piece by piece."""
     if (cost := PARSING * len(body.data)) < BLOCK:
         return parse_predict(body)
     try:
@@ -117,7 +117,7 @@ def _read(body: Body) -> Steps[Rows]:
 
 
 def _read_in_pieces(body: Body) -> Steps[Matrix]:
-    """The rows; raises NotRows for what has to be read as a whole."""
+    """Return the rows; raises NotRows for what has to be read as a whole."""
     if body.media != JSON:
         raise NotRows
     shape = json_bounds.check(body.data, body.most_rows)
@@ -134,7 +134,7 @@ def _read_in_pieces(body: Body) -> Steps[Matrix]:
 
 
 def _decided(live: Reader, seen: Published, stale: bool, X: Rows, asked: Calibrated | None) -> Steps[bytes]:
-    """The answer's JSON, put together block by block."""
+    """Return the answer's JSON, put together block by block."""
     threshold = None if asked is None or asked.cut is None else seen.threshold(asked.cut)
     with_chances = asked is not None and threshold is None
     decisions, predictions, chances = [], [], []
@@ -175,12 +175,12 @@ def _decide(live: Reader, seen: Published, X: Rows, rows: slice) -> tuple[Vector
 
 
 def _listed(values: NDArray[Any]) -> bytes:
-    """The numbers as JSON, with commas between them."""
+    """Return the numbers as JSON, with commas between them."""
     return to_json(values.tolist())[1:-1]
 
 
 def _named(seen: Published, spec: ModelSpec, with_chances: bool) -> bytes:
-    """Which classes decisions are of, and pairs of them, where that does not go without saying."""
+    """Return which classes decisions are of, and pairs of them, where that does not go without saying."""
     classes = seen.answers_with
     if with_chances and seen.classes is not None:
         classes = seen.classes.tolist()
@@ -193,7 +193,7 @@ def _named(seen: Published, spec: ModelSpec, with_chances: bool) -> bytes:
 
 
 def _cut(threshold: Threshold | None) -> bytes:
-    """Where decisions were cut, if not at 0."""
+    """Return where decisions were cut, if not at 0."""
     return b"" if threshold is None else b',"threshold":' + to_json(threshold._asdict())
 
 

@@ -31,6 +31,7 @@ from livesvm.service.errors import (
     MalformedRequest,
     MemoryBusy,
     ModelUnavailable,
+    NoDocumentation,
     NoPlot,
     NoRoom,
     NoSource,
@@ -93,7 +94,7 @@ _BRANCH = re.compile(r"(constrained-)?(int|float|str|bool)|(literal|list|dict)\[
 _SHOULD_BE = "Input should be "
 """How pydantic begins to say what is wrong with the type of something."""
 LONGEST_NAME = 64
-"""Characters of a caller's field name that are told back."""
+"""Characters of a caller's field name that an answer repeats."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,7 @@ KINDS: dict[type[Exception], Kind] = {
     JobInterrupted: Kind(503, "interrupted", "The job was cut off; ask for it again"),
     NotApplicable: Kind(409, "not-applicable", "It does not apply to this"),
     NoPlot: Kind(404, "no-plot", "There is no plot of this"),
+    NoDocumentation: Kind(404, "no-documentation", "The documentation is not installed"),
     ModelExists: Kind(409, "model-exists", "A model of that id exists"),
     EmptyModel: Kind(409, "empty-model", "The model knows no example yet"),
     IdempotencyConflict: Kind(409, "idempotency-conflict", "The Idempotency-Key was used for another request"),
@@ -162,7 +164,7 @@ KINDS: dict[type[Exception], Kind] = {
     Forbidden: Kind(403, "forbidden", "The API key may not do this"),
     NotReady: Kind(503, "not-ready", "The service is not ready", retry_after=1),
     OutOfTime: Kind(422, "time-limit", "No optimum was reached in the time allowed; nothing was changed"),
-    Withdrawn: Kind(499, "withdrawn", "Nobody waits for the answer any more"),
+    Withdrawn: Kind(499, "withdrawn", "The caller no longer waits for the answer"),
     TurnMissed: Kind(503, "turn-missed", "Its turn did not come in time; nothing was changed", retry_after=1),
     Restoring: Kind(503, "restoring", "The model is being restored", retry_after=1),
     CutOff: Kind(503, "cut-off", "The service stopped before it could answer; ask again", retry_after=1),
@@ -178,12 +180,12 @@ KINDS: dict[type[Exception], Kind] = {
 
 
 def kind_of(error: Exception) -> Kind:
-    """The entry of the error's class or of its nearest base."""
+    """Return the entry of the error's class or of its nearest base."""
     return next((KINDS[base] for base in type(error).__mro__ if base in KINDS), INTERNAL)
 
 
 def problem(error: Exception) -> dict[str, Any]:
-    """The problem document of an error; positions count from 0."""
+    """Return the problem document of an error; positions count from 0."""
     if isinstance(error, ValidationError):
         return _told_of(error.errors(include_url=False, include_input=False))
     if isinstance(error, InvalidRequest):
@@ -201,7 +203,7 @@ def problem(error: Exception) -> dict[str, Any]:
 
 
 def reason_for_log(error: Exception) -> dict[str, Any]:
-    """Why, without any value that was sent: numbers and what is quoted are left out of what is said of them."""
+    """Return why, without any value that was sent: numbers and what is quoted are left out of what is said of them."""
     if kind_of(error) is INTERNAL or isinstance(error, DuplicateKey | UnknownKey):
         return {}
     if not isinstance(error, InvalidInput | InvalidRequest | ValidationError):
@@ -214,7 +216,7 @@ def reason_for_log(error: Exception) -> dict[str, Any]:
 
 
 def problem_of_failure(failure: dict[str, Any]) -> dict[str, Any]:
-    """The problem document of what a job keeps of its error; jobs of before keep the document itself."""
+    """Return the problem document of what a job keeps of its error; jobs of before keep the document itself."""
     if "type" in failure:
         return failure
     by_name = {error.__name__: kind for error, kind in KINDS.items()}
@@ -233,7 +235,7 @@ def _head(kind: Kind) -> dict[str, Any]:
 
 
 def _told_of(entries: Sequence[Any]) -> dict[str, Any]:
-    """The document of what validation found, of the kind of its first fault."""
+    """Return the document of what validation found, of the kind of its first fault."""
     cause = entries[0].get("ctx", {}).get("error")
     return _head(kind_of(cause) if isinstance(cause, InvalidInput) else INVALID) | _faults(entries)
 
@@ -243,7 +245,7 @@ def _place_of(error: InvalidInput) -> dict[str, Any]:
 
 
 def _cut_place(place: dict[str, Any]) -> dict[str, Any]:
-    """Where a fault is, without what is not known of it."""
+    """Return where a fault is, without what is not known of it."""
     limits = {"field": 2 * LONGEST_NAME, "reason": LONGEST_TEXT}
     return {
         name: cut(value, limits[name]) if name in limits else value
@@ -253,7 +255,7 @@ def _cut_place(place: dict[str, Any]) -> dict[str, Any]:
 
 
 def _faults(entries: Sequence[Any]) -> dict[str, Any]:
-    """The faults that validation found; the first one's position stands at the top too."""
+    """Return the faults that validation found; the first one's position stands at the top too."""
     each = [_fault(entry) for entry in entries[:MOST_FAULTS]]
     faults = _of_alternatives(each)
     first, others = faults[0], len(entries) - len(each) + len(faults) - 1
@@ -276,7 +278,7 @@ def _of_alternatives(faults: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _fault(entry: Any) -> dict[str, Any]:
-    """One of pydantic's errors as ``{"field", "row"?, "column"?, "pointer", "reason"}``.
+    """Return one of pydantic's errors as ``{"field", "row"?, "column"?, "pointer", "reason"}``.
 
     The field is the way to it, with dots; of the examples to add its name alone, as elsewhere.
     """

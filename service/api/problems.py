@@ -80,7 +80,7 @@ async def _told(request: Request, error: Exception) -> Response:
 
 
 def headers_of(kind: Kind) -> dict[str, str]:
-    """The headers that go with an error, besides those of every answer."""
+    """Return the headers that go with an error, besides those of every answer."""
     ends = kind.status in (408, 413, 431) or kind is INTERNAL  # it is not read to its end, or the server hangs up
     headers = {"connection": "close"} if ends else {}
     if kind.retry_after is not None:
@@ -91,12 +91,12 @@ def headers_of(kind: Kind) -> dict[str, str]:
 
 
 async def _told_faults(request: Request, error: Exception) -> Response:
-    """What the framework found in the request."""
+    """Return what the framework found in the request."""
     return await _told(request, InvalidRequest(error.errors()) if isinstance(error, RequestValidationError) else error)
 
 
 async def _told_http(request: Request, error: Exception) -> Response:
-    """What the framework itself refuses: unknown paths and methods; which there are, is told instead."""
+    """Return what the framework itself refuses: unknown paths and methods; which there are, is told instead."""
     status, headers = 500, None
     detail = "The request failed."
     if isinstance(error, HTTPException):

@@ -59,7 +59,7 @@ class AddBatch(Request):
     tags: TagsOfEach | None = Field(default=None, description="Words by which examples are erased together.")
 
     def command(self) -> commands.Batch:
-        """The batch for the model."""
+        """Return the batch for the model."""
         return commands.Batch(self.X, self.y, self.keys, self.weights, self.times, self.tags)
 
 
@@ -82,7 +82,7 @@ class RemoveSpec(Request):
         return self
 
     def command(self) -> commands.Removal:
-        """The removal for the model."""
+        """Return the removal for the model."""
         return commands.Removal(self.keys, self.oldest, self.older_than)
 
 
@@ -137,7 +137,7 @@ class ChangeSpec(Request):
         return self
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters by the names that estimators have for them."""
+        """Return the parameters by the names that estimators have for them."""
         named = self.model_dump(include=self.model_fields_set - {"kernel"})
         if self.kernel is not None:
             kernel = self.kernel.model_dump()
@@ -199,7 +199,7 @@ class UpdateRequest(Request):
                 raise InvalidInput("stands alone; send the rest as another update", field=alone)
 
     def command(self) -> commands.Update:
-        """The update for the model."""
+        """Return the update for the model."""
         return commands.Update(
             None if self.add is None else self.add.command(),
             None if self.remove is None else self.remove.command(),
@@ -265,11 +265,11 @@ class EraseRequest(Request):
         return self
 
     def named(self) -> list[Key]:
-        """Everything that is named."""
+        """Return everything that is named."""
         return [*(self.keys or ()), *(self.tags or ())]
 
     def sought(self) -> Sought:
-        """What is meant."""
+        """Return what is meant."""
         return Sought(tuple(self.keys or ()), tuple(self.tags or ()))
 
 
@@ -338,11 +338,11 @@ class FeedEraseRequest(Request):
         return self
 
     def named(self) -> list[Key]:
-        """Everything that is named."""
+        """Return everything that is named."""
         return [str(time) for time in self.times]
 
     def wanted(self) -> Wanted:
-        """The readings that are meant."""
+        """Return the readings that are meant."""
         return Wanted(tuple(str(time) for time in self.times), _text(self.begin), _text(self.end))
 
 

@@ -32,7 +32,7 @@ class Event:
     number: int | None = None  #: by which who comes back says what has been seen
 
     def encode(self) -> bytes:
-        """The event as it is sent."""
+        """Return the event as it is sent."""
         named = b"" if self.number is None else b"id: %d\n" % self.number
         return named + b"event: " + self.name.encode() + b"\ndata: " + to_json(self.data) + b"\n\n"
 
@@ -70,15 +70,15 @@ class Streams:
             self._open -= 1
 
     def of(self, look: Callable[[], Event | None], look_seconds: float = LOOK_SECONDS) -> StreamingResponse:
-        """The stream of what ``look`` returns, each time it differs from before; None ends it."""
+        """Return the stream of what ``look`` returns, each time it differs from before; None ends it."""
         return _EventStream(self._events(look, look_seconds), self)
 
     def all_of(self, look: Callable[[], Sequence[Event] | None]) -> StreamingResponse:
-        """The stream of every event that ``look`` returns, each time there are some; None ends it."""
+        """Return the stream of every event that ``look`` returns, each time there are some; None ends it."""
         return _EventStream(self._every(look), self)
 
     def relayed(self, pieces: AsyncIterator[bytes]) -> StreamingResponse:
-        """The stream of pieces that come from elsewhere, until they end or the service stops."""
+        """Return the stream of pieces that come from elsewhere, until they end or the service stops."""
         return _EventStream(self._relayed(pieces), self)
 
     async def _relayed(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -153,12 +153,12 @@ class _EventStream(StreamingResponse):
 def event_stream(
     request: Request, look: Callable[[], Event | None], look_seconds: float = LOOK_SECONDS
 ) -> StreamingResponse:
-    """The stream of what ``look`` returns, among those of the service that was asked."""
+    """Return the stream of what ``look`` returns, among those of the service that was asked."""
     streams: Streams = request.app.state.streams
     return streams.of(look, look_seconds)
 
 
 def every_event(request: Request, look: Callable[[], Sequence[Event] | None]) -> StreamingResponse:
-    """The stream of every event that ``look`` returns, among those of the service that was asked."""
+    """Return the stream of every event that ``look`` returns, among those of the service that was asked."""
     streams: Streams = request.app.state.streams
     return streams.all_of(look)

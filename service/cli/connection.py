@@ -37,7 +37,7 @@ def connected(url: str, key: str) -> Iterator[Client]:
 
 
 def finished(client: Client, job: dict[str, Any]) -> dict[str, Any]:
-    """A job that is done, with a bar on a terminal meanwhile; one that is interrupted there is cancelled.
+    """Return a job that is done, with a bar on a terminal meanwhile; one that is interrupted there is cancelled.
 
     Raises ServiceProblem if it has failed, and ValueError if it was cancelled.
     """

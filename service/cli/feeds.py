@@ -62,7 +62,7 @@ def list_all(url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> Non
 
 @app.command("show")
 def show_one(feed: FeedId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
-    """One feed: how it stands, its forecasts, and its record beside those of the naive forecasts."""
+    """One feed: how it stands, its forecasts, and its record next to that of the naive forecasts."""
     with connected(url, key) as client:
         found = _served(client, feed)
         if as_json:
@@ -192,7 +192,7 @@ def backtest(
 @app.command("tune")
 def tune(
     feed: FeedId,
-    apply: Annotated[bool, typer.Option("--apply", help="Have the feed learn its window anew with it.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Have the feed learn its window again with it.")] = False,
     url: Url = LOCAL,
     key: ApiKey = "",
     as_json: AsJson = False,
@@ -237,7 +237,7 @@ def _show_source(feed: dict[str, Any], as_json: bool) -> None:
 
 
 def _line(event: dict[str, Any]) -> str:
-    """An event for people: its number, kind and time, and the nearest forecast, if it has one."""
+    """Return an event for people: its number, kind and time, and the nearest forecast, if it has one."""
     words = [event["id"], event["kind"], event.get("time")]
     if event.get("forecasts"):
         first = event["forecasts"][0]
@@ -246,7 +246,7 @@ def _line(event: dict[str, Any]) -> str:
 
 
 def _known(feed: dict[str, Any], names: Line, lines: list[Line]) -> int:
-    """How many of a file's readings the feed has: up to its newest time, or so many as it has taken note of."""
+    """Return how many of a file's readings the feed has: up to its newest time, or so many as it has taken note of."""
     from livesvm.service.feeds.spec import FeedSpec
     from livesvm.service.feeds.told import seconds_asked
 
@@ -282,12 +282,12 @@ def _told_of(file: Path, before: int) -> Iterator[None]:
 
 
 def _columns(scores: list[dict[str, Any]]) -> tuple[str, ...]:
-    """The columns of scores: with what they assume of known columns, where there are any."""
+    """Return the columns of scores: with what they assume of known columns, where there are any."""
     return (*SCORES, "assumes") if any("assumes" in one for one in scores) else SCORES
 
 
 def _announced(settings: dict[str, Any], names: Line, lines: list[Line]) -> list[Line]:
-    """The next lines without their target, as many as the feed forecasts, where it has columns known ahead."""
+    """Return the next lines without their target, as many as the feed forecasts, where it has columns known ahead."""
     if not settings["known"] or settings["time"] is None or settings["target"] not in names:
         return []
     steps, target = settings["steps"], names.index(settings["target"])

@@ -34,7 +34,7 @@ class Examples:
 
 
 def read(path: Path) -> Examples:
-    """The examples in a file, which its name tells the kind of; raises OSError or ValueError."""
+    """Return the examples in a file, which its name tells the kind of; raises OSError or ValueError."""
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise ValueError(f"{path} is none of {', '.join(_READERS)}")
@@ -52,7 +52,7 @@ def as_wide(X: Any, n_features: int | None) -> Any:
 
 
 def as_key(text: str) -> int | str:
-    """The key that a text names: a number where it is written as the service writes numbers."""
+    """Return the key that a text names: a number where it is written as the service writes numbers."""
     is_number = text.isascii() and text.isdigit() and str(int(text)) == text
     return int(text) if is_number else text
 
@@ -144,7 +144,7 @@ def _csv(path: Path) -> Examples:
 
 
 def _twice(found: list[Any]) -> Any:
-    """The first that is there a second time."""
+    """Return the first that is there a second time."""
     return next(one for at, one in enumerate(found) if one in found[:at])
 
 

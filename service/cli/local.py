@@ -67,7 +67,7 @@ def key(
     scope: Annotated[
         Literal["read", "learn", "admin"], typer.Option(help="What it allows; each includes those before.")
     ],
-    label: Annotated[str, typer.Option(help="Who it is for, as the entry and the log will say.")] = "key",
+    label: Annotated[str, typer.Option(help="Name of the caller, for the entry and the log.")] = "key",
     as_json: AsJson = False,
 ) -> None:
     """Make an API key."""

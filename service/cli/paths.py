@@ -39,7 +39,9 @@ def path(
 
 def tune(
     model: ModelId,
-    judge: Annotated[Literal["k-fold", "leave-one-out", "rolling-origin"], typer.Option(help="Who judges.")] = "k-fold",
+    judge: Annotated[
+        Literal["k-fold", "leave-one-out", "rolling-origin"], typer.Option(help="How settings are judged.")
+    ] = "k-fold",
     folds: Annotated[int, typer.Option(help="Of k-fold and rolling-origin.")] = 5,
     plot: Plot = None,
     apply: Apply = False,
@@ -92,7 +94,7 @@ def _told(client: Client, asked: dict[str, Any], plot: Path | None, apply: bool,
 
 
 def _summary(result: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """A result with numbers in place of lists, and what is nested by dotted names."""
+    """Return a result with numbers in place of lists, and what is nested by dotted names."""
     found: dict[str, Any] = {}
     for name, value in result.items():
         if isinstance(value, dict):

@@ -14,7 +14,7 @@ Line = list[str]
 
 
 def table(file: Path) -> tuple[Line, list[Line]]:
-    """The names and the lines of a file; raises ValueError or OSError."""
+    """Return the names and the lines of a file; raises ValueError or OSError."""
     if file.suffix.lower() in (".parquet", ".pq"):
         return _parquet(file)
     with file.open(newline="", encoding="utf-8-sig") as opened:
@@ -25,7 +25,7 @@ def table(file: Path) -> tuple[Line, list[Line]]:
 
 
 def rows_in(file: Path, time: str | None) -> list[dict[str, Any]]:
-    """The rows of a file by column, numbers as such, but for its column of times."""
+    """Return the rows of a file by column, numbers as such, but for its column of times."""
     names, lines = table(file)
     return [{name: cell(text, name == time) for name, text in zip(names, line, strict=True)} for line in lines]
 
@@ -51,7 +51,7 @@ def _parquet(file: Path) -> tuple[Line, list[Line]]:
 
 
 def _text(value: Any) -> str:
-    """A cell as CSV has it."""
+    """Return a cell as CSV has it."""
     if value is None:
         return ""
     if isinstance(value, date):

@@ -20,7 +20,7 @@ def verify(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A receipt: `receipt` of an answer.")],
     public_key: Annotated[str | None, typer.Option("--key", help="The public key that must have signed it.")] = None,
     example: Annotated[str | None, typer.Option(help="A key of an example that must be among those erased.")] = None,
-    tag: Annotated[str | None, typer.Option(help="A tag whose examples must be among those erased.")] = None,
+    tag: Annotated[str | None, typer.Option(help="A tag; its examples must be among the erased ones.")] = None,
 ) -> None:
     """Verify that a receipt is as the service signed it; without --key, by whichever service that was.
 

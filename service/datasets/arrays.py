@@ -55,7 +55,7 @@ class Column:
         return len(data)
 
     def finished(self) -> Document:
-        """What is needed to read it again, once it is on the disk."""
+        """Return what is needed to read it again, once it is on the disk."""
         self._file.flush()
         os.fsync(self._file.fileno())
         return {"size": self.size, "dtype": self._dtype.str, "sha256": self._digest.hexdigest()}
@@ -128,7 +128,7 @@ class Sink:
         self._append("y", y)
 
     def _places(self, y: Array) -> Array:
-        """What stands for words, (m,); raises InvalidInput."""
+        """Return what stands for words, (m,); raises InvalidInput."""
         row = self._size("y")
         try:
             check_targets(y)
@@ -166,7 +166,7 @@ class Sink:
             raise InvalidInput(reason, field="body")
 
     def finish(self) -> Document:
-        """What is known of the whole; raises InvalidInput where its parts do not fit together."""
+        """Return what is known of the whole; raises InvalidInput where its parts do not fit together."""
         is_sparse = "starts" in self._columns
         n = self._size("starts") - 1 if is_sparse else self._size("X") // max(1, self.width)
         if n < 1 or self.width < 1:
@@ -267,7 +267,7 @@ class Arrays:
         return self._mapped("weights") if "weights" in self._described["files"] else None
 
     def marks(self) -> Marks | None:
-        """What stands for the rows' keys (n, 2), if there are any."""
+        """Return what stands for the rows' keys (n, 2), if there are any."""
         return self._mapped("keys").reshape(self.n, HALVES) if "keys" in self._described["files"] else None
 
     def _mapped(self, name: str) -> Array:

@@ -95,7 +95,7 @@ class Carrier(Protocol):
         """Tell the others where the files of this one are."""
 
     def where(self, described: Mapping[str, Any]) -> Document:
-        """Where the files of a dataset are, for who can read them there."""
+        """Return where the files of a dataset are, for who can read them there."""
 
     def bring(self, described: Mapping[str, Any], to: Path, check: Callable[[], None]) -> None:
         """Write the files of a dataset to a directory; what ``check``, which is called often, raises ends it."""
@@ -176,7 +176,7 @@ class Datasets:
                 shutil.rmtree(directory, ignore_errors=True)
 
     def begin(self, name: str) -> Upload:
-        """A place for an upload; raises TooManyDatasets, StoreUnavailable."""
+        """Return a place for an upload; raises TooManyDatasets, StoreUnavailable."""
         self._check_room(name)
         return Upload(self._root / f"d-{secrets.token_hex(8)}", self._settings.dataset_bytes, self._room)
 
@@ -218,7 +218,7 @@ class Datasets:
         return self._settings.max_classes
 
     def all(self) -> list[Document]:
-        """Every description, by name; what is damaged is passed over, and said in the log."""
+        """Return every description, by name; what is damaged is passed over, and said in the log."""
         found = []
         with self._health.store_call("load"):
             names = [at.name for at in self._store.documents(KIND)]
@@ -231,7 +231,7 @@ class Datasets:
         return found
 
     def get(self, name: str) -> Document:
-        """One description; raises UnknownDataset or StoreError."""
+        """Return one description; raises UnknownDataset or StoreError."""
         found = self._described(name)
         if found is None:
             raise UnknownDataset(f"there is no dataset {name[:64]!r}")
@@ -342,13 +342,13 @@ class Datasets:
         return now
 
     def where(self, described: Document) -> Document:
-        """Where on the cluster the files of a dataset are; raises as :meth:`directory`."""
+        """Return where on the cluster the files of a dataset are; raises as :meth:`directory`."""
         now = self.check(described)
         here = {} if self._carrier_of(now) else {"directory": str(self.directory(described).resolve())}
         return here if self._carrier is None else self._carrier.where({"held_by": self._carrier.holder} | now)
 
     def brought(self, described: Document, to: Path, check: Callable[[], None]) -> Path:
-        """Where the files of a dataset are, here: brought ``to`` a directory if they are with another front end.
+        """Return where the files of a dataset are, here: brought ``to`` a directory if they are with another front end.
 
         Raises as :meth:`directory`, and what ``check`` does.
         """
@@ -361,14 +361,14 @@ class Datasets:
         return to
 
     def _carrier_of(self, described: Document) -> Carrier | None:
-        """What gets the files of a dataset that another front end has; None for one that has to be here."""
+        """Return what gets the files of a dataset that another front end has; None for one that has to be here."""
         carrier = self._carrier
         if carrier is None or described["is_here"] or described.get("held_by", carrier.holder) == carrier.holder:
             return None
         return carrier
 
     def directory(self, described: Document) -> Path:
-        """Where the files of a dataset are.
+        """Return where the files of a dataset are.
 
         Raises UnknownDataset if it is no longer the one that was described, DatasetElsewhere if they are not here.
         """
@@ -424,7 +424,7 @@ class Datasets:
 
 
 def _named(salt: str, keys: Sequence[int | str], rows: Found) -> set[int | str]:
-    """Which of the keys some rows are of."""
+    """Return which of the keys some rows are of."""
     wanted = among(marks_of(salt, keys), from_text(rows.marks))
     return {key for key, is_there in zip(keys, wanted.tolist(), strict=True) if is_there}
 

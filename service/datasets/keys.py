@@ -18,14 +18,14 @@ Marks = NDArray[np.int64]
 
 
 def marks_of(salt: str, keys: Sequence[int | str]) -> Marks:
-    """What stands for keys, (n, 2): the first half of HMAC-SHA256 of each as text, under a salt in hex."""
+    """Return what stands for keys, (n, 2): the first half of HMAC-SHA256 of each as text, under a salt in hex."""
     secret = bytes.fromhex(salt)
     data = b"".join(hmac.digest(secret, str(key).encode(), "sha256")[: 8 * HALVES] for key in keys)
     return np.frombuffer(data, "<i8").reshape(-1, HALVES)
 
 
 def among(marks: Marks, wanted: Marks) -> NDArray[np.bool_]:
-    """Which of the marks (n, 2) are among the wanted ones (m, 2), as (n,)."""
+    """Return which of the marks (n, 2) are among the wanted ones (m, 2), as (n,)."""
     found = np.isin(marks[:, 0], wanted[:, 0])
     whole = set(map(tuple, wanted.tolist()))
     for row in np.flatnonzero(found).tolist():

@@ -123,7 +123,7 @@ def _sparse(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], sink:
     with ExitStack() as opened:
 
         def vector(name: str, kinds: str) -> Vector:
-            """A member, closed at the end whatever is wrong with another."""
+            """Return a member, closed at the end whatever is wrong with another."""
             return opened.enter_context(closing(_vector(archive, members[name], name, kinds)))
 
         entries = _Entries(vector("data", "fiu"), vector("indices", "iu"))
@@ -181,7 +181,7 @@ class _Entries:
         self._rest: dict[str, NDArray[Any]] = {name: np.empty(0) for name in self._streams}
 
     def take(self, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The next entries; raises InvalidInput if there are no more."""
+        """Return the next entries; raises InvalidInput if there are no more."""
         return self._take("data", count), self._take("indices", count).astype(np.int64)
 
     def check_over(self) -> None:
@@ -204,7 +204,7 @@ class _Entries:
 
 
 def _vector(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, kinds: str) -> Vector:
-    """The numbers of a member of one dimension, block by block; raises InvalidInput."""
+    """Return the numbers of a member of one dimension, block by block; raises InvalidInput."""
     with archive.open(member) as stream:
         shape, _, dtype = _header(stream, name, kinds)
         if len(shape) != 1:

@@ -18,7 +18,7 @@ _INDEX = re.compile(r"__index_level_\d+__")
 
 
 def is_there() -> bool:
-    """Whether parquet files can be read here."""
+    """Return whether parquet files can be read here."""
     from importlib.util import find_spec
 
     return find_spec("pyarrow") is not None

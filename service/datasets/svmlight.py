@@ -104,7 +104,7 @@ def _check_order(columns: NDArray[Any], counts: NDArray[Any], row: int) -> None:
 
 
 def _fault(line: bytes, row: int) -> InvalidInput | None:
-    """What is wrong with a line; ``column`` is the entry, the label 0."""
+    """Return what is wrong with a line; ``column`` is the entry, the label 0."""
     for column, entry in enumerate(line.split()):
         number = entry
         if column:

@@ -71,7 +71,7 @@ class Columns:
             raise InvalidInput("has no column of features beside that of the targets", field="body")
 
     def texts(self, begun: list[list[str]]) -> list[int]:
-        """The columns that hold text, by the first row: of keys, and of targets that are words."""
+        """Return the columns that hold text, by the first row: of keys, and of targets that are words."""
         are_words = any(row[self.target] and not _is_number(row[self.target]) for row in begun)
         return [at for at in (self.keys, self.target if are_words else None) if at is not None]
 
@@ -96,7 +96,7 @@ class Columns:
             sink.weigh(block[:, self.weights])
 
     def _place(self, asked: str | None, field: str) -> int | None:
-        """The column of a name, or of a number from 0; raises InvalidInput."""
+        """Return the column of a name, or of a number from 0; raises InvalidInput."""
         if asked is None:
             return None
         if self._names is not None and asked in self._names:
@@ -165,7 +165,7 @@ def _cells(lines: list[str], comma: str, width: int, row: int) -> list[list[str]
 
 
 def _split(line: str, comma: str, row: int) -> list[str]:
-    """The cells of a line; raises InvalidInput."""
+    """Return the cells of a line; raises InvalidInput."""
     try:
         found = next(csv.reader([line.rstrip("\n")], delimiter=comma, skipinitialspace=True))
     except csv.Error as error:

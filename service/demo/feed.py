@@ -41,7 +41,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def readings(series: Series) -> list[dict[str, Any]]:
-    """The record as the rows that the feed is sent, one a day."""
+    """Return the record as the rows that the feed is sent, one a day."""
     cells = zip(series.dates, series.values.tolist(), strict=True)
     return [{"date": day, **dict(zip(series.columns, values, strict=True))} for day, values in cells]
 
@@ -101,7 +101,7 @@ def send(client: Client, copy: Forecaster, rows: list[dict[str, Any]]) -> float:
 
 
 def certify(client: Client) -> float:
-    """The worst relative gap of the feed's models, which the service recomputes from their data."""
+    """Return the worst relative gap of the feed's models, which the service recomputes from their data."""
     gap = float(client.feed_certificate(FEED)["relative_gap"])
     if not gap <= WORST_GAP:
         raise DemoError(f"a model of the feed is {gap} off its optimum")

@@ -39,7 +39,7 @@ class Month:
 
 
 def row(month: Month) -> str:
-    """One line."""
+    """Return one line."""
     errors = "  ".join(f"{step.feed:6.3f} {step.naive:5.3f} {step.svr:5.3f}" for step in month.steps)
     covered = " ".join(f"{step.coverage:5.0%}" for step in month.steps)
     times = f"{1e3 * month.seconds:6.1f} {1e3 * month.svr_seconds:6.1f}"
@@ -47,7 +47,7 @@ def row(month: Month) -> str:
 
 
 def summary(months: list[Month], feed: dict[str, Any]) -> str:
-    """What all months together gave, and what the feed chose."""
+    """Return what all months together gave, and what the feed chose."""
     last = months[-1]
     chosen = "; ".join(
         f"{step['step']} ahead: {step['represent']}, gamma {step['gamma']:.2g}, C {step['C']:g}"

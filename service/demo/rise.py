@@ -49,7 +49,7 @@ def forecast(client: Client, days: Examples) -> NDArray[np.float64]:
 
 
 def certify(client: Client) -> dict[str, Any]:
-    """The certificate, which the service recomputes from the window's data; a bad one is a failure."""
+    """Return the certificate, which the service recomputes from the window's data; a bad one is a failure."""
     certificate = client.certificate(MODEL)
     if not (certificate["relative_gap"] <= WORST_GAP and certificate["max_violation"] <= WORST_VIOLATION):
         raise DemoError(f"the certificate is not good enough: {certificate}")
@@ -67,7 +67,7 @@ def train_from_nothing(window: Examples, C: float, gamma: float) -> float:
 
 
 def slide(client: Client, known: Examples, days: Examples, window: Examples, C: float, gamma: float) -> Step:
-    """One month: forecast from what is ``known``, score, learn, certify; then SVC trains ``window``."""
+    """Return one month: forecast from what is ``known``, score, learn, certify; then SVC trains ``window``."""
     right = int((forecast(client, days) == days.y).sum())
     majority = 1.0 if known.y.sum() > 0 else -1.0
     start = perf_counter()

@@ -46,7 +46,7 @@ class Step:
 
 
 def row(steps: list[Step]) -> str:
-    """The row of the newest of ``steps``, with the accuracy of all of them."""
+    """Return the row of the newest of ``steps``, with the accuracy of all of them."""
     step = steps[-1]
     days = sum(len(s.days) for s in steps)
     right, majority = sum(s.right for s in steps), sum(s.majority_right for s in steps)
@@ -61,7 +61,7 @@ def row(steps: list[Step]) -> str:
 
 
 def summary(steps: list[Step]) -> str:
-    """What all months together gave."""
+    """Return what all months together gave."""
     days = sum(len(s.days) for s in steps)
     right, majority = sum(s.right for s in steps), sum(s.majority_right for s in steps)
     learnt, forgotten = (

@@ -73,12 +73,12 @@ class Server:
         return abs(status)
 
     def log_tail(self, lines: int = 20) -> str:
-        """The last lines that the service logged."""
+        """Return the last lines that the service logged."""
         text = self._log.read_text(errors="replace") if self._log.exists() else ""
         return "\n".join(text.splitlines()[-lines:])
 
     def how_to_use(self) -> str:
-        """Where the running service is, and how to end it."""
+        """Return where the running service is, and how to end it."""
         pid = self._process.pid if self._process else 0
         return (
             f"\nThe service is still up at {self.address} (API: {self.address}/docs).\n"
@@ -87,7 +87,7 @@ class Server:
 
 
 def _environment(data_dir: Path) -> dict[str, str]:
-    """This environment without settings of the service, but for a free port and the data directory."""
+    """Return this environment without settings of the service, but for a free port and the data directory."""
     ours = {"LIVESVM_HOST": "127.0.0.1", "LIVESVM_PORT": "0", "LIVESVM_DATA_DIR": str(data_dir / "data")}
     others = {name: value for name, value in os.environ.items() if not name.startswith("LIVESVM_")}
     return others | ours | {"LIVESVM_COMPILE_AHEAD": "0", "LIVESVM_LOG_FORMAT": "text", "PYTHONUNBUFFERED": "1"}

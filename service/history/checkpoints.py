@@ -37,7 +37,7 @@ class Kept(Protocol):
     def version(self) -> int: ...
 
     def encode(self) -> bytes:
-        """All of it."""
+        """Return all of it."""
 
 
 class Returned(Protocol):
@@ -70,7 +70,7 @@ class Due:
 
     @classmethod
     def by(cls, settings: Settings) -> Due:
-        """As the settings ask."""
+        """Return as the settings ask."""
         return cls(
             settings.snapshot_updates,
             settings.snapshot_seconds,
@@ -121,11 +121,11 @@ class Checkpoints:
         return self._changed_since is not None
 
     def deadline(self) -> float | None:
-        """The monotonic time by which a snapshot is due; None while nothing has changed."""
+        """Return the monotonic time by which a snapshot is due; None while nothing has changed."""
         return None if self._changed_since is None else self._changed_since + self._due.seconds
 
     def is_due(self, version: int) -> bool:
-        """Whether a model at ``version`` is to be snapshot now."""
+        """Return whether a model at ``version`` is to be snapshot now."""
         deadline = self.deadline()
         return (
             (deadline is not None and time.monotonic() >= deadline)

@@ -33,25 +33,25 @@ class Entry(Protocol):
         """The command that the entry is, if it only adds and removes."""
 
     def encode(self) -> bytes:
-        """Bytes for the log."""
+        """Return bytes for the log."""
 
     def apply(self, state: ModelState) -> Outcome:
         """Bring a model from before the entry to after it; raises SolverError with the state as it was."""
 
     def apply_cold(self, state: ModelState) -> Outcome:
-        """The same without the path there; raises SolverError with the state as it was."""
+        """Return the same without the path there; raises SolverError with the state as it was."""
 
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
-        """What whoever asked for it is told."""
+        """Return what whoever asked for it is told."""
 
     def told(self, outcome: Outcome) -> dict[str, Any]:
-        """What it changed, in numbers, for the log."""
+        """Return what it changed, in numbers, for the log."""
 
     def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
         """Features by key after it; those of keys that have gone may be among them."""
 
     def named(self) -> Iterable[tuple[Key, Sequence[str]]]:
-        """Every key that it names, with tags where it gives any."""
+        """Return every key that it names, with tags where it gives any."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ class Restoration:
     plain = None
 
     def encode(self) -> bytes:
-        """Bytes for the log."""
+        """Return bytes for the log."""
         document = {"restored": self.version, "state": self.state, "request": self.request, "at": self.at}
         return codec.encode(document)
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Restoration:
-        """The entry that a document of the log tells of."""
+        """Return the entry that a document of the log tells of."""
         return cls(document["restored"], document["state"], document["request"], document.get("at"))
 
     def apply(self, state: ModelState) -> Outcome:
@@ -86,23 +86,23 @@ class Restoration:
         return replace(state.become(found, self.at), seconds=time.perf_counter() - began)
 
     def apply_cold(self, state: ModelState) -> Outcome:
-        """The same: there is no path."""
+        """Return the same: there is no path."""
         return self.apply(state)
 
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
-        """What whoever asked for it is told."""
+        """Return what whoever asked for it is told."""
         return outcome.answer(version, durability, restored=self.version)
 
     def told(self, outcome: Outcome) -> dict[str, Any]:
-        """What it changed, in numbers, for the log."""
+        """Return what it changed, in numbers, for the log."""
         return {"action": "restore", "restored": self.version}
 
     def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
-        """Those of the version."""
+        """Return those of the version."""
         return features_of(codec.decode(self.state)["arrays"])
 
     def named(self) -> Iterable[tuple[Key, Sequence[str]]]:
-        """The keys of the version, with their tags."""
+        """Return the keys of the version, with their tags."""
         return named_in(codec.decode(self.state))
 
 
@@ -125,7 +125,7 @@ class Retraining:
     plain = None
 
     def encode(self) -> bytes:
-        """Bytes for the log."""
+        """Return bytes for the log."""
         return codec.encode(
             {
                 "retrained": self.job,
@@ -138,7 +138,7 @@ class Retraining:
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Retraining:
-        """The entry that a document of the log tells of."""
+        """Return the entry that a document of the log tells of."""
         return cls(*(document[name] for name in ("retrained", "state", "request", "at", "changed")))
 
     def apply(self, state: ModelState) -> Outcome:
@@ -148,24 +148,24 @@ class Retraining:
         return replace(state.become(found, self.at), seconds=time.perf_counter() - began, changed=self.changed)
 
     def apply_cold(self, state: ModelState) -> Outcome:
-        """The same: there is no path."""
+        """Return the same: there is no path."""
         return self.apply(state)
 
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
-        """What whoever applied it is told."""
+        """Return what whoever applied it is told."""
         told = {"added": [], "removed": [], "changed": outcome.changed, "events": 0, "seconds": outcome.seconds}
         return outcome.answer(version, durability, **told)
 
     def told(self, outcome: Outcome) -> dict[str, Any]:
-        """What it changed, in numbers, for the log."""
+        """Return what it changed, in numbers, for the log."""
         return {"action": "retrain", "job": self.job, "changed": self.changed}
 
     def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
-        """Those of the new state."""
+        """Return those of the new state."""
         return features_of(codec.decode(self.state)["arrays"])
 
     def named(self) -> Iterable[tuple[Key, Sequence[str]]]:
-        """The keys of the new state, with their tags."""
+        """Return the keys of the new state, with their tags."""
         return named_in(codec.decode(self.state))
 
 
@@ -177,7 +177,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], Entry]] = {
 
 
 def decode_entry(data: bytes) -> Entry:
-    """The entry in a record; raises StoreDamaged or StoreTooNew."""
+    """Return the entry in a record; raises StoreDamaged or StoreTooNew."""
     document: dict[str, Any] = codec.decode(data)
     for field, read in KINDS.items():
         if field in document:
@@ -191,7 +191,7 @@ def features_of(arrays: dict[str, Any] | None) -> dict[Key, Any]:
 
 
 def named_in(document: dict[str, Any]) -> Iterable[tuple[Key, Sequence[str]]]:
-    """The keys of a snapshot, or of a solution, with their tags."""
+    """Return the keys of a snapshot, or of a solution, with their tags."""
     tags = document.get("tags", {})
     return ((key, tags.get(key, ())) for key in document["keys"])
 

@@ -120,12 +120,12 @@ class Intent:
         return sum(part.found for part in self.parts)
 
     def encode(self) -> bytes:
-        """Bytes for the store."""
+        """Return bytes for the store."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Intent:
-        """The erasure in a document, also in one from when each was of one model."""
+        """Return the erasure in a document, also in one from when each was of one model."""
         document: dict[str, Any] = json.loads(data)
         if "model" in document:
             stored = document.pop("model")
@@ -135,11 +135,11 @@ class Intent:
         return cls(parts=parts, **_tuples(document))
 
     def hash(self, name: Key) -> str:
-        """What stands for a key, a tag or the name of a request."""
+        """Return what stands for a key, a tag or the name of a request."""
         return hashed(bytes.fromhex(self.salt), name)
 
     def part(self, stored: str) -> Part:
-        """The part of a model or feed."""
+        """Return the part of a model or feed."""
         return next(part for part in self.parts if part.stored == stored)
 
     def count(self, stored: str) -> int:
@@ -147,14 +147,14 @@ class Intent:
         return len({*self.keys, *self.part(stored).keys})
 
     def leaving(self, stored: str, keys: Iterable[Key], tags: Mapping[Key, Sequence[str]]) -> list[Key]:
-        """Those of a model's keys that the erasure is of, by name or by one of their tags."""
+        """Return those of a model's keys that the erasure is of, by name or by one of their tags."""
         wanted, tagged = {*self.keys, *self.part(stored).keys}, set(self.tags)
         return [
             key for key in keys if self.hash(key) in wanted or not tagged.isdisjoint(map(self.hash, tags.get(key, ())))
         ]
 
     def going(self, stored: str, requests: Mapping[str, Remembered]) -> dict[str, int]:
-        """Those of a model's requests that have to go, with their records.
+        """Return those of a model's requests that have to go, with their records.
 
         Of what came after the erasure had begun, those go that are named so or whose answers name a key.
         """
@@ -180,7 +180,7 @@ def _tuples(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def names_in(known: Remembered) -> Iterator[Key] | None:
-    """The keys that the answer to a request names, None where there is none that can be read."""
+    """Return the keys that the answer to a request names, None where there is none that can be read."""
     try:
         answer = json.loads(known.answer or b"")
     except ValueError:
@@ -202,7 +202,7 @@ class Left:
     requests: dict[str, int] = field(default_factory=dict)
 
     def holds(self, request: str) -> bool:
-        """Whether this request was answered before, and the answer is gone."""
+        """Return whether this request was answered before, and the answer is gone."""
         return bool(self.requests) and hashed(bytes.fromhex(self.salt), request) in self.requests
 
     def check(self, version: int) -> None:
@@ -219,18 +219,18 @@ class Left:
         self.requests = {name: sequence for name, sequence in known.items() if sequence > oldest}
 
     def encode(self) -> bytes:
-        """Bytes for the store."""
+        """Return bytes for the store."""
         return json.dumps(asdict(self)).encode()
 
 
 def begun(store: Store, stored: str | None = None) -> list[Intent]:
-    """The erasures that are under way, of one model or feed or of all, oldest first; raises StoreError."""
+    """Return the erasures that are under way, of one model or feed or of all, oldest first; raises StoreError."""
     found = [Intent.decode(data) for at in store.documents(BEGUN) if (data := store.document(at)) is not None]
     mine = [one for one in found if stored is None or any(part.stored == stored for part in one.parts)]
     return sorted(mine, key=lambda intent: intent.at)
 
 
 def left(store: Store, model: str) -> Left:
-    """What earlier erasures have left of a model; raises StoreError."""
+    """Return what earlier erasures have left of a model; raises StoreError."""
     data = store.document(DocumentName(LEFT, model))
     return Left() if data is None else Left(**json.loads(data))

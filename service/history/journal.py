@@ -139,7 +139,7 @@ class Journal:
         return newest
 
     def recall(self, request: str, digest: bytes) -> bytes | None:
-        """The answer that a request got before, None if it is new; raises IdempotencyConflict."""
+        """Return the answer that a request got before, None if it is new; raises IdempotencyConflict."""
         earlier = self._call("recall", lambda store: store.recall(self.lease.model, request))
         if earlier is None:
             if self.left.holds(request):
@@ -174,7 +174,7 @@ class Journal:
         self.known = sequence
 
     def requests(self) -> dict[str, Remembered]:
-        """Everything that is remembered of requests."""
+        """Return everything that is remembered of requests."""
         return self._call("recall", lambda store: store.requests(self.lease.model))
 
     def forget_requests(self, names: Iterable[str]) -> None:

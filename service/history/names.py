@@ -12,17 +12,17 @@ FLEET = "fleet "
 
 
 def is_feed(stored: str) -> bool:
-    """Whether what is stored under this id is a feed."""
+    """Return whether what is stored under this id is a feed."""
     return stored.startswith(FEEDS)
 
 
 def stored_feed(feed: str) -> str:
-    """The id that a feed is stored under."""
+    """Return the id that a feed is stored under."""
     return FEEDS + feed
 
 
 def id_of(stored: str) -> str:
-    """The id of the model or the feed that is stored under this."""
+    """Return the id of the model or the feed that is stored under this."""
     return stored.removeprefix(FEEDS)
 
 

@@ -73,7 +73,7 @@ def recover(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Reco
 
 
 def _recovered(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Recovered[ModelState]:
-    """The model, if need be from records that are replayed one by one, so that one that fails is found."""
+    """Return the model, if need be from records that are replayed one by one, so that one that fails is found."""
     try:
         return _Recovery(source, lease, spec, means).run()
     except FORESEEN:
@@ -101,7 +101,7 @@ class _Recovery:
     may_be_answered: bool = False  #: a solution, which may turn out not to be usable, says that the newest was solved
 
     def run(self) -> Recovered[ModelState]:
-        """The model."""
+        """Return the model."""
         store, model = self.source.store, self.lease.model
         with self.source.health.store_call("load"):
             self.newest = store.last_sequence(self.lease)
@@ -166,7 +166,7 @@ class _Recovery:
         return None
 
     def _answered(self, records: Iterator[LogRecord], after: int) -> Iterator[LogRecord]:
-        """The records as they come; raises _Owed or StoreDamaged at one without answer or out of turn."""
+        """Yield the records as they come; raises _Owed or StoreDamaged at one without answer or out of turn."""
         for expected, record in enumerate(records, after + 1):
             if record.sequence != expected:
                 raise StoreDamaged(f"the log lacks record {expected}")
@@ -180,7 +180,7 @@ class _Recovery:
             yield record
 
     def _solution(self) -> Solution | None:
-        """The solution, if there is a good one of a record that is there."""
+        """Return the solution, if there is a good one of a record that is there."""
         try:
             found = self.source.store.solution(self.lease.model)
         except StoreDamaged as error:

@@ -62,12 +62,12 @@ class Patience:
 
     @classmethod
     def at_last(cls, seconds: float) -> Patience:
-        """As long as it takes, but for the newest update, which no answer within ``seconds`` came of before."""
+        """Return as long as it takes, but for the newest update, which no answer within ``seconds`` came of before."""
         seconds = max(seconds, LEAST_SECONDS)
         return cls(Solve(), Solve(seconds), Solve(seconds), True)
 
     def without_end(self) -> Patience:
-        """The same where the newest update may have been answered: it takes as long as all the others may."""
+        """Return the same where the newest update may have been answered: it takes as long as all the others may."""
         return Patience(self.whole, self.whole, self.whole, False)
 
     def end(self, error: NotSolved) -> None:
@@ -217,7 +217,7 @@ class Replay:
 
 
 def owes(source: Source, model: str, request: str | None) -> bool:
-    """Whether a request, if that is what an entry came with, has no answer yet."""
+    """Return whether a request, if that is what an entry came with, has no answer yet."""
     try:
         earlier = None if request is None else source.store.recall(model, request)
     except StoreDamaged as error:  # a retry will be told; what it did is in the log
@@ -227,7 +227,7 @@ def owes(source: Source, model: str, request: str | None) -> bool:
 
 
 def together(commands: Sequence[Command]) -> Command:
-    """The command that leads where these lead one after the other; none of them edits."""
+    """Return the command that leads where these lead one after the other; none of them edits."""
     leaving: list[Key] = []
     coming: dict[Key, tuple[Batch, int]] = {}
     for command in commands:
@@ -239,7 +239,7 @@ def together(commands: Sequence[Command]) -> Command:
 
 
 def _batch(coming: dict[Key, tuple[Batch, int]]) -> Batch | None:
-    """The examples that come, in order."""
+    """Return the examples that come, in order."""
     if not coming:
         return None
     rows = list(coming.values())

@@ -22,7 +22,7 @@ from livesvm.solvers.sparse import below, like
 
 
 def solution_of(state: ModelState, record: bytes) -> Solution:
-    """The solution of a model that has learnt an example and was brought there by ``record``."""
+    """Return the solution of a model that has learnt an example and was brought there by ``record``."""
     document = state.document()
     arrays: dict[str, Any] = document["arrays"]
     del arrays["X"]
@@ -33,7 +33,7 @@ def solution_of(state: ModelState, record: bytes) -> Solution:
 def solved(
     spec: ModelSpec, cache_mb: int, base: dict[str, Any] | None, records: Iterable[LogRecord], solution: Solution
 ) -> ModelState:
-    """The model of a solution.
+    """Return the model of a solution.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ def reapply_cold(state: ModelState, entry: Entry) -> Outcome:
 
 
 def oldest_kept(store: Store, model: str) -> int:
-    """The oldest version that can be had: the older snapshot's, or 0 while the log holds everything."""
+    """Return the oldest version that can be had: the older snapshot's, or 0 while the log holds everything."""
     first = next(iter(store.log(model, 0)), None)
     snapshots = [snapshot for snapshot in store.snapshots(model) if not snapshot.is_damaged]
     if not snapshots or (first is not None and first.sequence == 1):
@@ -35,7 +35,7 @@ def oldest_kept(store: Store, model: str) -> int:
 
 
 def state_at(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: int) -> ModelState:
-    """The model as it was at a version; raises InvalidInput if it is not kept, StoreError."""
+    """Return the model as it was at a version; raises InvalidInput if it is not kept, StoreError."""
     state = _nearest(store, spec, cache_mb, model, version)
     if state is not None:
         for record in store.log(model, state.sequence):
@@ -81,7 +81,7 @@ def _is_decided(store: Store, model: str, record: LogRecord) -> bool:
 
 
 def _nearest(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: int) -> ModelState | None:
-    """The newest good snapshot that is no newer than a version, or the empty model if the whole log is there."""
+    """Return the newest good snapshot that is no newer than a version, or the empty model if the whole log is there."""
     snapshots = store.snapshots(model)
     for snapshot in snapshots:
         try:

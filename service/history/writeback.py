@@ -14,7 +14,7 @@ Snapshot = tuple[int, bytes, int]
 
 
 def encoded(spec: ModelSpec) -> bytes:
-    """A specification as stores keep it."""
+    """Return a specification as stores keep it."""
     return codec.encode({"spec": spec.model_dump_json()})
 
 
@@ -38,7 +38,7 @@ def write_back(journal: Journal, spec: bytes, snapshot: Snapshot) -> bool:
 
 
 def take(store: Store, model: str, spec: bytes, sequence: int, patience: float = 0.0) -> Lease:
-    """The lease of a model that is to be superseded at ``sequence``, made if it is not stored.
+    """Return the lease of a model that is to be superseded at ``sequence``, made if it is not stored.
 
     One that is made begins a record short, so that until then it is known to lack something. Raises WritebackRefused
     if another service has it and lives on for ``patience`` seconds.

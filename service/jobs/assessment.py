@@ -71,10 +71,10 @@ KIND = JobKind(
     description="""
 Find what models that had not seen an example would say of it: leave-one-out or k-fold, by exact unlearning.
 
-The result holds the error (`svc`: share of wrong labels; `svr`: mean absolute error, or mean pinball loss;
-`oneclass`: share of outliers) and, oldest first, `keys` and `decisions`. Of `svc` a decision above 0 is for the label
-in `positive`, any other for the one in `negative`; of more than two classes decisions have a column for each of the
-`pairs`, and so have these two.
+The result holds the error (`svc`: share of wrong labels; `svr`: mean absolute error, or mean pinball loss; `oneclass`:
+share of outliers) and, oldest first, `keys` and `decisions`. For `svc` a decision above 0 stands for the label in
+`positive`, any other for the one in `negative`. With more than two classes decisions, `positive` and `negative` have a
+column for each of the `pairs`.
 """,
     request=AssessmentRequest,
     check=_ordered,

@@ -13,5 +13,5 @@ class Examples(Request):
     weights: Weights | None = None
 
     def memory(self) -> int:
-        """Bytes that they take."""
+        """Return bytes that they take."""
         return int(sum(array.nbytes for array in (self.X, self.y, self.weights) if array is not None))

@@ -12,12 +12,12 @@ Document = dict[str, Any]
 
 
 def is_foreseen(error: Exception) -> bool:
-    """Whether an error is one by name, and not the service's own failure."""
+    """Return whether an error is one by name, and not the service's own failure."""
     return isinstance(error, ServiceError | SolverError | StoreError)
 
 
 def recorded(error: Exception) -> Document:
-    """The names of an error, from its own to the most general; its message; what is at fault, and where."""
+    """Return the names of an error, from its own to the most general; its message; what is at fault, and where."""
     names = [base.__name__ for base in type(error).__mro__ if issubclass(base, Exception)]
     document: Document = {"names": names, "detail": str(error) if is_foreseen(error) else ""}
     if isinstance(error, InvalidInput):

@@ -37,7 +37,7 @@ class Given:
     rows: list[Document]
 
     def memory(self) -> int:
-        """Bytes that they take."""
+        """Return bytes that they take."""
         return sum(sys.getsizeof(row) + 64 * len(row) for row in self.rows)
 
 
@@ -53,16 +53,16 @@ class Subject:
         return stored_feed(self.feed.id)
 
     def describe(self) -> Description:
-        """What it needs of the memory."""
+        """Return what it needs of the memory."""
         return Description("live", memory=feed_bytes(self.feed.spec))
 
     def copy(self) -> Future[FeedCopy]:
-        """The feed as it is when its turn comes."""
+        """Return the feed as it is when its turn comes."""
         return self.feed.copy()
 
 
 def spec_with(spec: FeedSpec, settings: Document) -> FeedSpec:
-    """A feed's settings with others in their place; raises ValidationError or InvalidInput."""
+    """Return a feed's settings with others in their place; raises ValidationError or InvalidInput."""
     return spec_of(spec.model_dump() | settings)
 
 
@@ -100,7 +100,7 @@ def _observe(feed: Forecaster, rows: Sequence[Document], begin: int) -> None:
 
 
 def own_rows(state: FeedState) -> list[Document]:
-    """The readings of a feed's window, as rows; what is missing is null."""
+    """Return the readings of a feed's window, as rows; what is missing is null."""
     spec = state.spec
     found = []
     for time, one in state.forecaster.timeline.past.items():
@@ -112,7 +112,7 @@ def own_rows(state: FeedState) -> list[Document]:
 
 
 def half_of(readings: int) -> int:
-    """The window of a backtest over a feed's own readings: about half of them are to be forecast."""
+    """Return the window of a backtest over a feed's own readings: about half of them are to be forecast."""
     if readings < LEAST_WINDOW + LEAST_FORECAST:
         raise InvalidInput(f"the feed holds {readings} readings, which are too few; give rows", field="rows")
     return max(LEAST_WINDOW, readings // 2)
@@ -150,7 +150,7 @@ def tune(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
 
 
 def apply_tuning(result: Document, choice: Document) -> list[Recipe]:
-    """The recipes that a tuning has found; there is nothing to choose."""
+    """Return the recipes that a tuning has found; there is nothing to choose."""
     if choice:
         raise InvalidInput("there is nothing to choose of a tuning", field="choice")
     return [Recipe(step["represent"], step["gamma"], step["C"]) for step in result["steps"]]
@@ -166,7 +166,7 @@ def _plot(result: Document, extension: Extension) -> bytes:
 
 
 def _needed(asked: Document, now: Description) -> int:
-    """Bytes of the feed's copy and of the one that learns."""
+    """Return bytes of the feed's copy and of the one that learns."""
     return now.memory + int(asked.get("memory", now.memory))
 
 
@@ -174,7 +174,7 @@ def _plain(found: Document) -> Document:
     """Numbers that JSON has, null for those that it has not."""
 
     def plain(value: Any) -> Any:
-        """The same for what is inside."""
+        """Return the same for what is inside."""
         if isinstance(value, dict):
             return {name: plain(one) for name, one in value.items()}
         if isinstance(value, list | tuple):

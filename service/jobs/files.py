@@ -67,7 +67,7 @@ class JobFiles:
         self._directory = directory
 
     def load(self) -> list[JobRecord]:
-        """Every record, oldest first; what cannot be read is passed over, and said in the log."""
+        """Return every record, oldest first; what cannot be read is passed over, and said in the log."""
         self._tidy()
         found = []
         for path in sorted(self._directory.glob("*.job.json")):
@@ -86,7 +86,7 @@ class JobFiles:
         self._write(self._path(id, "result"), result)
 
     def result(self, id: str) -> Document:
-        """The result of a job that is done."""
+        """Return the result of a job that is done."""
         try:
             found: Document = json.loads(self._path(id, "result").read_bytes())
         except (OSError, ValueError) as error:
@@ -94,7 +94,7 @@ class JobFiles:
         return found
 
     def place(self, id: str) -> Path:
-        """The directory of what a job keeps beside its result."""
+        """Return the directory of what a job keeps beside its result."""
         return self._directory / f"{id}.files"
 
     def clear(self, id: str) -> None:
@@ -110,7 +110,7 @@ class JobFiles:
                     written.unlink()
 
     def holds(self, id: str) -> bool:
-        """Whether a file of a job is there, of which nothing may be left."""
+        """Return whether a file of a job is there, of which nothing may be left."""
         return any(self._directory.glob(f"{id}.*"))
 
     def _tidy(self) -> None:

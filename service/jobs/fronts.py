@@ -53,12 +53,12 @@ class Fronts(Protocol):
         """Who was asked for a job; None: this one, or nobody. Raises JobElsewhere if that one is away, StoreError."""
 
     def others(self) -> list[Front]:
-        """All others that show life; raises StoreError."""
+        """Return all others that show life; raises StoreError."""
 
     def is_away(self, holder: str) -> bool:
-        """Whether one has left, or shows no life; raises StoreError."""
+        """Return whether one has left, or shows no life; raises StoreError."""
 
 
 def short(holder: str) -> str:
-    """The beginning of a front end's name, by which it is told from others."""
+    """Return the beginning of a front end's name, by which it is told from others."""
     return holder[:8]

@@ -65,10 +65,10 @@ class Subject(Protocol):
         """Its name."""
 
     def describe(self) -> Description:
-        """How it is now."""
+        """Return how it is now."""
 
     def copy(self) -> Future[Any]:
-        """A copy, with its ``version``, as it is when its turn comes."""
+        """Return a copy, with its ``version``, as it is when its turn comes."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Sharding:
     seconds: float
 
     def count(self, size: int) -> int:
-        """How many shards a dataset of so many bytes is cut into, if nobody says."""
+        """Return how many shards a dataset of so many bytes is cut into, if nobody says."""
         return max(1, -(-size // self.most_bytes))
 
 

@@ -80,7 +80,7 @@ def _check_share(share: float, n: int) -> None:
 
 
 def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """The outlier path of a window, and which of its values suits the validation examples best.
+    """Return the outlier path of a window, and which of its values suits the validation examples best.
 
     Of more than two classes it is that of every pair. Examples that are held back choose along the path of the rest;
     the path that is told of is that of all.
@@ -119,7 +119,7 @@ def _told(path: OutlierPath) -> Document:
 
 
 def _told_of_pairs(path: PairwiseOutlierPath) -> Document:
-    """The same of several classes: ``pair`` is a place in ``pairs``, and ``suspected`` one list of all."""
+    """Return the same of several classes: ``pair`` is a place in ``pairs``, and ``suspected`` one list of all."""
     sign = 1.0 if path.end >= path.start else -1.0
     starts, switches = ([of(one) for one in path.pairs.values()] for of in (_at_start, _switches))
     order = [one.order_of_outliers() for one in path.pairs.values()]
@@ -177,7 +177,7 @@ def _errors(path: OutlierPath | PairwiseOutlierPath, X: Any, y: Any, spec: Model
 
 
 def make_robust(result: Document, choice: Document) -> Update:
-    """The update that makes a live model robust: with the chosen value of the parameter, or the best one."""
+    """Return the update that makes a live model robust: with the chosen value of the parameter, or the best one."""
     if "pairs" in result:
         reason = "a robust model is of two classes; relabel or remove what is suspected, in one update"
         raise NotApplicable(reason)
@@ -219,7 +219,7 @@ def plot(result: Document, extension: Extension) -> bytes:
         found = result["validation"]
         curves.insert(0, Curve(f"validation: {found['what']}", found["value"], found["error"]))
         best = found["best"]["value"], found["best"]["value"]
-    title = f"Outlier path of {result['n_examples']} examples, {result['d_steps']} times somebody gave way"
+    title = f"Outlier path of {result['n_examples']} examples, {result['d_steps']} changes of influence"
     return plots.draw(extension, title, result["parameter"], curves, best, logarithmic=False)
 
 
@@ -228,10 +228,10 @@ KIND = JobKind(
     description="""
 Find which labels (`svr`: targets) look wrong, and robust models that do not follow them.
 
-The result holds `suspected`: keys in the order in which they gave way, each with the `value` at which it did; all
-`switches` along the path; and with `validation` data or a share held back, the error at each breakpoint and the
-`best` value. To apply the job makes the live model robust with that value, or with `{"choice": {"value": ..}}`,
-and it stays so; a theta of 1 makes it convex again.
+The result holds `suspected`: keys in the order in which they lost their influence, each with the `value` at which it
+did. It holds all `switches` along the path. With `validation` data, or a share held back, it has the error at each
+breakpoint and the `best` value. To apply the job makes the live model robust with that value, or with `{"choice":
+{"value": ..}}`, and it stays so; a theta of 1 makes it convex again.
 
 Of more than two classes there is a path for each of the `pairs` [a, b]: `pair` says of which one a switch is, and
 `suspected_by_pair` lists each. `suspected` is one list by example, with its `label` and the `others` that it gave way

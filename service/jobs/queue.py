@@ -129,14 +129,14 @@ class Jobs:
                 self._finish(record.id, "failed", JobInterrupted("the service ended while this job was under way"))
 
     def get(self, id: str) -> JobRecord:
-        """One job as it is now; raises UnknownJob."""
+        """Return one job as it is now; raises UnknownJob."""
         found = self._records.get(id)
         if found is None:
             raise UnknownJob(f"there is no job {id[:64]!r}")
         return found
 
     def all(self) -> list[JobRecord]:
-        """Every job, oldest first."""
+        """Return every job, oldest first."""
         return list(self._records.values())
 
     def counts(self) -> dict[str, int]:
@@ -145,7 +145,7 @@ class Jobs:
         return {state: found[state] for state in STATES}
 
     def result(self, id: str) -> Document:
-        """The result of a job; raises UnknownJob, JobNotDone or StoreUnavailable."""
+        """Return the result of a job; raises UnknownJob, JobNotDone or StoreUnavailable."""
         if self.get(id).state != "done":
             raise JobNotDone(f"job {id} is {self.get(id).state}, and has no result")
         return self._files.result(id)
@@ -164,7 +164,7 @@ class Jobs:
         return self.submit(kind, live, order.asked, order.given)
 
     def _shards(self, asked: Document, described: Document) -> int:
-        """How many shards a dataset is worked on over; raises InvalidInput."""
+        """Return how many shards a dataset is worked on over; raises InvalidInput."""
         wanted: int | None = asked.get("shards")
         if self._sharding is not None and asked.get("solver") == "blocks":  # the others search in one process
             found = self._sharding.count(described["bytes"]) if wanted is None else wanted
@@ -198,7 +198,7 @@ class Jobs:
         self._budget.give("jobs", size)
 
     def _kept(self, record: JobRecord) -> JobRecord:
-        """A new job, which waits from now on, and is on the disk; raises QueueFull or StoreUnavailable."""
+        """Return a new job, which waits from now on, and is on the disk; raises QueueFull or StoreUnavailable."""
         with self._lock:
             waiting = sum(record.state == "queued" for record in self._records.values())
             if self._stopping or waiting >= self._limits.waiting:
@@ -242,7 +242,7 @@ class Jobs:
             return self.get(id)
 
     def update_of(self, id: str, choice: Document) -> tuple[str, Any]:
-        """The model of a job, and what brings its result in; raises NotApplicable or JobNotDone."""
+        """Return the model of a job, and what brings its result in; raises NotApplicable or JobNotDone."""
         record = self.get(id)
         if self._kinds[record.kind].swaps:
             self.result(id)
@@ -271,7 +271,7 @@ class Jobs:
                     self._forget(record.id)
 
     def naming(self, model: str, keys: Collection[Key]) -> set[Key]:
-        """Which of these keys the results of a model's jobs name; all, where one cannot be read."""
+        """Return which of these keys the results of a model's jobs name; all, where one cannot be read."""
         found: set[Key] = set()
         for record in self.all():
             if record.model == model and record.state == "done":
@@ -420,7 +420,7 @@ class Jobs:
 
 
 def _copied(live: Subject, wanted: Wanted) -> Any:
-    """A copy of the model once its writer gets to it; raises Cancelled if it is not wanted before."""
+    """Return a copy of the model once its writer gets to it; raises Cancelled if it is not wanted before."""
     copy = live.copy()
     while not wait([copy], LOOK_SECONDS).done:
         if wanted.is_over:
@@ -430,7 +430,7 @@ def _copied(live: Subject, wanted: Wanted) -> Any:
 
 
 def _keys_in(result: Any, keys: Collection[Key], field: str = "") -> set[Key]:
-    """Which of the keys stand in a result, below its fields of keys."""
+    """Return which of the keys stand in a result, below its fields of keys."""
     if isinstance(result, dict):
         return set[Key]().union(*(_keys_in(value, keys, name) for name, value in result.items()))
     if isinstance(result, list):
@@ -439,13 +439,13 @@ def _keys_in(result: Any, keys: Collection[Key], field: str = "") -> set[Key]:
 
 
 def _uses(record: JobRecord, directories: Container[str]) -> bool:
-    """Whether a job has to do with a dataset in one of these directories."""
+    """Return whether a job has to do with a dataset in one of these directories."""
     dataset = record.asked.get("dataset")
     return isinstance(dataset, dict) and dataset.get("directory") in directories
 
 
 def _named(described: Document) -> Document:
-    """A dataset as a job remembers it: whether it is the same is told by its directory."""
+    """Return a dataset as a job remembers it: whether it is the same is told by its directory."""
     names = ("name", "directory", "sha256", "bytes", "is_sparse", "n_examples", "n_features", "labels", "has_targets")
     return {name: described[name] for name in names}
 

@@ -124,7 +124,7 @@ def _check_learnable(data: Examples, spec: ModelSpec) -> None:
 
 
 def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """The whole path of a window, or of data that came with the request."""
+    """Return the whole path of a window, or of data that came with the request."""
     estimator = _estimator(asked, model)
     find = getattr(estimator, "epsilon_path" if asked["parameter"] == "epsilon" else "regularization_path")
     ends = task_of(model.spec).ends_of(asked["minimum"], asked["maximum"])
@@ -175,7 +175,7 @@ def _told(path: Path, estimator: LiveEstimator) -> Document:
 
 
 def _coefficients(path: Path, estimator: LiveEstimator, best: float | None) -> Document:
-    """The largest coefficients, and intercepts, at values evenly apart in the logarithm, and at the best one.
+    """Return the largest coefficients, and intercepts, at values evenly apart in the logarithm, and at the best one.
 
     Of several classes each example has one for each other class, and counts by the largest of them.
     """
@@ -246,17 +246,18 @@ KIND = JobKind(
     description="""
 Find the optimum for every C (`svr`: or epsilon; `oneclass`: nu) in a range, exactly.
 
-The result holds the `breakpoints`: by ascending `value` the `key` of the example that changes sides, whether it
-`becomes` free or bound, and how many are free and support vectors above the value. `coefficients` tells at 201 values,
-evenly apart in the logarithm, the intercept and the 10 largest signed coefficients with the `key` of each. With
-`validation` data it has the error, linear from `left` to `right` on each interval between `edges`, and the `best` value
-with its whole interval. To apply the job moves the live model there, or to `{"choice": {"C": ..}}`. Where double
-precision ends before the range does, `minimum` and `maximum` are how far the path goes, and `ended` holds the `value`
-and the `reason`.
+The result holds the `breakpoints`, by ascending `value`. Each has the `key` of the example that changes its set,
+whether it `becomes` free or bound, and how many examples are free and support vectors above the value. `coefficients`
+has the intercept and the 10 largest signed coefficients at 201 values, evenly apart in the logarithm. With
+`validation` data the result has the error, linear from `left` to `right` on each interval between `edges`, and the
+`best` value with its interval. To apply the job moves the live model there, or to `{"choice": {"C": ..}}`. Where
+double precision ends before the range does, `minimum` and `maximum` are how far the path goes, and `ended` holds the
+`value` and the `reason`.
 
-Of more than two classes there is a path for each of the `pairs` [a, b], and `pair` says of which one a breakpoint is.
-Examples count once that are free, or support vectors, in several; a coefficient has a value for each other class, in
-the order of `classes` without the example's own `label`, positive for the first of the two; the error is that of votes.
+With more than two classes each of the `pairs` [a, b] has its path, and `pair` names the one of a breakpoint. An
+example that is free, or a support vector, in several pairs counts once. A coefficient has a value for each other
+class, in the order of `classes` without the example's own `label`, positive for the first of the two. The error is
+that of the votes.
 """,
     request=PathRequest,
     check=_ordered,

@@ -167,13 +167,13 @@ class Course:
         self.points.append((seconds, gap))
 
     def document(self) -> Document:
-        """What a plot needs of it."""
+        """Return what a plot needs of it."""
         seconds, gaps = zip(*self.points, strict=True)
         return {"solver": self.solver, "history": {"seconds": seconds, "relative_gap": gaps}}
 
 
 def _checked(asked: Document, place: Workplace, width: int | None) -> Document:
-    """A dataset with its description; raises UnknownDataset, InvalidInput."""
+    """Return a dataset with its description; raises UnknownDataset, InvalidInput."""
     if place.datasets is None:
         raise UnknownDataset("this service keeps no datasets")
     described = place.datasets.check(asked)
@@ -202,7 +202,7 @@ def _over_shards(work: Document, place: Workplace) -> str:
 
 
 def plot(result: Document, extension: Extension) -> bytes:
-    """The relative gap against time, of a training that is over or goes on."""
+    """Return the relative gap against time, of a training that is over or goes on."""
     history = result["history"]
     curve = Curve("relative gap", history["seconds"], history["relative_gap"])
     title = f"{result['solver']}, so far"
@@ -214,14 +214,15 @@ def plot(result: Document, extension: Extension) -> bytes:
 KIND = JobKind(
     summary="Retrain a model beside the service",
     description="""
-Train a model anew on its window (`l2svc`: or on a dataset), with other parameters where these are asked for, in a
+Train a model again on its window (`l2svc`: or on a dataset), with other parameters where these are asked for, in a
 process of its own.
 
-The result holds the `relative_gap`, `n_support`, `seconds`, the `history` of the gap, which `plot` shows, while the job
-runs too, and with `hold_out` the error on what a first training was not shown. To apply the job puts what was found in
-place of the model, as one logged version. What has changed meanwhile stays: models of other tasks are brought to the
-optimum of the present window, with the present parameters where none were asked for. A job that began before an
-erasure is refused. A model of task `l2svc` predicts by its last retraining, and the next one sets out from there.
+The result holds the `relative_gap`, `n_support`, `seconds`, and the `history` of the gap, which `plot` shows during
+the job too. With `hold_out` it has the error on examples that a first training did not see. To apply the job puts what
+was found in place of the model, as one logged version. What has changed meanwhile stays: models of other tasks are
+brought to the optimum of the present window, with the present parameters where none were asked for. A job that began
+before an erasure is refused. A model of task `l2svc` predicts by its last retraining, and the next one sets out from
+there.
 """,
     request=RetrainRequest,
     check=_ordered,

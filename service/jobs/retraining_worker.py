@@ -80,7 +80,7 @@ class Work:
         return arrays["X"], y, arrays["sample_weight"], arrays["keys"]
 
     def untrained(self) -> LiveEstimator:
-        """An estimator with the parameters that are asked for, which knows the model's classes."""
+        """Return an estimator with the parameters that are asked for, which knows the model's classes."""
         made = new_estimator(self.spec, self.cache_mb, **self.changed)
         if task_of(self.spec).has_labels:
             made._know(self.arrays["classes"])  # type: ignore[attr-defined]
@@ -150,7 +150,7 @@ def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDat
 
 
 def _telling(tell: Callable[[Document], None]) -> Look:
-    """What tells of a gap that gets smaller, now and then."""
+    """Return what tells of a gap that gets smaller, now and then."""
     last = -np.inf
 
     def look(seconds: float, gap: float) -> None:
@@ -164,7 +164,7 @@ def _telling(tell: Callable[[Document], None]) -> Look:
 
 
 def _parameters(asked: Document, given: Document) -> Document:
-    """The parameters that the model is to have, where they are not those that it was created with."""
+    """Return the parameters that the model is to have, where they are not those that it was created with."""
     changed = dict(given["changed"])
     if "C" in asked:
         changed["C"] = asked["C"]
@@ -182,7 +182,7 @@ def _asked_names(asked: Document) -> list[str]:
 
 
 def _differing(estimator: LiveEstimator, work: Work) -> Document:
-    """The parameters of an estimator that are not those of the model as it was created."""
+    """Return the parameters of an estimator that are not those of the model as it was created."""
     made = work.made
     now = {name: getattr(estimator, name) for name in (*KERNEL_PARAMETERS, *CHANGEABLE) if name in made}
     cost = {"C": float(estimator.C)} if work.spec.has_C and "lam" not in made else {}
@@ -215,14 +215,14 @@ def _held_back(work: Work, estimator: LiveEstimator, X: Any, y: Floats) -> Docum
 
 
 def error_on(work: Work, estimator: LiveEstimator, X: Any, y: Any) -> float:
-    """The error of a trained model on rows (m, d) with targets (m,)."""
+    """Return the error of a trained model on rows (m, d) with targets (m,)."""
     decisions = _decisions(estimator.predictor(), X)
     targets = estimator._targets(y, len(y)) if task_of(work.spec).has_labels else y
     return float(estimator._error(decisions, targets))
 
 
 def held_back(work: Work, n: int, error: float) -> Document:
-    """What is told of the error on ``n`` examples that a first training was not shown."""
+    """Return what is told of the error on ``n`` examples that a first training was not shown."""
     told: Document = {"n_examples": n, "what": task_of(work.spec).error, "error": error}
     if work.spec.task in ("svc", "l2svc"):
         told["accuracy"] = 1.0 - error

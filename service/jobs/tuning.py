@@ -67,7 +67,7 @@ def _ordered(request: TuneRequest, spec: ModelSpec, now: Description) -> Order:
 
 
 def work(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """The best parameters for a window, and the error over all that were tried."""
+    """Return the best parameters for a window, and the error over all that were tried."""
     estimator: Any = model.estimator()
     epsilon = asked.get("epsilon")
     found = tune(
@@ -94,7 +94,7 @@ def work(asked: Document, model: ModelCopy, progress: Progress) -> Document:
 
 
 def take_over(result: Document, choice: Document) -> Update:
-    """The update that gives a live model what was found, or what was chosen in place of it."""
+    """Return the update that gives a live model what was found, or what was chosen in place of it."""
     found = result["parameters"]
     for name, value in choice.items():
         if name not in found:
@@ -105,7 +105,7 @@ def take_over(result: Document, choice: Document) -> Update:
 
 
 def plot(result: Document, extension: Extension) -> bytes:
-    """The error over gamma and C; of a kernel without gamma over C."""
+    """Return the error over gamma and C; of a kernel without gamma over C."""
     errors = np.array(result["errors"], np.float64)
     title = f"Error of {result['n_examples']} examples ({result['judge']}), at best {result['error']:.4g}"
     if len(errors) == 1:
@@ -120,13 +120,13 @@ KIND = JobKind(
     path="tune",
     summary="Choose gamma and C, by the window itself",
     description="""
-Try gamma on a grid and C (`svr`: on request epsilon) along exact paths, and judge each by examples of the window that
-the model did not see: folds, leave-one-out, or stretches of time that follow what was learnt, each by the `times` with
-which examples were added, or by when they arrived.
+Try gamma on a grid and C (`svr`: on request epsilon) along exact paths. Judge each by examples of the window that the
+model did not see: folds, leave-one-out, or stretches of time that follow what was learnt. These use the `times` that
+examples came with, or when they arrived.
 
-The result holds the best `parameters` with their `error`, and the `errors` (a list for each of `gammas`, over `C`; null
-where it was plain before the end that a gamma is not the best), which `plot` shows. To apply the job changes the live
-model to those, or to `{"choice": {"C": .., "gamma": ..}}`, as one logged update.
+The result holds the best `parameters` with their `error`. `errors`, which `plot` shows, has a list over `C` for each of
+`gammas`, null where a gamma was given up early. To apply the job changes the live model to the best
+parameters, or to `{"choice": {"C": .., "gamma": ..}}`, as one logged update.
 """,
     request=TuneRequest,
     check=_ordered,

@@ -52,7 +52,7 @@ end = _current.reset
 
 
 def current() -> Call | None:
-    """The call that is under way here, if there is one."""
+    """Return the call that is under way here, if there is one."""
     return _current.get()
 
 

@@ -28,7 +28,7 @@ def _json(event: EventDict, **options: object) -> str:
 
 
 def _told(logger: object, name: str, event: EventDict) -> EventDict:
-    """When, how grave, what and where; then the facts that are known."""
+    """Return when, how grave, what and where; then the facts that are known."""
     record: logging.LogRecord = event["_record"]
     when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     head = {"timestamp": when, "level": record.levelname.lower(), "event": event.pop("event"), "logger": record.name}

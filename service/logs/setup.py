@@ -33,7 +33,7 @@ def set_up(level: str, format: Format, audit_file: str, **facts: str) -> None:
 
 
 def _handlers(as_text: bool, colors: bool, audit: logging.Handler | None) -> Callable[[str], logging.Handler]:
-    """The handler for each logger; loads what renders."""
+    """Return the handler for each logger; loads what renders."""
     from livesvm.service.logs.lines import formatter
 
     main = logging.StreamHandler()

@@ -61,7 +61,7 @@ class Tracing:
 
 
 def is_possible() -> bool:
-    """Whether what traces need is installed."""
+    """Return whether what traces need is installed."""
     try:
         return find_spec("opentelemetry.sdk.trace") is not None and find_spec(_EXPORTER) is not None
     except ModuleNotFoundError:  # not even what is around it

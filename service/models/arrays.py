@@ -39,7 +39,7 @@ _NUMBERS = frozenset({int, float})
 
 
 def rows(value: Any, field: str = "X") -> Rows:
-    """A list of rows; or sparse ones: ``indices`` and ``values``, a list for each row, and ``n_features``."""
+    """Return a list of rows; or sparse ones: ``indices`` and ``values``, a list for each row, and ``n_features``."""
     return _sparse(value, field) if isinstance(value, dict) else matrix(value, field)
 
 
@@ -124,7 +124,7 @@ def npz_rows(found: Mapping[str, NDArray[Any]], field: str = "X") -> Rows:
 
 
 def npz_members(X: Rows) -> dict[str, NDArray[Any]]:
-    """What an npz file has of rows, as ``npz_rows`` reads it."""
+    """Return what an npz file has of rows, as ``npz_rows`` reads it."""
     if not isinstance(X, SparseRows):
         return {"X": X}
     rows = X.packed()
@@ -132,7 +132,7 @@ def npz_members(X: Rows) -> dict[str, NDArray[Any]]:
 
 
 def matrix(value: Any, field: str = "X") -> Matrix:
-    """A list of equally long lists of finite numbers as (n, d) float64; n and d are at least 1."""
+    """Return a list of equally long lists of finite numbers as (n, d) float64; n and d are at least 1."""
     if not isinstance(value, list):
         raise InvalidInput("must be an array of rows", field=field)
     if not value:
@@ -155,7 +155,7 @@ def _check_row(entries: Any, row: int, width: int, field: str) -> None:
 
 
 def vector(value: Any, field: str) -> Vector:
-    """A list of finite numbers as (n,) float64; n is at least 1."""
+    """Return a list of finite numbers as (n,) float64; n is at least 1."""
     if not isinstance(value, list):
         raise InvalidInput("must be an array of numbers", field=field)
     for row, entry in enumerate(value):
@@ -165,7 +165,7 @@ def vector(value: Any, field: str) -> Vector:
 
 
 def tags(value: Any, field: str = "tags") -> Tags:
-    """A list with the tags of each example, none, one or a list of them, as lists without repetition."""
+    """Return a list with the tags of each example, none, one or a list of them, as lists without repetition."""
     if not isinstance(value, list) or not value:
         raise InvalidInput("must be an array with an entry for each example", field=field)
     return [_tags(entry, row, field) for row, entry in enumerate(value)]
@@ -181,7 +181,7 @@ def _tags(entry: Any, row: int, field: str) -> list[str]:
 
 
 def npy_tags(array: NDArray[Any], field: str = "tags") -> Tags:
-    """The same of an array of text, (n,) or (n, most), in which an empty text is none."""
+    """Return the same of an array of text, (n,) or (n, most), in which an empty text is none."""
     if array.dtype.kind != "U" or array.ndim not in (1, 2) or not len(array):
         raise InvalidInput("must be text, (n,) or (n, most), empty where there is no tag", field=field)
     _check_unicode(array, field)
@@ -189,7 +189,7 @@ def npy_tags(array: NDArray[Any], field: str = "tags") -> Tags:
 
 
 def tag_list(value: Any, field: str = "tags") -> list[str]:
-    """A list of distinct tags: texts of 1 to 128 characters."""
+    """Return a list of distinct tags: texts of 1 to 128 characters."""
     found = keys(value, field)
     for row, tag in enumerate(found):
         _check_tag(tag, row, field)
@@ -210,7 +210,7 @@ def times(value: Any, field: str = "times") -> Vector:
 
 
 def moment(value: Any, field: str) -> float:
-    """One such time as Unix seconds."""
+    """Return one such time as Unix seconds."""
     return _in_range(_seconds(value, None, field), None, field)
 
 
@@ -246,7 +246,7 @@ def _in_range(seconds: float, row: int | None, field: str) -> float:
 
 
 def keys(value: Any, field: str = "keys") -> list[Key]:
-    """A list of distinct keys: strings of 1 to 128 characters, or integers from 0 to 2**53 - 1."""
+    """Return a list of distinct keys: strings of 1 to 128 characters, or integers from 0 to 2**53 - 1."""
     if not isinstance(value, list):
         raise InvalidInput("must be an array of keys", field=field)
     if not value:

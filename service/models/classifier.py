@@ -68,7 +68,7 @@ class ServedClassifier(LiveMultiClassSVC):
         made._know(self.classes_ if not sign or are_signs(as_labels(labels)) else SIGNS[sign == SIGNS])
 
     def knows_only(self, labels: Targets) -> bool:
-        """Whether its classes are those that these labels, (m,), alone would have made."""
+        """Return whether its classes are those that these labels, (m,), alone would have made."""
         return np.array_equal(self.classes_, type(self)()._known_classes(labels, "y"))
 
     # -- labels --------------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class ServedLargeClassifier(LiveL2SVC):
         check_number(before, labels_with(before, labels, field), labels, most, field)
 
     def knows_only(self, labels: Targets) -> bool:
-        """Whether its classes are those of these labels, (m,), alone."""
+        """Return whether its classes are those of these labels, (m,), alone."""
         return np.array_equal(self.labels_, np.unique(as_labels(labels)))
 
     def _with_labels(self, known: NDArray[Any], y: Any, m: int, field: str) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -171,7 +171,7 @@ def check_number(before: NDArray[Any], known: NDArray[Any], labels: NDArray[Any]
 
 
 def labels_of(arrays: Mapping[str, Any]) -> NDArray[Any]:
-    """The labels (n,) of the examples that ``to_arrays`` tells of."""
+    """Return the labels (n,) of the examples that ``to_arrays`` tells of."""
     classes, y = np.asarray(arrays["classes"]), np.asarray(arrays["y"])
     places = y.astype(np.int64) if classes.size > 2 else np.where(y > 0, classes.size - 1, 0)
     labels: NDArray[Any] = classes[places]
@@ -179,7 +179,7 @@ def labels_of(arrays: Mapping[str, Any]) -> NDArray[Any]:
 
 
 def _only_sign(window: Any) -> int:
-    """The sign of all examples of a window of two classes; 0 where there are both, or none, or more classes."""
+    """Return the sign of all examples of a window of two classes; 0 where there are both, or none, or more classes."""
     if not isinstance(window, Window) or not window.keys:
         return 0
     y = window.y

@@ -38,7 +38,7 @@ class Batch:
     tags: Tags | None = None  #: of each example, (n,)
 
     def document(self) -> dict[str, Any]:
-        """This batch as numbers, lists and arrays."""
+        """Return this batch as numbers, lists and arrays."""
         parts = dict(vars(self))
         for name in ("times", "tags"):
             if parts[name] is None:
@@ -52,7 +52,7 @@ class Batch:
         return {key: tuple(tags) for key, tags in pairs if tags}
 
     def only(self, which: NDArray[np.bool_]) -> Batch | None:
-        """Those of its examples, which have keys; None if these are none."""
+        """Return those of its examples, which have keys; None if these are none."""
         if not which.any():
             return None
         columns = {
@@ -128,7 +128,7 @@ class Edits:
 
     @classmethod
     def from_document(cls, parts: dict[str, Any]) -> Edits:
-        """The edits that a document tells of."""
+        """Return the edits that a document tells of."""
         robust = parts.get("robust")
         return cls(**parts | {"robust": robust and Robust(**robust)})
 
@@ -217,7 +217,7 @@ class Command:
         return state.apply_cold(self)
 
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
-        """What whoever asked for it is told."""
+        """Return what whoever asked for it is told."""
         told: dict[str, Any] = {"added": self.added, "removed": self.remove, "changed": outcome.changed}
         if self.dropped:
             told["dropped"] = self.dropped
@@ -233,7 +233,7 @@ class Command:
         return 0 if times is None else int(np.count_nonzero(times > self.arrived))
 
     def told(self, outcome: Outcome) -> dict[str, Any]:
-        """What it changed, in numbers, for the log."""
+        """Return what it changed, in numbers, for the log."""
         counts = {"added": len(self.added), "removed": len(self.remove), "changed": outcome.changed}
         edits = self.edits or NO_EDITS
         action = "rescale" if edits.rescale else "change" if edits.change is not None else "update"
@@ -247,7 +247,7 @@ class Command:
         return features
 
     def named(self) -> Iterator[tuple[Key, Sequence[str]]]:
-        """Every key that it names, with tags where it gives any."""
+        """Yield every key that it names, with tags where it gives any."""
         edits = self.edits or NO_EDITS
         sides = edits.robust.sides if edits.robust is not None else ()
         yield from ((key, ()) for key in (*self.added, *self.remove, *self.dropped))
@@ -255,18 +255,18 @@ class Command:
         yield from () if self.add is None else self.add.tagged.items()
 
     def encode(self) -> bytes:
-        """Bytes for the log."""
+        """Return bytes for the log."""
         parts = {"add": self.add and self.add.document(), "edits": self.edits and self.edits.document()}
         return codec.encode(vars(self) | parts)
 
     @classmethod
     def decode(cls, data: bytes) -> Command:
-        """The command in a record of the log; raises StoreDamaged or StoreTooNew."""
+        """Return the command in a record of the log; raises StoreDamaged or StoreTooNew."""
         return cls.from_document(codec.decode(data))
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Command:
-        """The command that a document of the log tells of."""
+        """Return the command that a document of the log tells of."""
         add, edits = document.pop("add"), document.pop("edits", None)  # schema 1 knew no edits
         rules = document.pop("rules", 0)  # nor did schema 3 know rules
         return cls(add=add and Batch(**add), edits=edits and Edits.from_document(edits), rules=rules, **document)

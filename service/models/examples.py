@@ -62,7 +62,7 @@ class Page:
 
 
 def page_of(state: ModelState, wanted: Wanted) -> Page:
-    """The examples that are wanted; raises UnknownKey."""
+    """Return the examples that are wanted; raises UnknownKey."""
     arrivals = state.window.arrivals
     n = len(arrivals)
     if not n:

@@ -153,7 +153,7 @@ def _weights(value: Any) -> arrays.Vector:
 
 
 def check_weights(weights: arrays.Vector, field: str = "weights") -> arrays.Vector:
-    """The weights (n,) if each is 0, or from 1e-100 to 1e8; raises InvalidInput otherwise."""
+    """Return the weights (n,) if each is 0, or from 1e-100 to 1e8; raises InvalidInput otherwise."""
     wrong = np.flatnonzero((weights != 0) & ((weights < LEAST_WEIGHT) | (weights > 1e8)))
     if wrong.size:
         row = int(wrong[0])

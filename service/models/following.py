@@ -53,7 +53,7 @@ def follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edits
 
 
 def learnt(estimator: LiveEstimator, window: Batch, size: int) -> Outcome:
-    """What came of learning examples from nothing, so many at a time."""
+    """Return what came of learning examples from nothing, so many at a time."""
     outcome, events, seconds = Outcome(Sizes()), 0, 0.0
     for start in range(0, len(window.X), size):
         there = np.zeros(len(window.X), dtype=bool)
@@ -64,13 +64,13 @@ def learnt(estimator: LiveEstimator, window: Batch, size: int) -> Outcome:
 
 
 def _verbs(edits: Edits) -> dict[str, Any]:
-    """What an estimator's update takes of edits."""
+    """Return what an estimator's update takes of edits."""
     verbs = {name: getattr(edits, name) for name in ("relabel", "reweight", "decay", "C")}
     return verbs | {"robust": _robustness(edits.robust)}
 
 
 def sizes_of(report: UpdateReport) -> Sizes:
-    """What is kept of a report; a gap that is not known yet is none."""
+    """Return what is kept of a report; a gap that is not known yet is none."""
     gap = float(report.relative_gap)
     known = gap if np.isfinite(gap) else None
     return Sizes(report.n, report.n_free, report.n_bound, float(report.max_violation), known)

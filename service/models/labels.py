@@ -25,7 +25,7 @@ Targets = NDArray[Any]
 
 
 def targets(value: Any, field: str = "y") -> Targets:
-    """A list of finite numbers as (n,) float64, or one of words as (n,); n is at least 1."""
+    """Return a list of finite numbers as (n,) float64, or one of words as (n,); n is at least 1."""
     if not isinstance(value, list) or not value:
         return arrays.vector(value, field)
     if None in value:
@@ -104,5 +104,5 @@ def as_labels(y: Any) -> NDArray[Any]:
 
 
 def are_signs(labels: NDArray[Any]) -> bool:
-    """Whether none but -1 and 1 is among labels."""
+    """Return whether none but -1 and 1 is among labels."""
     return labels.dtype.kind in "if" and bool((np.abs(labels) == 1).all())

@@ -23,7 +23,7 @@ SOLVED_ANEW = (*KERNEL_PARAMETERS, "fit_intercept", "scale")
 
 
 def task_of(spec: ModelSpec) -> Task:
-    """The entry of a model's task."""
+    """Return the entry of a model's task."""
     return TASKS[spec.task]
 
 
@@ -64,7 +64,7 @@ def _check_change(spec: ModelSpec, edits: Edits) -> None:
 
 
 def parameters(spec: ModelSpec, cache_mb: int) -> dict[str, Any]:
-    """The estimator's parameters that a specification asks for."""
+    """Return the estimator's parameters that a specification asks for."""
     kernel, task = spec.kernel, task_of(spec)
     own = task.parameters | ({} if spec.loss is None else LOSS_PARAMETERS[spec.loss])
     return {
@@ -80,7 +80,7 @@ def parameters(spec: ModelSpec, cache_mb: int) -> dict[str, Any]:
 
 
 def new_estimator(spec: ModelSpec, cache_mb: int, **changed: Any) -> LiveEstimator:
-    """An untrained estimator for a specification, but for the parameters that have been ``changed`` since."""
+    """Return an untrained estimator for a specification, but for the parameters that have been ``changed`` since."""
     estimator = task_of(spec).estimator(**parameters(spec, cache_mb))
     for name, value in changed.items():
         setattr(estimator, name, value)

@@ -13,14 +13,14 @@ NAMES = ("relative_gap", "duality_gap", "max_violation")
 
 
 def proof_of(estimator: LiveEstimator) -> dict[str, Any]:
-    """The certificate of an estimator that knows an example, recomputed from its window."""
+    """Return the certificate of an estimator that knows an example, recomputed from its window."""
     found = estimator.certificate()
     numbers = {name: float(getattr(found, name)) for name in (*NAMES, "primal", "dual")}
     return {**numbers, "n_examples": int(found.n_examples), **_of_robust(estimator), **_by_pair(estimator)}
 
 
 def _by_pair(estimator: LiveEstimator) -> dict[str, Any]:
-    """What there is to say of more than two classes; nothing of others."""
+    """Return what there is to say of more than two classes; nothing of others."""
     pairs = estimator.pair_certificates if isinstance(estimator, Served) else {}
     if not pairs:
         return {}
@@ -37,7 +37,7 @@ def _by_pair(estimator: LiveEstimator) -> dict[str, Any]:
 
 
 def _of_robust(estimator: LiveEstimator) -> dict[str, Any]:
-    """What there is to say of a robust model; nothing of others."""
+    """Return what there is to say of a robust model; nothing of others."""
     robust = estimator.robustness()
     if robust is None:
         return {}

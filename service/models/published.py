@@ -66,7 +66,7 @@ class Published:
 
     @classmethod
     def of(cls, state: ModelState) -> Published:
-        """The version that ``state`` is at."""
+        """Return the version that ``state`` is at."""
         predictor = state.estimator.predictor() if state.can_predict else None
         n_support = 0 if predictor is None else int(predictor.n_support)
         n_features = state.window.n_features
@@ -98,7 +98,7 @@ class Published:
         return None if self.classes is None or are_signs(self.classes) else self.classes.tolist()
 
     def probabilities(self, decision: Vector) -> Matrix:
-        """The probability of each class, (m, n_classes), of decisions; of a version with a calibration."""
+        """Return the probability of each class, (m, n_classes), of decisions; of a version with a calibration."""
         assert isinstance(self.calibration, Calibration)
         assert self.classes is not None
         n = self.classes.size
@@ -120,7 +120,7 @@ class Published:
             raise EmptyModel(f"model {spec.id} {self._lacks(spec)}")
 
     def _lacks(self, spec: ModelSpec) -> str:
-        """Why a version cannot predict."""
+        """Return why a version cannot predict."""
         if not task_of(spec).is_exact:
             return "has not been trained yet: retrain it"
         if self.sizes.n_examples:

@@ -39,11 +39,11 @@ class Retrained:
     version: int = 0
 
     def carried(self) -> Retrained:
-        """The same with what is in the file, for a model that lives elsewhere; raises StoreUnavailable."""
+        """Return the same with what is in the file, for a model that lives elsewhere; raises StoreUnavailable."""
         return replace(self, data=self._read())
 
     def size(self) -> int:
-        """Bytes of it; raises StoreUnavailable."""
+        """Return bytes of it; raises StoreUnavailable."""
         return len(self._read())
 
     def brought_up_to(self, state: ModelState) -> tuple[bytes, int]:
@@ -152,7 +152,7 @@ class _Slid:
         return len({*self.leave, *self.relabel, *self.reweight}) + len(self.come)
 
     def verbs(self, now: LiveEstimator) -> dict[str, Any]:
-        """What ``update`` takes; ``now`` is the model with the window."""
+        """Return what ``update`` takes; ``now`` is the model with the window."""
         found: dict[str, Any] = {"remove": self.leave or None, "relabel": self.relabel, "reweight": self.reweight}
         if self.come:
             keys = now.keys_

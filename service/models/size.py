@@ -15,7 +15,7 @@ FIXED_BYTES = 2**17
 
 
 def model_bytes(n: int, row_bytes: float, n_free: int, cache_mb: int, n_classes: int = 2) -> int:
-    """What a model of ``n`` examples may take, whose features have ``row_bytes`` each.
+    """Return what a model of ``n`` examples may take, whose features have ``row_bytes`` each.
 
     Its kernel rows take at most ``cache_mb``, with those of the free in them. Of more than two classes every example is
     in as many problems as there are others, and ``n_free`` counts it so.

@@ -55,9 +55,13 @@ class KernelSpec(Request):
     """
 
     name: Literal["linear", "rbf", "laplacian", "poly", "polynomial", "sigmoid"] = "rbf"
-    gamma: Gamma = "scale"
-    degree: int = Field(default=3, ge=1, le=10)
-    coef0: float = Field(default=0.0, ge=-1e8, le=1e8, allow_inf_nan=False)
+    gamma: Gamma = Field(
+        default="scale", description="Its coefficient; `scale` is 1 / (n_features * variance) of the first examples."
+    )
+    degree: int = Field(default=3, ge=1, le=10, description="`poly`: the exponent.")
+    coef0: float = Field(
+        default=0.0, ge=-1e8, le=1e8, allow_inf_nan=False, description="`poly`, `sigmoid`: what is added to gamma x'z."
+    )
 
     @field_validator("name", mode="before")
     @classmethod
@@ -76,8 +80,10 @@ class KernelSpec(Request):
 class WindowSpec(Request):
     """How much a model remembers; what is beyond leaves within the next update, oldest first."""
 
-    max_examples: int | None = Field(default=None, ge=1, le=10**9)
-    max_age_seconds: float | None = Field(default=None, gt=0, le=1e10, allow_inf_nan=False)
+    max_examples: int | None = Field(default=None, ge=1, le=10**9, description="Most examples that it holds.")
+    max_age_seconds: float | None = Field(
+        default=None, gt=0, le=1e10, allow_inf_nan=False, description="Largest age of an example, by its time."
+    )
 
 
 def _or_default(schema: type[Request]) -> BeforeValidator:
@@ -96,8 +102,10 @@ class ModelSpec(Request):
     )
 
     id: Id | None = Field(default=None, description="Made up when absent.")
-    task: str = Field(default="svc", json_schema_extra={"enum": list(TASKS)})
-    kernel: Annotated[KernelSpec, _or_default(KernelSpec)] = Field(default_factory=lambda: KernelSpec())
+    task: str = Field(default="svc", description="What the model learns.", json_schema_extra={"enum": list(TASKS)})
+    kernel: Annotated[KernelSpec, _or_default(KernelSpec)] = Field(
+        default_factory=lambda: KernelSpec(), description="How similar two examples are."
+    )
     C: Cost | None = Field(default=None, description="`svc`, `svr`: weight of the losses; 1 when absent.")
     loss: Literal["epsilon_insensitive", "absolute", "pinball"] | None = Field(
         default=None, description="`svr`: of a residual; `epsilon_insensitive` when absent."
@@ -133,7 +141,7 @@ class ModelSpec(Request):
         description="`pu`: weight of |w|^2; `auto`, which is also what holds when absent: chosen by the risk on "
         "folds of the first examples of both kinds, and kept. `C`, by which it is moved later, is 1 / (2 lam).",
     )
-    fit_intercept: bool = True
+    fit_intercept: bool = Field(default=True, description="Whether the decision function has an intercept.")
     class_weight: ClassWeights | None = Field(
         default=None,
         description="`svc`: multiplies C by class, named by its label as text; 1 for others. `balanced`: the fewer "
@@ -159,7 +167,9 @@ class ModelSpec(Request):
     n_features: int | None = Field(
         default=None, ge=1, le=10**9, description="Taken from the first examples when absent."
     )
-    window: Annotated[WindowSpec, _or_default(WindowSpec)] = Field(default_factory=lambda: WindowSpec())
+    window: Annotated[WindowSpec, _or_default(WindowSpec)] = Field(
+        default_factory=lambda: WindowSpec(), description="How much the model remembers; without bounds all."
+    )
 
     @field_validator("task")
     @classmethod

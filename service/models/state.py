@@ -99,7 +99,7 @@ class ModelState:
 
     @classmethod
     def empty(cls, spec: ModelSpec, cache_mb: int) -> ModelState:
-        """A model that knows no example."""
+        """Return a model that knows no example."""
         return cls(spec, cache_mb, new_estimator(spec, cache_mb), Window(n_features=spec.n_features))
 
     def apply(self, command: Command) -> Outcome:
@@ -242,7 +242,7 @@ class ModelState:
         return {"gamma": self.estimator.gamma_, **self._unscaled}, getattr(self.estimator, "feature_scale_", None)
 
     def _of_those(self, window: Batch) -> tuple[dict[str, Any], FeatureScale | None]:
-        """The same as examples would have it that are learnt from nothing."""
+        """Return the same as examples would have it that are learnt from nothing."""
         model: Any = self.estimator
         weights = np.ones(len(window.X)) if window.weights is None else window.weights
         X, scale = window.X, None
@@ -257,7 +257,7 @@ class ModelState:
         return {"scale": "none"} if "scale" in parameters(self.spec, self.cache_mb) else {}
 
     def _robust(self, edits: Edits) -> Robust | None:
-        """How robust the model is now, with the sides of all who are not relabelled."""
+        """Return how robust the model is now, with the sides of all who are not relabelled."""
         robust = self.estimator.robustness() if self.is_fitted else None
         if robust is None:
             return None
@@ -285,7 +285,7 @@ class ModelState:
         return settled
 
     def certificate(self) -> dict[str, Any]:
-        """The certificate of a model that knows an example, recomputed from its window."""
+        """Return the certificate of a model that knows an example, recomputed from its window."""
         return {"version": self.version, **proof_of(self.estimator)}
 
     @property
@@ -392,7 +392,7 @@ class ModelState:
         return len({*known, *command.add.y.tolist()})
 
     def meets(self, command: Command) -> bool:
-        """Whether a command brings a class that the model does not know."""
+        """Return whether a command brings a class that the model does not know."""
         known = self.labels
         if known is None or command.add is None or command.add.y is None:
             return False
@@ -488,7 +488,7 @@ class ModelState:
             self.estimator.prepare()
 
     def document(self) -> dict[str, Any]:
-        """What a snapshot holds."""
+        """Return what a snapshot holds."""
         return {
             "version": self.version,
             "sequence": self.sequence,
@@ -505,7 +505,7 @@ class ModelState:
         }
 
     def encode(self) -> bytes:
-        """Bytes of a snapshot."""
+        """Return bytes of a snapshot."""
         return codec.encode(self.document())
 
     @classmethod
@@ -515,7 +515,7 @@ class ModelState:
 
     @classmethod
     def of(cls, spec: ModelSpec, cache_mb: int, document: dict[str, Any]) -> ModelState:
-        """The model in a document; raises StoreDamaged, or MemoryLimit if it needs a larger cache."""
+        """Return the model in a document; raises StoreDamaged, or MemoryLimit if it needs a larger cache."""
         arrivals = dict(zip(document["keys"], document["arrived"].tolist(), strict=True))
         is_sparse = document.get("is_sparse", None if document["arrays"] is None else False)  # schema 4 knew dense ones
         updated_at = document.get("updated_at")

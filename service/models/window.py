@@ -111,7 +111,7 @@ class Window:
             raise InvalidInput(f"has {width} columns, the limit is {limits.quota_features}", field="X", row=0)
 
     def _named(self, batch: Batch, limits: Limits) -> tuple[Batch, int]:
-        """The batch with a key for every row, and the counter after it."""
+        """Return the batch with a key for every row, and the counter after it."""
         self.check_width(batch.X.shape[1], limits)
         batch = replace(batch, X=self._as_held(batch.X))
         n = batch.X.shape[0]
@@ -141,7 +141,7 @@ class Window:
                 raise DuplicateKey(f"key {key!r} is in the window already", field="keys", row=row)
 
     def _new_keys(self, n: int) -> tuple[list[Key], int]:
-        """The next ``n`` unused integers."""
+        """Return the next ``n`` unused integers."""
         keys: list[Key] = []
         candidate = self.next_key
         while len(keys) < n:
@@ -153,7 +153,7 @@ class Window:
         return keys, candidate
 
     def _leaving(self, removal: Removal | None) -> list[Key]:
-        """The keys that the client wants gone, oldest first where it named none."""
+        """Return the keys that the client wants gone, oldest first where it named none."""
         if removal is None:
             return []
         if removal.keys is not None:
@@ -189,7 +189,7 @@ class Window:
     def _make_room(
         self, times: Vector, remove: list[Key], limits: Limits, now: float
     ) -> tuple[list[Key], NDArray[np.bool_]]:
-        """The removals with those that the window's own limits ask for, and which of those who come can stay.
+        """Return the removals with those that the window's own limits ask for, and which of those who come can stay.
 
         By their ``times``, the oldest first; of those of one time who are there go before who comes.
         """
@@ -214,7 +214,7 @@ class Window:
     def _oldest(
         self, number: int, leaving: Container[Key], times: Vector, stays: NDArray[np.bool_]
     ) -> tuple[list[Key], list[int]]:
-        """The oldest of those who would be there: keys of those who are, rows of those who come."""
+        """Return the oldest of those who would be there: keys of those who are, rows of those who come."""
         there = ((time, key, -1) for key, time in self.arrivals.items() if key not in leaving)
         if times.min(initial=math.inf) >= next(reversed(self.arrivals.values()), -math.inf):
             return [key for _, key, _ in islice(there, number)], []
@@ -225,7 +225,7 @@ class Window:
 
 
 def _times(batch: Batch | None, now: float) -> Vector:
-    """When each of the examples that come happened, (n,)."""
+    """Return when each of the examples that come happened, (n,)."""
     if batch is None:
         return np.empty(0)
     return np.full(len(batch.X), now) if batch.times is None else batch.times

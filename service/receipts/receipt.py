@@ -40,7 +40,7 @@ def hashed(salt: bytes, name: Key) -> str:
 
 
 def signed(receipt: Document, signer: Signer) -> Document:
-    """The receipt with its public key and signature; raises OSError or ValueError."""
+    """Return the receipt with its public key and signature; raises OSError or ValueError."""
     whole = receipt | {"public_key": signer.public_key}
     return whole | {"signature": signer.sign(_plain(whole))}
 
@@ -82,13 +82,13 @@ def _tells_of_an_erasure(receipt: Document) -> bool:
 
 
 def names(receipt: Document, key: Key) -> bool:
-    """Whether a receipt is of this key."""
+    """Return whether a receipt is of this key."""
     keys = receipt["keys"]
     return hashed(bytes.fromhex(keys["salt"]), key) in keys["hashes"]
 
 
 def names_tag(receipt: Document, tag: str) -> bool:
-    """Whether a receipt is of the examples with this tag."""
+    """Return whether a receipt is of the examples with this tag."""
     keys = receipt["keys"]
     return hashed(bytes.fromhex(keys["salt"]), tag) in keys.get("tags", [])
 

@@ -31,7 +31,7 @@ class Signer:
         self._key: Ed25519PrivateKey | None = None
 
     def sign(self, data: bytes) -> str:
-        """The signature of these bytes, in hex; raises OSError, or ValueError if the file holds no key."""
+        """Return the signature of these bytes, in hex; raises OSError, or ValueError if the file holds no key."""
         return self._private().sign(data).hex()
 
     @property
@@ -56,7 +56,7 @@ class Signer:
         return self._key
 
     def _noted(self) -> list[str]:
-        """What the file says; nothing where there is none."""
+        """Return what the file says; nothing where there is none."""
         try:
             return self._path.with_name(PUBLIC).read_text("ascii").split()
         except FileNotFoundError:
@@ -76,7 +76,7 @@ def is_signed(data: bytes, signature: str, public_key: str) -> bool:
 
 
 def _has_small_order(point: bytes) -> bool:
-    """Whether the order of a point of the curve is 1, 2, 4 or 8, by its y; such a key "signs" any bytes."""
+    """Return whether the order of a point of the curve is 1, 2, 4 or 8, by its y; such a key "signs" any bytes."""
     y = (int.from_bytes(point, "little") & ~SIGN) % PRIME
     return min(y, PRIME - y) in SMALL_ORDER
 

@@ -32,7 +32,7 @@ Document = dict[str, Any]
 
 
 def run_beside(work: str, asked: Document, tell: Callable[[Document], object], check: Callable[[], None]) -> Document:
-    """The result of ``work`` in a process of its own.
+    """Return the result of ``work`` in a process of its own.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def _lines(stream: IO[bytes], check: Callable[[], None]) -> Iterator[bytes]:
 
 
 def _error(told: Document) -> Exception:
-    """The error that a worker tells of."""
+    """Return the error that a worker tells of."""
     kind = getattr(solver_errors, told["name"], None)
     if told["place"] is not None:
         wrong = kind if isinstance(kind, type) and issubclass(kind, InvalidInput) else InvalidInput

@@ -52,7 +52,7 @@ def main(work: str) -> None:
 
 
 def _told(error: Exception) -> dict[str, Any]:
-    """An error as JSON: its name as one that the service knows, what it says, and where."""
+    """Return an error as JSON: its name as one that the service knows, what it says, and where."""
     names = (MemoryError, OSError)
     name = next((kind.__name__ for kind in names if isinstance(error, kind)), type(error).__name__)
     place = None

@@ -49,7 +49,7 @@ class Compiling:
             threading.Thread(target=self._run, name="compiling", daemon=True).start()
 
     def left(self) -> tuple[Family, ...]:
-        """What is not compiled yet."""
+        """Return what is not compiled yet."""
         return tuple(self._left)
 
     def wait_for(self, family: Family, check: Callable[[], None]) -> None:

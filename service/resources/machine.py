@@ -16,13 +16,13 @@ _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 
 
 def memory_bytes(root: Path = Path("/")) -> int:
-    """The memory that this process may use: the machine's, or less if a control group says so."""
+    """Return the memory that this process may use: the machine's, or less if a control group says so."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min([machine, *_group_limits(root)])
 
 
 def _group_limits(root: Path) -> list[int]:
-    """The limits of the control groups that this process is in, version 1 and 2, where there are any."""
+    """Return the limits of the control groups that this process is in, version 1 and 2, where there are any."""
     limits = []
     for folder in _groups(root):
         for name in ("memory.max", "memory.limit_in_bytes"):
@@ -32,7 +32,7 @@ def _group_limits(root: Path) -> list[int]:
 
 
 def _groups(root: Path) -> list[Path]:
-    """The folders of this process's groups, and of those that hold them."""
+    """Return the folders of this process's groups, and of those that hold them."""
     mounted = root / "sys/fs/cgroup"
     folders = {mounted, mounted / "memory"}
     with suppress(OSError):
@@ -50,7 +50,7 @@ def cores() -> int:
 
 
 def resident_bytes() -> int:
-    """What this process has in memory now; 0 where the system does not say."""
+    """Return what this process has in memory now; 0 where the system does not say."""
     with suppress(OSError):
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0

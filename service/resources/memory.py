@@ -44,7 +44,7 @@ class Budget:
         self._transient_peak = 0
 
     def held(self) -> Mapping[Kind, int]:
-        """Bytes by what they are held for."""
+        """Return bytes by what they are held for."""
         return dict(self._held)
 
     def rest_on(self, resident: int, least: int = 0) -> None:
@@ -67,7 +67,7 @@ class Budget:
             return lasting + size <= (1.0 - RESERVED) * self.limit
 
     def told(self) -> str:
-        """What is held, and by what."""
+        """Return what is held, and by what."""
         with self._lock:
             return self._told(sum(self._held.values()))
 
@@ -108,7 +108,7 @@ class Budget:
                 raise OutOfMemory(f"{_megabytes(resident)} are in use; {told}; {_WHAT_TO_DO}")
 
     def largest_given(self) -> int:
-        """The most that was given back at once, by requests, since this was asked last."""
+        """Return the most that was given back at once, by requests, since this was asked last."""
         with self._lock:
             size, self._transient_peak = self._transient_peak, 0
         return size

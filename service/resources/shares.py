@@ -77,7 +77,7 @@ class SharedThreads:
             self._done(task, goes_on)
 
     def _next(self) -> _Task | None:
-        """The task whose turn it is; None when there is none and will be none."""
+        """Return the task whose turn it is; None when there is none and will be none."""
         with self._changed:
             while True:
                 if (task := self._first()) is not None:

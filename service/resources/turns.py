@@ -57,7 +57,7 @@ class Solve:
             raise error
 
     def objection(self) -> NotSolved | None:
-        """What stands against going on; None if nothing does."""
+        """Return what stands against going on; None if nothing does."""
         now = time.monotonic()
         if self._ended is not None:
             return self._ended
@@ -108,7 +108,7 @@ class Turns:
                 self._admit()
 
     def counts(self) -> dict[str, int]:
-        """How many solves run now, and how many wait for their turn."""
+        """Return how many solves run now, and how many wait for their turn."""
         with self._lock:
             return {"running": len(self._running), "waiting": len(self._waiting)}
 
@@ -214,7 +214,7 @@ class Turns:
                 solve._go = None
 
     def _to_yield(self) -> list[Solve]:
-        """The newest of the long ones that are too many, or the oldest when another like it waits."""
+        """Return the newest of the long ones that are too many, or the oldest when another like it waits."""
         now = time.monotonic()
         long = sorted((solve for solve in self._running if _is_long(solve, now)), key=lambda solve: solve._since or now)
         if len(long) > self._at_once:

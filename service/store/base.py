@@ -207,7 +207,7 @@ class Store(Protocol):
         """Whether other services may use what is stored at the same time."""
 
     def durability(self) -> Durability:
-        """The level that an append reaches now, as the store itself says."""
+        """Return the level that an append reaches now, as the store itself says."""
 
     def ping(self) -> None:
         """Write that this service is alive; raise StoreUnavailable if the store could not take an update now.
@@ -237,7 +237,7 @@ class Store(Protocol):
         """
 
     def models(self) -> list[StoredModel]:
-        """Every stored model with its specification, by id."""
+        """Return every stored model with its specification, by id."""
 
     def model(self, model: str) -> StoredModel | None:
         """Return one stored model with its specification, None if it is not stored."""
@@ -268,7 +268,7 @@ class Store(Protocol):
         """Return where people reach a service, or its name where it does not say."""
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
-        """Where each of these models stands; those that are not stored are left out."""
+        """Return where each of these models stands; those that are not stored are left out."""
 
     def delete(self, lease: Lease) -> None:
         """Remove the model and all of its records."""
@@ -295,7 +295,7 @@ class Store(Protocol):
         """Number of the newest record ever appended, 0 before the first."""
 
     def recall(self, model: str, key: str) -> Remembered | None:
-        """What is remembered under an idempotency key."""
+        """Return what is remembered under an idempotency key."""
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
         """Keep the answer of the request that was appended under this key.
@@ -307,7 +307,7 @@ class Store(Protocol):
         """Keep answers of requests of many models as :meth:`remember` does; of a lease that is fenced none is kept."""
 
     def requests(self, model: str) -> dict[str, Remembered]:
-        """Everything that is remembered, by idempotency key."""
+        """Return everything that is remembered, by idempotency key."""
 
     def put_requests(self, lease: Lease, requests: Mapping[str, Remembered]) -> None:
         """Remember requests of records that another store held."""
@@ -330,16 +330,16 @@ class Store(Protocol):
         """
 
     def snapshots(self, model: str) -> list[SnapshotInfo]:
-        """The kept snapshots, newest first."""
+        """Return the kept snapshots, newest first."""
 
     def load_snapshot(self, model: str, sequence: int) -> bytes:
-        """The bytes of one snapshot as they were given; raises StoreDamaged if it is missing or altered."""
+        """Return the bytes of one snapshot as they were given; raises StoreDamaged if it is missing or altered."""
 
     def save_solution(self, lease: Lease, solution: Solution) -> None:
         """Keep a solution in place of the one before."""
 
     def solution(self, model: str) -> Solution | None:
-        """The solution that is kept, as it was given; raises StoreDamaged if it was altered."""
+        """Return the solution that is kept, as it was given; raises StoreDamaged if it was altered."""
 
     def log(self, model: str, after: int) -> Iterator[LogRecord]:
         """Records with a number above ``after``, in order, aborted ones too."""
@@ -348,10 +348,10 @@ class Store(Protocol):
         """Keep a document in place of the one before, whole; it is as durable as an appended record."""
 
     def document(self, at: DocumentName) -> bytes | None:
-        """A document as it was given, None if there is none; raises StoreDamaged if it was altered."""
+        """Return a document as it was given, None if there is none; raises StoreDamaged if it was altered."""
 
     def documents(self, kind: str | None = None) -> list[DocumentName]:
-        """Every document of a kind, or of all, by kind and name."""
+        """Return every document of a kind, or of all, by kind and name."""
 
     def delete_document(self, at: DocumentName) -> bool:
         """Remove a document; whether there was one."""

@@ -30,7 +30,7 @@ class Pointer:
 
     @classmethod
     def of(cls, data: bytes, version: int) -> Pointer:
-        """The pointer to new chunks of these bytes."""
+        """Return the pointer to new chunks of these bytes."""
         chunks = max(1, -(-len(data) // CHUNK_BYTES))
         return cls(uuid.uuid4().hex, chunks, len(data), hashlib.sha256(data).hexdigest(), version, time.time())
 
@@ -40,7 +40,7 @@ class Pointer:
 
     @classmethod
     def decode(cls, data: bytes | None, sequence: int) -> Pointer:
-        """The pointer in ``data``; raises StoreDamaged."""
+        """Return the pointer in ``data``; raises StoreDamaged."""
         try:
             found = json.loads(data or b"")
             check = found.pop("check", None)
@@ -55,18 +55,18 @@ class Pointer:
         return hashlib.sha256(json.dumps([sequence, asdict(self)]).encode()).hexdigest()
 
     def info(self, sequence: int) -> SnapshotInfo:
-        """What it says of its snapshot."""
+        """Return what it says of its snapshot."""
         return SnapshotInfo(sequence, self.version, self.saved_at, self.size)
 
 
 def split(data: bytes) -> Iterator[bytes]:
-    """The chunks of ``data``, at least one."""
+    """Yield the chunks of ``data``, at least one."""
     for start in range(0, max(1, len(data)), CHUNK_BYTES):
         yield data[start : start + CHUNK_BYTES]
 
 
 def join(chunks: Sequence[bytes | None], pointer: Pointer, what: str) -> bytes:
-    """The bytes that were split; raises StoreDamaged."""
+    """Return the bytes that were split; raises StoreDamaged."""
     data = b"".join(chunk or b"" for chunk in chunks)
     if len(data) != pointer.size or hashlib.sha256(data).hexdigest() != pointer.sha256:
         raise StoreDamaged(f"{what} does not match its checksum")

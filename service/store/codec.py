@@ -38,25 +38,25 @@ _DTYPES = frozenset({"<f8", "<f4", "<i8", "<i4", "<i2", "<u8", "|i1", "|u1", "|b
 
 
 def encode(document: dict[str, Any]) -> bytes:
-    """Bytes of a document of numbers, strings, lists, dicts and arrays."""
+    """Return bytes of a document of numbers, strings, lists, dicts and arrays."""
     payload = pack(document)
     return _HEADER.pack(_MAGIC, SCHEMA, _digest(SCHEMA, payload)) + payload
 
 
 def pack(document: dict[str, Any]) -> bytes:
-    """The payload alone: the same bytes for the same document, whatever the schema version."""
+    """Return the payload alone: the same bytes for the same document, whatever the schema version."""
     payload: bytes = msgpack.packb(document, default=_pack, use_bin_type=True)
     return payload
 
 
 def unpack(payload: bytes) -> dict[str, Any]:
-    """The document of a payload; raises ValueError if it is none."""
+    """Return the document of a payload; raises ValueError if it is none."""
     document: dict[str, Any] = msgpack.unpackb(payload, ext_hook=_unpack, strict_map_key=False)
     return document
 
 
 def decode(data: bytes) -> dict[str, Any]:
-    """The document in ``data``; raises StoreDamaged or StoreTooNew."""
+    """Return the document in ``data``; raises StoreDamaged or StoreTooNew."""
     if len(data) < _HEADER.size:
         raise StoreDamaged(f"record of {len(data)} bytes is too short")
     magic, schema, digest = _HEADER.unpack_from(data)

@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def connect(url: str, timeout: float) -> Any:
-    """A client of the server behind ``url`` whose calls end after ``timeout`` seconds; connects when first used.
+    """Return a client of the server behind ``url`` whose calls end after ``timeout`` seconds; connects when first used.
 
     Nothing is tried again by the client: whoever calls knows what may be repeated. Raises ValueError for a URL of
     another kind. (Its type is left open: the library's own annotations do not know that answers are bytes.)
@@ -58,7 +58,7 @@ def named_urls(text: str) -> dict[str, str]:
 
 
 def check_url(url: str) -> str:
-    """The scheme of a URL that :func:`connect` knows; raises ValueError, which never repeats a password."""
+    """Return the scheme of a URL that :func:`connect` knows; raises ValueError, which never repeats a password."""
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
         raise ValueError(f"a Redis URL begins with one of {', '.join(scheme + '://' for scheme in SCHEMES)}")

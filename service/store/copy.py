@@ -116,7 +116,7 @@ def _copy(source: Store, target: Store, stored: StoredModel, held: Lease) -> Cop
 
 
 def _solution(store: Store, model: str) -> Solution | None:
-    """The solution that is kept; one that is damaged is left behind, as it can be found again."""
+    """Return the solution that is kept; one that is damaged is left behind, as it can be found again."""
     try:
         return store.solution(model)
     except StoreDamaged as error:

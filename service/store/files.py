@@ -18,7 +18,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def unfinished(path: Path) -> Path:
-    """Where a file is while it is written."""
+    """Return where a file is while it is written."""
     return path.with_name(path.name + ".new")
 
 

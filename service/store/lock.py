@@ -55,7 +55,7 @@ class DirectoryLock:
         return True
 
     def holder(self) -> str:
-        """A name for whoever holds this directory, the same after a restart; raises StoreUnavailable."""
+        """Return a name for whoever holds this directory, the same after a restart; raises StoreUnavailable."""
         path = self._directory / "holder"
         try:
             if not path.exists():

@@ -15,7 +15,7 @@ _TOOL_SECONDS = 10.0
 
 
 def open_place(place: str, prefix: str, opened: ExitStack) -> Store:
-    """The store at a Redis URL or in a data directory, closed with ``opened``.
+    """Return the store at a Redis URL or in a data directory, closed with ``opened``.
 
     Raises StoreInUse while a service holds the directory, StoreError, or ValueError for a URL of another kind.
     """

@@ -230,7 +230,7 @@ class RedisStore:
                     yield indexed(id_, found, gone)
 
     def _ids(self) -> list[str]:
-        """Every stored model; where only some concern a service, those."""
+        """Return every stored model; where only some concern a service, those."""
         return [id_.decode() for id_ in sorted(self._patient.hkeys(f"{self._p}:models"))]
 
     def changes(self) -> int:
@@ -249,7 +249,7 @@ class RedisStore:
         return [StoredModel(id_.decode(), spec) for id_, spec in sorted(found.items())]
 
     def model(self, model: str) -> StoredModel | None:
-        """One of them, if it is stored."""
+        """Return one of them, if it is stored."""
         with self._errors():
             spec = self._client.hget(f"{self._p}:models", model)
         return None if spec is None else StoredModel(model, spec)
@@ -311,7 +311,7 @@ class RedisStore:
             return not there or self._has_lapsed(holder.encode())
 
     def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
-        """A new epoch, unless another writer has the model or a later attempt came first."""
+        """Return a new epoch, unless another writer has the model or a later attempt came first."""
         keys = [f"{self._p}:epochs", self._key(lease.model, "meta")]
         with self._errors():
             answer = self._scripts(scripts.RETAKE, keys, [lease.writer, attempt])

@@ -12,7 +12,7 @@ from livesvm.service.store.seals import open_summary
 
 
 def checked(answer: list[Any], model: str) -> list[Any]:
-    """What a script answered; raises ModelGone or Fenced."""
+    """Return what a script answered; raises ModelGone or Fenced."""
     if answer[0] == b"gone":
         raise ModelGone(f"model {model} is no longer stored")
     if answer[0] == b"fenced":
@@ -21,7 +21,7 @@ def checked(answer: list[Any], model: str) -> list[Any]:
 
 
 def head(model: str, lease: bytes, sequence: bytes) -> Head:
-    """Where a model stands, by its lease and its newest record."""
+    """Return where a model stands, by its lease and its newest record."""
     epoch, _, writer = lease.decode().partition(":")
     return Head(Lease(model, int(epoch), writer), int(sequence))
 
@@ -35,7 +35,7 @@ def indexed(model: str, found: Sequence[bytes | None], gone: Collection[bytes]) 
 
 
 def snapshot(sequence: int, pointer: bytes) -> SnapshotInfo:
-    """What a pointer says of its snapshot."""
+    """Return what a pointer says of its snapshot."""
     try:
         return Pointer.decode(pointer, sequence).info(sequence)
     except StoreDamaged:
@@ -43,7 +43,7 @@ def snapshot(sequence: int, pointer: bytes) -> SnapshotInfo:
 
 
 def level(settings: Mapping[str, str]) -> Durability:
-    """What the server's own settings promise; the least where it does not say."""
+    """Return what the server's own settings promise; the least where it does not say."""
     if settings.get("appendonly") != "yes" or settings.get("no-appendfsync-on-rewrite") != "no":
         return Durability.MEMORY
     levels = {"always": Durability.FSYNCED, "everysec": Durability.LOGGED}

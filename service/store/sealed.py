@@ -18,27 +18,27 @@ LONGEST = 20  #: digits of a sequence number
 
 
 def sealed_request(model: str, key: str, sequence: int, body: bytes) -> bytes:
-    """The value that is kept of a request."""
+    """Return the value that is kept of a request."""
     return request_seal(model, key, sequence, body) + b"%d:" % sequence + body
 
 
 def sealed_answer(model: str, key: str, answer: bytes) -> bytes:
-    """The value that is kept of its answer."""
+    """Return the value that is kept of its answer."""
     return answer_seal(model, key, answer) + answer
 
 
 def sealed_mark(model: str, sequence: int) -> str:
-    """The mark that a record is without effect."""
+    """Return the mark that a record is without effect."""
     return f"{sequence}:{mark_seal(model, sequence)}"
 
 
 def sealed_solution(model: str, solution: Solution) -> bytes:
-    """The value that is kept of a solution."""
+    """Return the value that is kept of a solution."""
     return solution_seal(model, solution.sequence, solution.data) + b"%d:" % solution.sequence + solution.data
 
 
 def open_solution(model: str, value: bytes) -> Solution:
-    """A solution; raises StoreDamaged."""
+    """Return a solution; raises StoreDamaged."""
     found = Solution(*_numbered(value[SEAL_BYTES:]))
     if value != sealed_solution(model, found):
         raise StoreDamaged(f"the solution of model {model} does not match its checksum")
@@ -46,12 +46,12 @@ def open_solution(model: str, value: bytes) -> Solution:
 
 
 def sealed_document(at: DocumentName, data: bytes) -> bytes:
-    """The value that is kept of a document."""
+    """Return the value that is kept of a document."""
     return document_seal(*at, data) + data
 
 
 def open_document(at: DocumentName, value: bytes) -> bytes:
-    """A document; raises StoreDamaged."""
+    """Return a document; raises StoreDamaged."""
     data = value[SEAL_BYTES:]
     if value != sealed_document(at, data):
         raise StoreDamaged(f"{at.kind} {at.name} does not match its checksum")
@@ -66,7 +66,7 @@ def open_request(model: str, key: str, value: bytes) -> tuple[int, bytes]:
 
 
 def open_answer(model: str, key: str, value: bytes) -> bytes:
-    """An answer; raises StoreDamaged."""
+    """Return an answer; raises StoreDamaged."""
     answer = value[SEAL_BYTES:]
     if value[:SEAL_BYTES] != answer_seal(model, key, answer):
         raise StoreDamaged(f"the answer to request {key!r} of model {model} does not match its checksum")
@@ -74,7 +74,7 @@ def open_answer(model: str, key: str, value: bytes) -> bytes:
 
 
 def open_marks(model: str, marks: Iterable[bytes]) -> frozenset[int]:
-    """The records that are without effect; raises StoreDamaged."""
+    """Return the records that are without effect; raises StoreDamaged."""
     found = []
     for mark in marks:
         sequence, _ = _numbered(mark)
@@ -85,7 +85,7 @@ def open_marks(model: str, marks: Iterable[bytes]) -> frozenset[int]:
 
 
 def older_request(model: str, key: str, request: bytes, answer: bytes | None) -> Remembered | None:
-    """What was remembered of a request before there were seals; None if it has one, or is damaged."""
+    """Return what was remembered of a request before there were seals; None if it has one, or is damaged."""
     sequence, body = _numbered(request)
     return Remembered(body, sequence, answer) if sequence >= 0 and not _is_sealed(model, key, request) else None
 

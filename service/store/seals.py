@@ -25,27 +25,27 @@ _SUMMARY = struct.Struct("<I")
 
 
 def request_seal(model: object, key: object, sequence: object, body: object) -> bytes:
-    """The seal of a request that is remembered, without its answer, which comes later."""
+    """Return the seal of a request that is remembered, without its answer, which comes later."""
     return seal(model, key, sequence, sha256(body))
 
 
 def answer_seal(model: object, key: object, answer: object) -> bytes:
-    """The seal of the answer to that request."""
+    """Return the seal of the answer to that request."""
     return seal(model, key, sha256(answer))
 
 
 def solution_seal(model: object, sequence: object, data: object) -> bytes:
-    """The seal of a solution."""
+    """Return the seal of a solution."""
     return seal(model, sequence, "solution", sha256(data))
 
 
 def document_seal(kind: object, name: object, data: object) -> bytes:
-    """The seal of a document."""
+    """Return the seal of a document."""
     return seal(kind, name, "document", sha256(data))
 
 
 def mark_seal(model: str, sequence: int) -> str:
-    """The seal of the mark that a record is without effect, in hexadecimal."""
+    """Return the seal of the mark that a record is without effect, in hexadecimal."""
     return seal(model, sequence, "aborted").hex()
 
 

@@ -107,7 +107,7 @@ class SqliteStore:
 
     @staticmethod
     def _held(db: sqlite3.Connection, lease: Lease) -> int:
-        """The model's newest sequence number, if the lease still holds; raises Fenced."""
+        """Return the model's newest sequence number, if the lease still holds; raises Fenced."""
         return checked(lease, db.execute(_HEAD, (lease.model,)).fetchall())
 
     @property
@@ -232,14 +232,14 @@ class SqliteStore:
             log.warning("the index of requests was damaged; it was built from the table")
 
     def _stored_lease(self, model: str) -> Lease:
-        """The lease of whoever wrote last, good for reading until the database can be written."""
+        """Return the lease of whoever wrote last, good for reading until the database can be written."""
         head = self.heads([model]).get(model)
         if head is None:
             raise ModelGone(f"model {model} is not stored")
         return head.lease
 
     def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
-        """A new epoch, unless another writer has the model or a later attempt came first."""
+        """Return a new epoch, unless another writer has the model or a later attempt came first."""
         with self._transaction() as db:
             epoch = self._database.new_epoch(db)
             query = """UPDATE models SET epoch = ?, attempt = ? WHERE id = ? AND writer = ? AND attempt < ?

@@ -137,13 +137,13 @@ class Database:
             yield self._db
 
     def read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         with self._lock, sqlite_errors():
             return self._db.execute(query, values).fetchall()
 
     @staticmethod
     def new_epoch(db: sqlite3.Connection) -> int:
-        """An epoch that no lease ever had."""
+        """Return an epoch that no lease ever had."""
         return int(db.execute("UPDATE epochs SET newest = newest + 1 RETURNING newest").fetchone()[0])
 
     def refused(self, size: int) -> None:

@@ -47,7 +47,7 @@ def sqlite_errors() -> Iterator[None]:
 
 
 def open_database(path: Path) -> tuple[sqlite3.Connection, Marks]:
-    """The database, brought up to date, and its marks; a new one only where there is no trace of an older.
+    """Return the database, brought up to date, and its marks; a new one only where there is no trace of an older.
 
     Raises StoreDamaged if it has lost its tables or documents, StoreTooNew, or StoreUnavailable if it cannot be
     written. Models that have lost something are the damage of the marks.
@@ -77,7 +77,7 @@ def open_database(path: Path) -> tuple[sqlite3.Connection, Marks]:
 
 
 def compare_marks(db: sqlite3.Connection, path: Path) -> Marks:
-    """The marks of a database that cannot be written, compared with it; raises StoreDamaged."""
+    """Return the marks of a database that cannot be written, compared with it; raises StoreDamaged."""
     with sqlite_errors():
         marks = read_marks(path) or new_marks(path)
         marks.compare(_heads(db), _newest_epoch(db))
@@ -158,7 +158,7 @@ def _newest_epoch(db: sqlite3.Connection) -> int:
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
-    """The database where it cannot be written, with all that its write-ahead log holds; raises StoreUnavailable.
+    """Return the database where it cannot be written, with all that its write-ahead log holds; raises StoreUnavailable.
 
     Alone, SQLite needs no file beside the log, which a full disk would not take; a read-only disk may hold one already,
     or no log.
@@ -221,7 +221,7 @@ def overwriting(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def is_worthwhile(db: sqlite3.Connection) -> bool:
-    """Whether writing the database anew is quick, or gives much of its file back."""
+    """Return whether writing the database anew is quick, or gives much of its file back."""
     size, pages, free = (
         db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count")
     )
@@ -234,7 +234,7 @@ def write_probe(db: sqlite3.Connection, size: int) -> None:
 
 
 def write_ahead_log(path: Path) -> Path:
-    """The file beside the database that commits are written to first."""
+    """Return the file beside the database that commits are written to first."""
     return _beside(path, "-wal")
 
 
@@ -246,7 +246,7 @@ def copy_log(db: sqlite3.Connection) -> None:
 
 
 def is_elsewhere(path: Path, opened: os.stat_result) -> bool:
-    """Whether the file that was ``opened`` is no longer the one at ``path``; raises StoreUnavailable."""
+    """Return whether the file that was ``opened`` is no longer the one at ``path``; raises StoreUnavailable."""
     with sqlite_errors():
         try:
             found = path.stat()
@@ -313,7 +313,7 @@ def _checked(db: sqlite3.Connection, path: Path) -> sqlite3.Connection:
 
 
 def _check_file(path: Path) -> Marks | None:
-    """The marks of a database, if it has any; raises StoreDamaged if there is only a trace of it."""
+    """Return the marks of a database, if it has any; raises StoreDamaged if there is only a trace of it."""
     if path.exists() and not path.stat().st_size:
         raise StoreDamaged(f"{path} is empty, 0 bytes: {_WHAT_TO_DO.format('the file')}")
     wal, marks = write_ahead_log(path), read_marks(path)

@@ -366,5 +366,5 @@ _FREE = _packed(_UNUSED, Mark(Kind.DELETED))
 
 
 def _this_boot() -> str:
-    """What tells this boot of the machine from others; nothing where the system does not say."""
+    """Return what tells this boot of the machine from others; nothing where the system does not say."""
     return _BOOT.read_text().strip() if _BOOT.exists() else ""

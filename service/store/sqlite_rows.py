@@ -12,7 +12,7 @@ Row = tuple[Any, ...]
 
 
 def checked(lease: Lease, rows: list[Row]) -> int:
-    """The newest sequence number of a model's row of epoch and sequence, if the lease holds; raises Fenced."""
+    """Return the newest sequence number of a model's row of epoch and sequence, if the lease holds; raises Fenced."""
     if not rows:
         raise ModelGone(f"model {lease.model} is no longer stored")
     epoch, sequence = rows[0]
@@ -22,13 +22,13 @@ def checked(lease: Lease, rows: list[Row]) -> int:
 
 
 def is_sealed(model: str, row: list[Any]) -> bool:
-    """Whether a row of this model, which ends with its seal, is as it was written."""
+    """Return whether a row of this model, which ends with its seal, is as it was written."""
     *columns, sealed = row
     return bool(columns[0] == model and sealed == seal(*columns))
 
 
 def damaged(sequence: object) -> SnapshotInfo:
-    """What is known of a snapshot that is damaged; 0 for a number that is none any more."""
+    """Return what is known of a snapshot that is damaged; 0 for a number that is none any more."""
     number = str(sequence)
     return SnapshotInfo(int(number) if number.isdecimal() else 0, 0, 0.0, 0, is_damaged=True)
 
@@ -45,7 +45,7 @@ def remembered(model: str, key: str, row: Row) -> tuple[Remembered, bool]:
 
 
 def request_rows(model: str, requests: Mapping[str, Remembered]) -> Iterator[Row]:
-    """The rows that remember requests."""
+    """Yield the rows that remember requests."""
     for key, known in requests.items():
         sealed = request_seal(model, key, known.sequence, known.body)
         answered = None if known.answer is None else answer_seal(model, key, known.answer)

@@ -63,7 +63,7 @@ class Syncs:
 
 
 def _is_other(path: Path, file: int) -> bool:
-    """Whether the file at ``path`` is not the open one."""
+    """Return whether the file at ``path`` is not the open one."""
     there, ours = path.stat(), os.fstat(file)
     return (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino)
 

@@ -39,13 +39,13 @@ def examples(rng: np.random.Generator, n: int) -> tuple[Any, Any]:
 
 
 def body(rng: np.random.Generator, n: int) -> bytes:
-    """An update that adds ``n`` examples; the window makes as many leave."""
+    """Return an update that adds ``n`` examples; the window makes as many leave."""
     X, y = examples(rng, n)
     return json.dumps({"add": {"X": X.tolist(), "y": y.tolist()}}).encode()
 
 
 def post(connection: http.client.HTTPConnection, path: str, data: bytes) -> Any:
-    """One call; raises SystemExit if it is refused."""
+    """Return one call; raises SystemExit if it is refused."""
     headers = {"content-type": "application/json"}
     if path.endswith("/update"):
         headers["idempotency-key"] = uuid.uuid4().hex

@@ -143,7 +143,7 @@ def timed(http: httpx.Client, path: str) -> float:
 
 
 def memory(pids: list[int]) -> int:
-    """Bytes that processes share with nobody."""
+    """Return bytes that processes share with nobody."""
     lines = [line for pid in pids for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()]
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Private_"))
 

@@ -46,7 +46,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 def batch(task: str, number: int) -> dict[str, Any]:
-    """The ``number``-th batch of a task, under keys of its own."""
+    """Return the ``number``-th batch of a task, under keys of its own."""
     X, y = blobs(np.random.default_rng(WINDOW + number), EXAMPLES)
     keys = [f"{number}-{row}" for row in range(EXAMPLES)]
     return {"X": X, "keys": keys} if task == "oneclass" else {"X": X, "y": y, "keys": keys}
@@ -58,7 +58,7 @@ def newest(number: int) -> list[str]:
 
 
 def edits(task: str, number: int) -> dict[str, dict[str, Any]]:
-    """The verbs beside adding, as the ``number``-th update."""
+    """Return the verbs beside adding, as the ``number``-th update."""
     keys = newest(number)
     found: dict[str, dict[str, Any]] = {
         "remove": {"remove": {"keys": keys}},
@@ -75,7 +75,7 @@ Ask = Callable[[httpx.Client, int], httpx.Response]
 
 
 def asks(model: dict[str, Any]) -> dict[str, Ask]:
-    """Every kind of request to a model, as a function of a client and of how often it was asked before."""
+    """Return every kind of request to a model, as a function of a client and of how often it was asked before."""
     task = model["task"]
 
     def update(body: dict[str, Any]) -> Ask:

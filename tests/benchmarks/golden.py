@@ -27,7 +27,7 @@ TIMES = frozenset({"seconds"})
 
 
 def words(value: Any) -> Iterator[bytes]:
-    """Every bit of a result: of arrays, numbers, and what is made of them."""
+    """Yield every bit of a result: of arrays, numbers, and what is made of them."""
     if isinstance(value, np.ndarray) and value.dtype != object:
         yield str((value.dtype, value.shape)).encode()
         yield np.ascontiguousarray(value).tobytes()

@@ -49,7 +49,7 @@ Row = list[str]
 
 
 def examples(seed: int, n: int = N) -> tuple[Any, Any]:
-    """Two overlapping classes, (n, D) and (n,)."""
+    """Return two overlapping classes, (n, D) and (n,)."""
     rng = np.random.default_rng(seed)
     y = rng.choice([-1.0, 1.0], n)
     return rng.normal(size=(n, D)) + 0.4 * y[:, None], y
@@ -84,7 +84,7 @@ def answered(http: httpx.Client, path: str) -> None:
 
 
 def replicas(http: httpx.Client) -> dict[str, float]:
-    """How many are awake, and at rest."""
+    """Return how many are awake, and at rest."""
     lines = [line for line in http.get("/metrics").text.splitlines() if line.startswith("livesvm_replicas{")]
     return {line.split('"')[1]: float(line.rsplit(" ", 1)[1]) for line in lines}
 
@@ -147,7 +147,7 @@ def _feed(http: httpx.Client, number: int) -> None:
 
 
 def template(place: Path) -> tuple[bytes, bytes]:
-    """A snapshot and a summary of a model as the service stores them."""
+    """Return a snapshot and a summary of a model as the service stores them."""
     store, metrics = SqliteStore(place / "store"), Metrics()
     registry = Registry(Context(Settings(), Source(store, Health(metrics), metrics), Turns(1)))
     model = registry.models.create("m000000", ModelSpec(C=1.0))
@@ -169,7 +169,7 @@ def stored(count: int, place: Path) -> list[Row]:
     data.mkdir()
 
     def spec(id: str) -> bytes:
-        """The specification of one."""
+        """Return the specification of one."""
         return HostedModel.encode_spec(ModelSpec(id=id, C=1.0))
 
     ids = fill(data / "livesvm.sqlite3", count, spec, snapshot, summary)
@@ -267,7 +267,7 @@ def in_threads(work: Sequence[Callable[[], None]]) -> None:
 
 
 def median(work: Callable[[], object], repeats: int = 9) -> float:
-    """The median of so many times."""
+    """Return the median of so many times."""
     taken = []
     for _ in range(repeats):
         began = time.perf_counter()

@@ -53,7 +53,7 @@ class Recovery:
     processor: list[float] = field(default_factory=list)
 
     def line(self) -> list[str]:
-        """One line of the table."""
+        """Return one line of the table."""
         return [
             self.store,
             str(self.n_free),
@@ -157,7 +157,7 @@ def appends(store: Store, number: int) -> list[float]:
 
 
 def append_line(name: str, taken: list[float]) -> list[str]:
-    """One line of the table."""
+    """Return one line of the table."""
     return [name, str(len(taken)), *(duration(float(np.quantile(taken, q))) for q in (0.5, 0.99, 1.0))]
 
 

@@ -116,7 +116,7 @@ def _svc(kernel: Kernel, C: float) -> SVC:
 
 
 def _kernel_matrix(kernel: Kernel, X: Matrix) -> Matrix:
-    """The kernel matrix in double precision, for sets that are too large for extended precision."""
+    """Return the kernel matrix in double precision, for sets that are too large for extended precision."""
     products = X @ X.T
     if kernel.name == "linear":
         return products

@@ -36,7 +36,7 @@ CALM = 5.0
 
 
 def examples(n: int, d: int) -> tuple[Any, Any]:
-    """Two overlapping classes."""
+    """Return two overlapping classes."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, d))
     return X, np.where(X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=n) > 0, 1, -1)
@@ -60,7 +60,7 @@ def predict(url: str, rate: float, row: list[float], over: Event, found: Queue[A
 
 
 def measured(url: str, options: argparse.Namespace) -> tuple[list[Any], dict[str, float], dict[str, Any]]:
-    """All predictions, when what happened, and the result of the retraining."""
+    """Return all predictions, when what happened, and the result of the retraining."""
     X, y = examples(options.examples, options.features)
     with Client(url, timeout=120) as client:
         client.create_model("m", task="l2svc", C=options.C, kernel={"name": "rbf", "gamma": 1 / options.features})

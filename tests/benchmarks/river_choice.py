@@ -24,7 +24,7 @@ GRID_GAMMA = [10.0**power for power in range(-3, 1)]
 
 
 def accuracy(days: Examples, known: int, C: float, gamma: float) -> float:
-    """The share of days forecast right, each month by a model of the ``known`` days before it."""
+    """Return the share of days forecast right, each month by a model of the ``known`` days before it."""
     right = []
     for start in range(known, len(days) - MONTH + 1, MONTH):
         past, month = days[start - known : start], days[start : start + MONTH]
@@ -33,7 +33,7 @@ def accuracy(days: Examples, known: int, C: float, gamma: float) -> float:
 
 
 def seconds(days: Examples, C: float, gamma: float) -> float:
-    """The time SVC takes to train all the days."""
+    """Return the time SVC takes to train all the days."""
     start = perf_counter()
     SVC(C=C, gamma=gamma).fit(days.X, days.y)
     return perf_counter() - start

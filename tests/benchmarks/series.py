@@ -37,7 +37,7 @@ def lagged(name: str, values: Matrix, target: int, lags: int = LAGS) -> Stream:
 
 
 def fisher() -> Stream:
-    """The Fisher River as the paper scales it: 1454 examples of 21 features [Karasuyama & Takeuchi, 4.2]."""
+    """Return the Fisher River as the paper scales it: 1454 examples of 21 features [Karasuyama & Takeuchi, 4.2]."""
     record = fisher_river.load()
     return lagged("Fisher River", record.values, record.columns.index("flow_m3s"))
 

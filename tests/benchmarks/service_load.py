@@ -52,7 +52,7 @@ def examples(rng: np.random.Generator, n: int, d: int) -> tuple[Any, Any]:
 
 
 def post(connection: http.client.HTTPConnection, path: str, body: bytes) -> tuple[int, bytes]:
-    """One call; its status and its answer."""
+    """Return one call; its status and its answer."""
     connection.request("POST", path, body, {"content-type": "application/json"})
     answer = connection.getresponse()
     return answer.status, answer.read()
@@ -131,7 +131,7 @@ def run(load: Load) -> dict[str, list[tuple[float, int]]]:
 
 
 def report(name: str, found: list[tuple[float, int]]) -> list[str]:
-    """One line of the table."""
+    """Return one line of the table."""
     latencies = np.array([latency for latency, _ in found])
     errors = sum(status != 200 for _, status in found)
     quantiles = [duration(float(np.quantile(latencies, q))) for q in (0.5, 0.9, 0.99, 1.0)]

@@ -48,7 +48,7 @@ def demonstrated(months: int | None) -> Iterator[str]:
 
 
 def screen(address: str) -> str:
-    """The screen of the demonstration's feed, or of its first model."""
+    """Return the screen of the demonstration's feed, or of its first model."""
     with httpx.Client(base_url=address) as http:
         for kind in ("feeds", "models"):
             answer = http.get(f"/{kind}")

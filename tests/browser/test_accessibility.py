@@ -18,7 +18,7 @@ SCREENS = {
     "overview": ("", "Models"),
     "model": ("#/models/seen", "Versions"),
     "path": ("#/models/seen/path", "The path"),
-    "labels": ("#/models/seen/labels", "gave way"),
+    "labels": ("#/models/seen/labels", "suspected"),
     "erase": ("#/models/seen/erase", "Verify a receipt"),
     "data": ("#/data", "Data in"),
     "feeds": ("#/feeds", "Feeds"),

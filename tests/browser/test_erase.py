@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 
 
 def saved(page: Page, directory: Path) -> Path:
-    """The receipt as the browser saves it."""
+    """Return the receipt as the browser saves it."""
     with page.expect_download() as waiting:
         page.get_by_role("link", name="Save e-").click()
     path = directory / waiting.value.suggested_filename
@@ -79,7 +79,7 @@ def test_keys_are_erased_and_the_receipt_verifies(
 
 
 def receipts(http: httpx.Client, model: str) -> list[str]:
-    """The receipts of a model."""
+    """Return the receipts of a model."""
     return [one["receipt"] for one in http.get("/receipts").json()["receipts"] if one["model"] == model]
 
 
@@ -120,7 +120,7 @@ def test_readings_are_erased_and_settings_chosen_again(
     expect(found.get_by_role("cell").nth(1)).to_contain_text("level, gamma")
     version = http.get("/feeds/forgetful").json()["version"]
     page.get_by_role("button", name="Take these").dblclick()
-    expect(page.get_by_text("Every model has learnt the window anew, at 96 readings.")).to_be_visible()
+    expect(page.get_by_text("Every model has learnt the window again, at 96 readings.")).to_be_visible()
     picture(page, "feed-tuned")
     assert http.get("/feeds/forgetful").json()["version"] == version + 1
 

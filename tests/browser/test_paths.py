@@ -25,7 +25,7 @@ def written(path: Path, X: list[list[float]], y: Sequence[float]) -> Path:
 
 
 def at(page: Page, name: str) -> str:
-    """What is written beside a name."""
+    """Return what is written beside a name."""
     return page.locator("dt", has_text=name).locator("xpath=following-sibling::dd").inner_text()
 
 
@@ -193,7 +193,7 @@ def two_classes(rng: np.random.Generator, n: int) -> tuple[Matrix, Vector]:
 
 
 def error(http: httpx.Client, held: Path) -> float:
-    """The share of wrong labels."""
+    """Return the share of wrong labels."""
     rows = [line.split(",") for line in held.read_text().splitlines()]
     asked = {"X": [[float(a), float(b)] for a, b, _ in rows]}
     found = http.post("/models/suspect/predict", json=asked).json()["prediction"]

@@ -28,13 +28,13 @@ def executable() -> str:
 
 
 def speaks_tls() -> bool:
-    """Whether the server was built with TLS: one that was not does not know the setting."""
+    """Return whether the server was built with TLS: one that was not does not know the setting."""
     told = subprocess.run([executable(), "--tls-port", "none"], capture_output=True, text=True, timeout=START_SECONDS)
     return "Bad directive" not in told.stdout + told.stderr
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """Return a port that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -85,7 +85,7 @@ class RedisServer:
                     time.sleep(0.02)
 
     def client(self) -> redis.Redis:
-        """A client of its own."""
+        """Return a client of its own."""
         return redis.Redis(port=self.port, socket_timeout=5.0)
 
     def signal(self, number: int) -> None:

@@ -110,7 +110,7 @@ def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Keep]:
 
 
 def recovered(found: Stored) -> Recovered[ModelState]:
-    """The model, as a start brings it back."""
+    """Return the model, as a start brings it back."""
     return recover(found.source, found.lease, SPEC, Means(16, TURNS, Patience.at_last(60)))
 
 

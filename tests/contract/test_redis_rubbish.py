@@ -116,7 +116,7 @@ class Rubbish:
         self.lease, self.sequence = self.store.create(MODEL, b"spec"), 0
 
     def keys(self) -> set[str]:
-        """What Redis holds of the model, by the last part of its name."""
+        """Return what Redis holds of the model, by the last part of its name."""
         start = f"{{{self.prefix}}}:m:{MODEL}:"
         found: Any = self.server.client().keys(f"*{self.prefix}*:m:*")
         return {key.decode().removeprefix(start) for key in found}

@@ -21,7 +21,7 @@ AT, DATA = DocumentName("dataset", "rivers"), b"what is said of them"
 
 
 def is_noticed(store: Store) -> bool:
-    """Whether damage is told, or the document is not there; nothing but what was given is ever returned."""
+    """Return whether damage is told, or the document is not there; nothing but what was given is ever returned."""
     try:
         found = store.document(AT)
     except StoreDamaged:

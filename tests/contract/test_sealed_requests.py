@@ -28,7 +28,7 @@ BEFORE_BODY = 14
 
 
 def fill(store: Store) -> Lease:
-    """A model with one request that was answered, and one record that was aborted."""
+    """Return a model with one request that was answered, and one record that was aborted."""
     lease = store.create("m", b"")
     store.append(lease, 1, b"record", Idempotency("key", BODY), keep=10)
     store.remember(lease, "key", ANSWER)
@@ -38,7 +38,7 @@ def fill(store: Store) -> Lease:
 
 
 def is_told(store: Store) -> bool:
-    """Whether damage to the request is told; what is recalled of it is true all the same."""
+    """Return whether damage to the request is told; what is recalled of it is true all the same."""
     try:
         found = store.recall("m", "key")
     except StoreDamaged:

@@ -38,14 +38,14 @@ TURNS = Turns(1)
 
 
 def back(path: Path) -> Recovered[ModelState]:
-    """The model of another process; raises StoreDamaged."""
+    """Return the model of another process; raises StoreDamaged."""
     with closing(SqliteStore(path)) as store:
         source = Source(store, Health(METRICS), METRICS)
         return recover(source, store.acquire("m"), SPEC, Means(16, TURNS, Patience.at_last(60)))
 
 
 def is_noticed(path: Path) -> bool:
-    """Whether damage is told; what comes back all the same is whole."""
+    """Return whether damage is told; what comes back all the same is whole."""
     try:
         found = back(path)
     except StoreDamaged:
@@ -92,7 +92,7 @@ def test_every_bit_of_a_column_of_a_snapshot(path: Path, column: str) -> None:
 
 
 def flipped_values(value: int | float | bytes) -> Iterator[int | float | bytes]:
-    """The value with one bit flipped, for each of its bits; of a blob, one bit of each byte."""
+    """Yield the value with one bit flipped, for each of its bits; of a blob, one bit of each byte."""
     if isinstance(value, bytes):
         for place in range(len(value)):
             yield value[:place] + bytes([value[place] ^ 1 << place % 8]) + value[place + 1 :]

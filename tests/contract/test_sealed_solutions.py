@@ -26,7 +26,7 @@ def fill(store: Store) -> None:
 
 
 def is_noticed(store: Store) -> bool:
-    """Whether damage is told; nothing but what was given is ever returned."""
+    """Return whether damage is told; nothing but what was given is ever returned."""
     try:
         found = store.solution("m")
     except StoreDamaged:

@@ -26,7 +26,7 @@ def fill(store: Store) -> None:
 
 
 def is_left_out(store: Store) -> bool:
-    """Whether the damaged summary is left out; all else that the index says stays true."""
+    """Return whether the damaged summary is left out; all else that the index says stays true."""
     m, other = store.index()
     assert (m.id, m.sequence, m.damage, other._replace(holder="")) == ("m", 5, "", BARE)
     assert (m.summary, m.described) in [(b"", 0), (SUMMARY, 5)]

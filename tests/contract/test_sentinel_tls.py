@@ -29,7 +29,7 @@ class Watched:
     server: RedisServer
 
     def url(self, *, trusted: bool = True) -> str:
-        """Where a service finds both; not ``trusted``, it does not know their authority."""
+        """Return where a service finds both; not ``trusted``, it does not know their authority."""
         known = f"?ssl_ca_certs={self.ca}" if trusted else ""
         return f"rediss+sentinel://127.0.0.1:{self.sentinel}/river/0{known}"
 

@@ -79,7 +79,7 @@ def _is_whole(store: SqliteStore, model: str) -> bool:
 
 
 def _check_noticed(path: Path) -> bool:
-    """Whether something is said to be lost; what is not is whole, also at the next start."""
+    """Return whether something is said to be lost; what is not is whole, also at the next start."""
     said = []
     for _ in range(2):
         try:

@@ -136,6 +136,6 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
 
 
 def _first_byte(caller: socket.socket) -> bytes:
-    """The first byte that comes, left where it is."""
+    """Return the first byte that comes, left where it is."""
     caller.settimeout(HELLO_SECONDS)
     return caller.recv(1, socket.MSG_PEEK)

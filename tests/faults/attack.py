@@ -75,7 +75,7 @@ def _family(status: int) -> str:
 
 
 def fault(answer: Answer) -> str:
-    """What is wrong with an answer to a request that may be anything; empty where nothing is."""
+    """Return what is wrong with an answer to a request that may be anything; empty where nothing is."""
     document = answer.document() if "json" in answer.header("content-type") else None
     has_reason = isinstance(document, dict) and bool(document.get("detail"))
     if answer.status >= 500 and not (answer.status == 503 and has_reason):
@@ -88,7 +88,7 @@ def fault(answer: Answer) -> str:
 
 
 def judged(address: Address, sent: Sent, seconds: float) -> tuple[Answer, str]:
-    """The answer to a request, and what is wrong with it."""
+    """Return the answer to a request, and what is wrong with it."""
     try:
         answer = exchange(address, sent, seconds)
     except (Unreadable, OSError, ValueError) as error:
@@ -161,7 +161,7 @@ def _first(seen: Seen) -> str:
 
 
 def _within_budget(http: httpx.Client, pid: int) -> Verdict:
-    """Whether the service takes no more than its budget knows of."""
+    """Return whether the service takes no more than its budget knows of."""
     lines = http.get("/metrics").text.splitlines()
     held = sum(float(line.split()[-1]) for line in lines if line.startswith("livesvm_memory_held_bytes{")) / 2**20
     seen = megabytes(pid)
@@ -170,7 +170,7 @@ def _within_budget(http: httpx.Client, pid: int) -> Verdict:
 
 
 def _jobs_end(http: httpx.Client) -> Verdict:
-    """Whether every job ends."""
+    """Return whether every job ends."""
     end, rest = time.monotonic() + JOBS_SECONDS, ["?"]
     while rest and time.monotonic() < end:
         jobs = http.get("/jobs").raise_for_status().json()["jobs"]
@@ -188,7 +188,7 @@ def _served(http: httpx.Client, scene: Scene) -> Verdict:
 
 
 def options(parser: argparse.ArgumentParser, requests: int) -> argparse.ArgumentParser:
-    """The options that attacks share."""
+    """Return the options that attacks share."""
     parser.add_argument("--requests", type=int, default=requests)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=20.0, help="that one answer may take")
@@ -239,7 +239,7 @@ def replay(kept: Path, seconds: float) -> int:
 
 
 def addressed(line: str, scene: Scene) -> Sent:
-    """A request that was kept, addressed to this service and its job."""
+    """Return a request that was kept, addressed to this service and its job."""
     sent, told = Sent.of(line), json.loads(line)
     here = {told["host"]: scene.host, told["job"]: scene.job}
     data = sent.data

@@ -50,7 +50,7 @@ RESTING_CORES = 0.3
 
 
 def packed(**members: Any) -> bytes:
-    """An npz file."""
+    """Return an npz file."""
     stream = io.BytesIO()
     np.savez(stream, **members)
     return stream.getvalue()
@@ -70,7 +70,7 @@ def examples(rng: np.random.Generator, n: int, task: str) -> dict[str, Any]:
 
 
 def post_npz(http: httpx.Client, model: str, body: bytes) -> httpx.Response:
-    """One update."""
+    """Return one update."""
     return http.post(f"/models/{model}/update", content=body, headers={"content-type": "application/x-npz"})
 
 
@@ -82,7 +82,7 @@ def create(http: httpx.Client, model: str, task: str, n: int, **spec: Any) -> No
 
 
 def predict(http: httpx.Client, model: str) -> httpx.Response:
-    """One row."""
+    """Return one row."""
     return http.post(f"/models/{model}/predict", json={"X": [[0.1] * FEATURES]})
 
 
@@ -90,11 +90,11 @@ def predict(http: httpx.Client, model: str) -> httpx.Response:
 
 
 def measure(service: ServiceProcess, seconds: float) -> dict[str, Calls]:
-    """Every kind of call at once, each in a thread of its own."""
+    """Return every kind of call at once, each in a thread of its own."""
     rng = np.random.default_rng(1)
 
     def add_and_remove() -> dict[str, Any]:
-        """Two in, two out."""
+        """Return two in, two out."""
         return {name: column.tolist() for name, column in examples(rng, 2, "svc").items()}
 
     with service.http(CALL_SECONDS) as http, ThreadPoolExecutor(8) as pool:
@@ -265,7 +265,7 @@ def crashes(service: ServiceProcess, options: argparse.Namespace) -> list[Verdic
 
 
 def described(service: ServiceProcess) -> str:
-    """What the service says of the busy model."""
+    """Return what the service says of the busy model."""
     with service.http(CALL_SECONDS) as http:
         try:
             seen = http.get("/models/busy").raise_for_status().json()

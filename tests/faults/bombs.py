@@ -21,7 +21,7 @@ LARGE = 6 * 2**20
 
 @cache
 def archive(*, lies: bool) -> bytes:
-    """An npz file of zeros; where it lies, it says that they are 100 bytes."""
+    """Return an npz file of zeros; where it lies, it says that they are 100 bytes."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
         file.writestr("X.npy", npy(np.zeros((INFLATED // 2, 2))))
@@ -43,7 +43,7 @@ def text(kind: int) -> bytes:
 
 
 def bomb(rng: random.Random, scene: Scene) -> Sent:
-    """One of them."""
+    """Return one of them."""
     model = rng.choice(list(scene.models.values()))
     call = rng.choice((f"/models/{model}/update", f"/models/{model}/predict"))
     if rng.random() < 0.4:

@@ -80,7 +80,7 @@ class Tally:
         return self.lost == self.duplicated == self.different == self.traces == 0
 
     def line(self) -> str:
-        """One row of the report."""
+        """Return one row of the report."""
         times = np.array(self.recovery or [0.0])
         acknowledged, erased = (
             sum(found) for found in zip(*((c.acknowledged, len(c.erased)) for c in self.courses), strict=True)
@@ -166,7 +166,7 @@ def search(everything: dict[str, bytes], tally: Tally) -> None:
 
 
 def crash_at(rng: random.Random, cycle: int, snapshot_updates: int) -> str:
-    """Where the service dies in this cycle: at each of its named points in turn, at its 2nd to 8th passage."""
+    """Return where the service dies in this cycle: at each of its named points in turn, at its 2nd to 8th passage."""
     every = (*POINTS, *SNAPSHOT_POINTS, *SOLUTION_POINTS, *ERASE_POINTS, *REST_POINTS)
     name = every[cycle % len(every)]
     if name in ERASE_POINTS:
@@ -332,7 +332,7 @@ def stop_redis(directory: Path, cycles: int) -> tuple[Tally, Tally]:
 
 
 def _predicts(http: httpx.Client, stale: bool | None) -> bool:
-    """Whether a prediction is answered, and says ``stale`` unless that is None."""
+    """Return whether a prediction is answered, and says ``stale`` unless that is None."""
     answer = http.post("/models/m/predict", json={"X": PROBE})
     return answer.status_code == 200 and (stale is None or answer.json()["stale"] is stale)
 
@@ -365,11 +365,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         client = stack.enter_context(server.client())
 
         def in_files() -> dict[str, bytes]:
-            """What the embedded store and its service keep."""
+            """Return what the embedded store and its service keep."""
             return bytes_of_directory(places[0])
 
         def in_redis() -> dict[str, bytes]:
-            """What Redis and its service keep."""
+            """Return what Redis and its service keep."""
             files = bytes_of_directory(places[1])
             return bytes_of_redis(client) | {name: found for name, found in files.items() if "log" not in name}
 

@@ -81,7 +81,7 @@ class Client:
                 time.sleep(0.05)
 
     def sent(self, front: ServiceProcess) -> bool:
-        """Whether an update was acknowledged."""
+        """Return whether an update was acknowledged."""
         number = len(self.moments)
         try:
             with front.http(40.0) as http:
@@ -101,7 +101,7 @@ class Client:
         return True
 
     def answered(self, since: float) -> float | None:
-        """When the first update was acknowledged that was first sent after a moment; None if it was not yet."""
+        """Return when the first update was acknowledged that was first sent after a moment; None if it was not yet."""
         number = bisect_right(self.asked, since)
         return self.moments[number] if number < len(self.moments) else None
 
@@ -149,7 +149,7 @@ class Scene:
         return since
 
     def stopped(self) -> float:
-        """A node stands still until its actors are elsewhere, and then goes on."""
+        """Return a node stands still until its actors are elsewhere, and then goes on."""
         node = self._one_with_actors()
         had, end = len(self.cluster.actors()), time.monotonic() + PATIENCE
         self.cluster.raylets.remove(node)
@@ -162,7 +162,7 @@ class Scene:
         return since
 
     def head(self) -> float:
-        """The head is away for a while, and comes back knowing its nodes and actors."""
+        """Return the head is away for a while, and comes back knowing its nodes and actors."""
         since, had = time.monotonic(), len(self.cluster.raylets)
         self.cluster.behead()
         time.sleep(self.chance.uniform(0.0, 5.0))
@@ -173,7 +173,7 @@ class Scene:
         return since
 
     def headless(self) -> float:
-        """The head does not come back before all nodes have given it up and ended; others come with it."""
+        """Return the head does not come back before all nodes have given it up and ended; others come with it."""
         end, had = time.monotonic() + PATIENCE, len(self.cluster.raylets)
         self.cluster.behead()
         while not self.cluster.lose() and time.monotonic() < end:
@@ -185,7 +185,7 @@ class Scene:
         return since
 
     def ended(self) -> list[str]:
-        """What front ends said that have ended by themselves; they are started again."""
+        """Return what front ends said that have ended by themselves; they are started again."""
         over = [front for front in self.fronts if front.status is not None]
         for front in over:
             front.start()
@@ -231,7 +231,7 @@ def subjects(models: int, feeds: int, redis: RedisServer) -> list[Subject]:
 
 
 def told(kind: str, took: Sequence[Sequence[float]], clients: Sequence[Client]) -> str:
-    """What one kind of fault has cost: until all answered, and each kind of subject by itself."""
+    """Return what one kind of fault has cost: until all answered, and each kind of subject by itself."""
     slowest = [max(one) for one in took]
     middle, worst = np.median(slowest), max(slowest)
     line = f"{kind}: {len(took)} times; all answered after {middle:.1f} s at the median, {worst:.1f} s at most"

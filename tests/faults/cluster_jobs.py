@@ -44,7 +44,7 @@ class Jobs:
             self.ended[self._end(job, is_cancelled)] += 1
 
     def _sent(self, method: str, front: ServiceProcess, path: str) -> httpx.Response | None:
-        """An answer that is final; None if a front end was killed or asks to come again."""
+        """Return an answer that is final; None if a front end was killed or asks to come again."""
         body = {"minimum": 0.1, "maximum": 100.0} if method == "POST" else None
         try:
             with front.http(PATIENCE) as http:
@@ -60,7 +60,7 @@ class Jobs:
         return None if answer is None or answer.status_code != 202 else str(answer.headers["location"])
 
     def _end(self, job: str, is_cancelled: bool) -> str:
-        """How a job ended, as either front end says; one that had ended before it was cancelled is deleted."""
+        """Return how a job ended, as either front end says; one that had ended before it was cancelled is deleted."""
         end, at = time.monotonic() + PATIENCE, 0
         while time.monotonic() < end:
             at += 1

@@ -47,10 +47,10 @@ class Subject(Protocol):
         """Do the update of this number, from 0 on; once, however often it is asked for."""
 
     def told(self, answer: dict[str, Any]) -> int:
-        """How many updates it has had, as the answer to one says."""
+        """Return how many updates it has had, as the answer to one says."""
 
     def faults(self, http: httpx.Client, updates: int) -> list[str]:
-        """What is not as it would be, had it had these updates untroubled."""
+        """Return what is not as it would be, had it had these updates untroubled."""
 
 
 @dataclass

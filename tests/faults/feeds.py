@@ -86,7 +86,7 @@ def repeated(http: httpx.Client, stream: Stream) -> str | None:
 
 
 def untroubled(calls: int, size: int, spec: dict[str, Any]) -> Forecaster:
-    """A feed that took the same calls in one go."""
+    """Return a feed that took the same calls in one go."""
     one, rows = Forecaster(spec_of(spec)), readings(series(size * calls))
     for begin in range(0, len(rows), size):
         one.observe(rows[begin : begin + size])
@@ -96,7 +96,7 @@ def untroubled(calls: int, size: int, spec: dict[str, Any]) -> Forecaster:
 def differences(
     http: httpx.Client, calls: int, size: int = SIZE, spec: dict[str, Any] = FEED, feed: str = "load"
 ) -> list[str]:
-    """What of the feed is not as it would be untroubled."""
+    """Return what of the feed is not as it would be untroubled."""
     one, found = untroubled(calls, size, spec), []
     told = http.get(f"/feeds/{feed}/forecast").json()["forecasts"]
     spread = float(np.std(series(size * calls)))
@@ -116,12 +116,12 @@ def differences(
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory that a process has."""
+    """Return bytes of memory that a process has."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def measured(service: ServiceProcess, http: httpx.Client) -> tuple[int, float, str]:
-    """The memory of a service, the gap of its feed, and these and more as a line."""
+    """Return the memory of a service, the gap of its feed, and these and more as a line."""
     memory, gap = resident(service.pid), float(http.get("/feeds/load/certificate").json()["relative_gap"])
     disk = sum(file.stat().st_size for file in service.data_dir.rglob("*") if file.is_file())
     longest = len(http.get("/feeds/load/history?limit=100000").content)

@@ -83,7 +83,7 @@ def hostile_value(rng: random.Random) -> str:
 
 
 def places(document: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The ways to every value of a document."""
+    """Return the ways to every value of a document."""
     inside = (
         document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
     )
@@ -91,7 +91,7 @@ def places(document: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def with_hostile_value(rng: random.Random, document: dict[str, Any]) -> bytes:
-    """A document with one or two values, or a field, that should not be there."""
+    """Return a document with one or two values, or a field, that should not be there."""
     document, marks = copy.deepcopy(document), {}
     for number in range(rng.randint(1, 2)):
         way = rng.choice(places(document))

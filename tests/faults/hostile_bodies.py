@@ -14,7 +14,7 @@ from tests.faults.wire import Sent
 
 
 def mutated(rng: random.Random, data: bytes) -> bytes:
-    """Bytes with some flipped, cut, doubled, inserted or overwritten."""
+    """Return bytes with some flipped, cut, doubled, inserted or overwritten."""
     found = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 5, 20))):
         at = rng.randrange(len(found) + 1)
@@ -35,14 +35,14 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
 
 
 def npy(array: Any, **options: Any) -> bytes:
-    """An npy file."""
+    """Return an npy file."""
     stream = io.BytesIO()
     np.lib.format.write_array(stream, np.asarray(array), allow_pickle=False, **options)
     return stream.getvalue()
 
 
 def packed(rng: random.Random, document: dict[str, Any], kind: str) -> tuple[bytes, str]:
-    """An npy or npz file that says about what a document says, of any type of number."""
+    """Return an npy or npz file that says about what a document says, of any type of number."""
     X = np.array(rows(rng)).astype(rng.choice(("f8", "f4", ">f8", "i4", "f2", "u1", "c16", "?", "U3", "M8[s]")))
     if kind == "predict" and rng.random() < 0.6:
         return npy(X), NPY
@@ -61,7 +61,7 @@ def packed(rng: random.Random, document: dict[str, Any], kind: str) -> tuple[byt
 
 
 def lying_npy(rng: random.Random) -> bytes:
-    """An npy file whose head is not what follows."""
+    """Return an npy file whose head is not what follows."""
     shape = rng.choice(
         (
             "(2, 3)",

@@ -53,14 +53,14 @@ BOMB_EVERY = 500
 
 
 def line(rng: random.Random, scene: Scene) -> Sent:
-    """A broken request line."""
+    """Return a broken request line."""
     return Sent(
         "line", rng.choice(LINES) + b"\r\nhost: " + scene.host.encode() + b"\r\nconnection: close\r\n\r\n", ends=True
     )
 
 
 def head(rng: random.Random, scene: Scene) -> Sent:
-    """A broken head."""
+    """Return a broken head."""
     wanted = route(rng, scene)
     own = request(scene, wanted.method, wanted.path, encoded(wanted.document), more=(rng.choice(HEADS),))
     if rng.random() < 0.2:
@@ -69,7 +69,7 @@ def head(rng: random.Random, scene: Scene) -> Sent:
 
 
 def length(rng: random.Random, scene: Scene) -> Sent:
-    """A length that is none, or is not that of the body."""
+    """Return a length that is none, or is not that of the body."""
     wanted = route(rng, scene)
     start = f"POST {wanted.path} HTTP/1.1\r\nhost: {scene.host}\r\ncontent-type: application/json\r\n".encode()
     return Sent(
@@ -96,14 +96,14 @@ def noise(rng: random.Random, scene: Scene) -> Sent:
 
 
 def half(rng: random.Random, scene: Scene) -> Sent:
-    """A request that ends before it is whole."""
+    """Return a request that ends before it is whole."""
     wanted = route(rng, scene)
     whole = request(scene, wanted.method, wanted.path, encoded(wanted.document))
     return Sent("half", whole[: rng.randrange(1, len(whole))], ends=True)
 
 
 def behind(rng: random.Random, scene: Scene) -> Sent:
-    """A whole request with more behind it."""
+    """Return a whole request with more behind it."""
     first = request(scene, "GET", "/models/nobody", more=(b"connection: close",) if rng.random() < 0.3 else ())
     return Sent("behind", first + rng.choice(LINES) + b"\r\n" + rng.randbytes(rng.randint(0, 99)), ends=True)
 
@@ -115,7 +115,7 @@ GENERATORS: tuple[Callable[[random.Random, Scene], Sent], ...] = (
 
 
 def drawn(seed: int, number: int, scene: Scene) -> Sent:
-    """The request of that number; the same in every run with that seed."""
+    """Return the request of that number; the same in every run with that seed."""
     rng = random.Random(f"{seed}/{number}")
     if number % BOMB_EVERY == BOMB_EVERY - 1:
         return bomb(rng, scene)

@@ -188,7 +188,7 @@ def check_service(image: Image, data: Path) -> None:
 
 
 def is_ready(http: httpx.Client) -> bool:
-    """Whether it is up and ready."""
+    """Return whether it is up and ready."""
     try:
         return http.get("/health/ready").is_success
     except httpx.TransportError:

@@ -33,7 +33,7 @@ HELD_SECONDS = 40.0
 
 
 def given_up(address: tuple[str, int], number: int) -> bool:
-    """Whether the service ends a connection on which a request is never finished."""
+    """Return whether the service ends a connection on which a request is never finished."""
     start = SLOW[number % len(SLOW)].replace(b"%b", b"%s:%d" % (address[0].encode(), address[1]))
     with closing(socket.create_connection(address, HELD_SECONDS)) as connection:
         connection.sendall(start)
@@ -55,7 +55,7 @@ def hold(service: ServiceProcess, count: int) -> Verdict:
 
 
 def by(count: int, seed: int) -> Callable[[Scene], Iterator[Sent]]:
-    """What draws so many requests."""
+    """Return what draws so many requests."""
     return lambda scene: numbered(lambda number: drawn(seed, number, scene), count, "malformed")
 
 

@@ -27,7 +27,7 @@ def draw(rng: np.random.Generator, task: str, n: int) -> dict[str, Any]:
 
 
 def set_scene(http: httpx.Client, prefix: str = "") -> Scene:
-    """A model of every task, and a job that is done."""
+    """Return a model of every task, and a job that is done."""
     for task, more in SPECS.items():
         spec = {"id": prefix + task, "task": task, "kernel": KERNEL, "n_features": FEATURES, **more}
         http.post("/models", json=spec | {"window": {"max_examples": WINDOW}}).raise_for_status()
@@ -40,19 +40,19 @@ def set_scene(http: httpx.Client, prefix: str = "") -> Scene:
 
 
 def versions(http: httpx.Client) -> dict[str, int]:
-    """The version of every model."""
+    """Return the version of every model."""
     return {model["id"]: model["version"] for model in http.get("/models").raise_for_status().json()["models"]}
 
 
 def trained(task: str, examples: dict[str, Any]) -> Any:
-    """A model of the library, trained from nothing."""
+    """Return a model of the library, trained from nothing."""
     kernel = {"kernel": "rbf", "gamma": KERNEL["gamma"]}
     made = {"svc": IncrementalSVC, "svr": IncrementalSVR, "oneclass": IncrementalOneClassSVM}[task]
     return made(**kernel, **SPECS[task]).fit(np.array(examples["X"]), *([examples["y"]] if "y" in examples else []))
 
 
 def distance(http: httpx.Client, task: str, model: str) -> float:
-    """How far a model, all it knew replaced, is from one trained from nothing; inf where it refuses."""
+    """Return how far a model, all it knew replaced, is from one trained from nothing; inf where it refuses."""
     rng = np.random.default_rng(7)
     examples, probe = draw(rng, task, WINDOW), rng.normal(size=(20, FEATURES))
     update: dict[str, Any] = {"add": examples} | ({} if task == "oneclass" else {"C": SPECS[task]["C"]})
@@ -67,5 +67,5 @@ def distance(http: httpx.Client, task: str, model: str) -> float:
 
 
 def decided(model: Any, X: Any) -> Any:
-    """The decision values of rows."""
+    """Return the decision values of rows."""
     return model.predict(X) if isinstance(model, IncrementalSVR) else model.decision_function(X)

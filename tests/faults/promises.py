@@ -27,7 +27,7 @@ class Calls:
         return float(np.quantile(found, q, method="higher")) if len(found) else np.inf
 
     def line(self) -> list[str]:
-        """One line of the table."""
+        """Return one line of the table."""
         shown = (self.quantile(q) for q in (0.5, 0.99, 1.0))
         count = len(self.latencies) + self.failed
         return [self.name, str(count), str(self.failed), *(told(seconds) for seconds in shown)]
@@ -42,17 +42,17 @@ class Verdict:
     holds: bool
 
     def line(self) -> list[str]:
-        """One line of the table."""
+        """Return one line of the table."""
         return [self.promise, self.seen, "yes" if self.holds else "NO"]
 
 
 def within(promise: str, seconds: float, limit: float) -> Verdict:
-    """The verdict on something that may take so long."""
+    """Return the verdict on something that may take so long."""
     return Verdict(promise, f"{told(seconds)}, limit {told(limit)}", seconds <= limit)
 
 
 def told(seconds: float) -> str:
-    """A duration, or that there was none."""
+    """Return a duration, or that there was none."""
     return duration(seconds) if np.isfinite(seconds) else "failed"
 
 
@@ -75,12 +75,12 @@ def repeat(calls: Calls, call: Callable[[], httpx.Response], every: float, secon
 
 
 def peak_megabytes(pid: int) -> float:
-    """The most memory that a process has had, since it was asked to :func:`forget_peak`."""
+    """Return the most memory that a process has had, since it was asked to :func:`forget_peak`."""
     return _megabytes(pid, "VmHWM")
 
 
 def megabytes(pid: int) -> float:
-    """The memory that a process has now."""
+    """Return the memory that a process has now."""
     return _megabytes(pid, "VmRSS")
 
 

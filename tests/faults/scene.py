@@ -36,7 +36,7 @@ def rows(rng: random.Random, n: int = 2) -> list[list[float]]:
 
 
 def route(rng: random.Random, scene: Scene) -> Route:
-    """A valid call."""
+    """Return a valid call."""
     task = rng.choice(list(scene.models))
     model = f"/models/{scene.models[task]}"
     examples: dict[str, Any] = {"X": rows(rng), "weights": [1.0, 2.0]}
@@ -82,7 +82,7 @@ def route(rng: random.Random, scene: Scene) -> Route:
 def request(
     scene: Scene, method: str, path: str, body: bytes | None = None, media: str = JSON, more: tuple[bytes, ...] = ()
 ) -> bytes:
-    """A request as it is sent."""
+    """Return a request as it is sent."""
     head = [f"{method} {path} HTTP/1.1".encode(), b"host: " + scene.host.encode(), *more]
     if body is not None:
         head += [b"content-type: " + media.encode(), b"content-length: %d" % len(body)]
@@ -90,5 +90,5 @@ def request(
 
 
 def encoded(document: dict[str, Any] | None) -> bytes | None:
-    """A document as JSON."""
+    """Return a document as JSON."""
     return None if document is None else json.dumps(document).encode()

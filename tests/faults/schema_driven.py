@@ -33,7 +33,7 @@ ROUND = 40
 
 
 def operations(document: dict[str, Any]) -> list[Any]:
-    """The operations of an OpenAPI document."""
+    """Return the operations of an OpenAPI document."""
     found = list(schemathesis.openapi.from_dict(document).get_all_operations())
     return [one.ok() for one in found if isinstance(one, Ok)]
 
@@ -94,7 +94,7 @@ def endless(document: dict[str, Any], scene: Scene, start: int, most: int) -> It
 
 
 def by(document: dict[str, Any], count: int, seed: int) -> Callable[[Scene], Iterator[Sent]]:
-    """What draws requests from a document."""
+    """Return what draws requests from a document."""
 
     def draw(scene: Scene) -> Iterator[Sent]:
         """So many of them, of every operation if there is room."""

@@ -128,7 +128,7 @@ class Course:
         self.acknowledged += 1
 
     def wants_to_erase(self, rng: random.Random, share: float) -> bool:
-        """Whether the next call is an erasure, rather than an update."""
+        """Return whether the next call is an erasure, rather than an update."""
         may = len(self.window) > 2 * ERASED_AT_ONCE and not self.is_updating
         return bool(self.erasing) or (may and rng.random() < share)
 
@@ -140,7 +140,7 @@ class Course:
         return [f"{number}-{row}" for number, row in dict.fromkeys([*self.erasing, before])]
 
     def is_right(self, http: httpx.Client) -> bool:
-        """Whether the model is the one trained from nothing on what was acknowledged."""
+        """Return whether the model is the one trained from nothing on what was acknowledged."""
         fresh = self.subject.decisions(self._rows(self.window), self._rows(self.scaled_by))
         answer = http.post(f"{self.subject.path}/predict", json={"X": PROBE}).json()
         found: dict[Any, np.ndarray] = {None: np.array(answer["decision"])}

@@ -40,7 +40,7 @@ NPY, NPZ, JSON = "application/x-npy", "application/x-npz", "application/json"
 
 
 def inflating(size: int, declared: int) -> bytes:
-    """An npz file of ``size`` zeros whose directory says that there are ``declared`` bytes."""
+    """Return an npz file of ``size`` zeros whose directory says that there are ``declared`` bytes."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("X.npy", "w") as member:
         for _ in range(size >> 20):
@@ -58,7 +58,7 @@ def npy(array: NDArray[Any]) -> bytes:
 
 
 def small_integers() -> bytes:
-    """An npz file of a few kB that holds 4 MB of integers of one byte, which are 32 MB as numbers."""
+    """Return an npz file of a few kB that holds 4 MB of integers of one byte, which are 32 MB as numbers."""
     stream = io.BytesIO()
     np.savez_compressed(stream, X=np.zeros((2**21, 2), np.int8))
     return stream.getvalue()
@@ -91,7 +91,7 @@ PATH = {"X": np.random.default_rng(2).normal(size=(1500, 3)).tolist(), "y": [1, 
 
 @cache
 def bodies_of_jobs() -> list[tuple[str, bytes]]:
-    """What each asks for."""
+    """Return what each asks for."""
     return [
         ("regularization-path", json.dumps({"data": PATH, "validation": PATH}).encode()),
         (
@@ -118,7 +118,7 @@ Attack = Iterator[Ask]
 
 
 def too_much(media: str, body: bytes) -> Attack:
-    """A body that is too much, or only large."""
+    """Return a body that is too much, or only large."""
     while True:
         yield lambda http: http.post("/models/m/predict", content=body, headers={"content-type": media})
 
@@ -148,7 +148,7 @@ def jobs(number: int) -> Attack:
 
 
 def held_open(service: ServiceProcess) -> socket.socket:
-    """A connection on which a large request is begun; the service may end it, and then there is another one."""
+    """Return a connection on which a large request is begun; the service may end it, and then there is another one."""
     connection = service.connect()
     head = f"POST /models/m/predict HTTP/1.1\r\nhost: {httpx.URL(service.url).netloc.decode()}\r\n"
     connection.sendall(head.encode() + b"content-type: application/json\r\ncontent-length: 8000000\r\n\r\n")
@@ -158,7 +158,7 @@ def held_open(service: ServiceProcess) -> socket.socket:
 
 
 def is_over(connection: socket.socket) -> bool:
-    """Whether the service has answered, or has ended a connection."""
+    """Return whether the service has answered, or has ended a connection."""
     return bool(select.select([connection], [], [], 0)[0])
 
 
@@ -174,7 +174,7 @@ def test_memory_stays_within_the_budget_under_everything_at_once_and_others_are_
         lock = threading.Lock()
 
         def goes_on() -> bool:
-            """Whether it is not over yet."""
+            """Return whether it is not over yet."""
             seconds = time.monotonic() - began
             happened = seen[SERVED] > MOST_OTHERS and all(seen[one] for one in HAPPENS)
             return seconds < ATTACK_SECONDS or (seconds < MOST_SECONDS and not happened)

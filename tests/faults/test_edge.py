@@ -51,7 +51,7 @@ def tight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
 
 
 def all_of(plain: socket.socket) -> bytes:
-    """What comes until the connection ends, also if it ends hard."""
+    """Return what comes until the connection ends, also if it ends hard."""
     found = b""
     with suppress(ConnectionResetError):
         while piece := plain.recv(65536):
@@ -72,7 +72,7 @@ def type_of(answer: bytes) -> str:
 
 
 def predict(service: ServiceProcess, source: str = "127.0.0.1") -> int:
-    """The status of a prediction on a connection of its own."""
+    """Return the status of a prediction on a connection of its own."""
     body = json.dumps(ROW)
     with service.connect(source) as plain:
         plain.sendall(f"{HEAD}content-length: {len(body)}\r\nconnection: close\r\n\r\n{body}".encode())
@@ -96,7 +96,7 @@ def cut(service: ServiceProcess, reason: str) -> int:
 
 
 def memory(service: ServiceProcess) -> float:
-    """The most that was resident, in MB."""
+    """Return the most that was resident, in MB."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{service.pid}/status").read_text())
     assert found
     return int(found[1]) / 1024

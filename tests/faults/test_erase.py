@@ -23,7 +23,7 @@ GONE = [WHO[0], WHO[1], WHO[7], WHO[33]]
 
 
 def points() -> Iterator[Any]:
-    """Every point on both stores; by default each on one of them."""
+    """Yield every point on both stores; by default each on one of them."""
     for number, point in enumerate((*ERASE_POINTS, *DATASET_POINTS)):
         for other, store in enumerate(("sqlite", "redis")):
             marks = [pytest.mark.slow] if (number + other) % 2 else []
@@ -202,5 +202,5 @@ def test_killed_when_a_model_is_deleted_and_its_jobs_are_not(store: str, tmp_pat
 
 
 def of_jobs(everything: dict[str, bytes]) -> dict[str, bytes]:
-    """The files of jobs."""
+    """Return the files of jobs."""
     return {name: found for name, found in everything.items() if "jobs/" in name}

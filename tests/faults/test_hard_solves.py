@@ -41,7 +41,7 @@ def add(seed: int) -> dict[str, Any]:
 
 
 def is_busy(http: httpx.Client) -> bool:
-    """Whether the hard model's writer does not come to a certificate, as it solves."""
+    """Return whether the hard model's writer does not come to a certificate, as it solves."""
     answer = http.get("/models/hard/certificate", params={"max_seconds": 0.2})
     return answer.status_code == 503 and answer.json()["type"] == "urn:livesvm:problem:turn-missed"
 

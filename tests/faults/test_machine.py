@@ -83,7 +83,7 @@ class Machine(RuleBasedStateMachine):
     # What the model must hold.
 
     def batch(self, seed: int, n: int, forget: int) -> tuple[Update, Window, int]:
-        """An update, the window after it, and the counter for keys after it."""
+        """Return an update, the window after it, and the counter for keys after it."""
         rng = np.random.default_rng(seed)
         y = rng.choice([-1.0, 1.0], n)
         X = rng.normal(size=(n, 2)) + 0.6 * y[:, None]

@@ -25,7 +25,7 @@ MODEL = {"id": "m", "C": 10.0, "kernel": {"name": "rbf", "gamma": 0.3}}
 
 
 def batch(client: str, number: int) -> dict[str, Any]:
-    """The ``number``-th update of a client: two examples under their own keys."""
+    """Return the ``number``-th update of a client: two examples under their own keys."""
     X, y = blobs(np.random.default_rng([len(client), number]), 2)
     return {"X": X, "y": y, "keys": [f"{client}-{number}-{row}" for row in range(2)]}
 
@@ -49,7 +49,7 @@ class Asker:
                     time.sleep(0.02)
 
     def ask(self, http: httpx.Client, number: int) -> httpx.Response | None:
-        """One try of the ``number``-th update; None if it was not answered in time."""
+        """Return one try of the ``number``-th update; None if it was not answered in time."""
         try:
             headers = {"Idempotency-Key": f"{self.name}-{number}"}
             return http.post("/models/m/update", json={"add": batch(self.name, number)}, headers=headers)

@@ -45,16 +45,16 @@ class Prometheus:
         self._http = httpx.Client(base_url=url, trust_env=False)
 
     def query(self, expression: str) -> dict[str, float]:
-        """The values of an expression by instance; raises HTTPStatusError if it cannot be answered."""
+        """Return the values of an expression by instance; raises HTTPStatusError if it cannot be answered."""
         answer = self._http.get("/api/v1/query", params={"query": expression}).raise_for_status().json()
         return {one["metric"].get("instance", ""): float(one["value"][1]) for one in answer["data"]["result"]}
 
     def firing(self, alert: str) -> set[str]:
-        """The instances for which an alert fires."""
+        """Return the instances for which an alert fires."""
         return set(self.query(f'ALERTS{{alertname="{alert}", alertstate="firing"}}'))
 
     def is_ready(self) -> bool:
-        """Whether it answers."""
+        """Return whether it answers."""
         try:
             return self._http.get("/-/ready").is_success
         except httpx.TransportError:
@@ -95,7 +95,7 @@ def until(what: str, holds: Callable[[], bool], limit: float) -> None:
 
 
 def panels(dashboard: str = "livesvm") -> dict[str, list[str]]:
-    """The queries of each panel of a dashboard, for every instance, model and feed."""
+    """Return the queries of each panel of a dashboard, for every instance, model and feed."""
     found = {}
     for panel in json.loads((DEPLOY / f"grafana/dashboards/{dashboard}.json").read_text())["panels"]:
         queries = [target["expr"] for target in panel.get("targets", [])]

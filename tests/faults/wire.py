@@ -28,13 +28,13 @@ class Sent:
     ends: bool = False
 
     def line(self, **more: Any) -> str:
-        """One line of a file that can be replayed."""
+        """Return one line of a file that can be replayed."""
         told = {"kind": self.kind, "ends": self.ends, "data": base64.b64encode(self.data).decode()}
         return json.dumps({**more, **told})
 
     @classmethod
     def of(cls, line: str) -> Sent:
-        """What a line of such a file holds."""
+        """Return what a line of such a file holds."""
         told = json.loads(line)
         return cls(told["kind"], base64.b64decode(told["data"]), told["ends"])
 
@@ -53,11 +53,11 @@ class Answer:
     body: bytes = b""
 
     def header(self, name: str) -> str:
-        """The value of a header; empty when it is not there."""
+        """Return the value of a header; empty when it is not there."""
         return next((value for found, value in self.headers if found == name), "")
 
     def document(self) -> Any:
-        """The body as JSON; None where it is none."""
+        """Return the body as JSON; None where it is none."""
         try:
             return json.loads(self.body)
         except ValueError:
@@ -89,7 +89,7 @@ class _Reader:
     seen: bytes = b""
 
     def answer(self, *, has_body: bool) -> Answer:
-        """The first one that is final."""
+        """Return the first one that is final."""
         while True:
             head = self._until(b"\r\n\r\n")
             if head is None:
@@ -114,7 +114,7 @@ class _Reader:
         return self.seen
 
     def _until(self, end: bytes) -> bytes | None:
-        """What stands before ``end``; None if the connection ends before."""
+        """Return what stands before ``end``; None if the connection ends before."""
         while end not in self.seen:
             if not self._more():
                 return None

@@ -53,7 +53,7 @@ def tiny_problems(draw: st.DrawFn, steps: int = 5) -> Problem:
 
 
 def family_problems() -> st.SearchStrategy[Problem]:
-    """The seeded families with up to 90 rows, C from 1e-4 to 1e6."""
+    """Return the seeded families with up to 90 rows, C from 1e-4 to 1e6."""
     return st.builds(problem, st.integers(0, 2**20), st.sampled_from(sorted(FAMILIES)))
 
 

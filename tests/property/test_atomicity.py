@@ -20,7 +20,7 @@ Update = dict[str, Any]
 
 
 def three_rows() -> IncrementalSVC:
-    """A model of keys ``a``, ``b`` and 7 with two features."""
+    """Return a model of keys ``a``, ``b`` and 7 with two features."""
     model = IncrementalSVC(C=2.0, kernel="rbf", gamma=0.5, classes=(-1, 1))
     model.update(add=([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]], [1, -1, 1]), keys=["a", "b", 7])
     return model

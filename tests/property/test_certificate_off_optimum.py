@@ -34,7 +34,7 @@ class Point:
     intercept: bool
 
     def certificate(self, beta: Vector | None = None) -> Certificate:
-        """What the solver says of the place, or of other coefficients with the same decision values."""
+        """Return what the solver says of the place, or of other coefficients with the same decision values."""
         coefficients = self.beta if beta is None else beta
         diagonal = np.ones(self.f.size)
         return certify(self.ours, coefficients, self.f, self.b, diagonal, total=self.total, intercept=self.intercept)
@@ -46,7 +46,7 @@ class Point:
 
 
 def losses_of(kind: str, y: Vector, C: float, weight: Vector) -> tuple[piecewise_linear.Losses, oracle.Losses]:
-    """Both tables of the losses of a kind, for labels or targets ``y``."""
+    """Return both tables of the losses of a kind, for labels or targets ``y``."""
     if kind == "hinge":
         labels = np.where(y > 0, 1.0, -1.0)
         return piecewise_linear.hinge(labels, C * weight), oracle.hinge(labels, C, weight)
@@ -81,7 +81,7 @@ def points(draw: st.DrawFn, *, feasible: bool = False) -> Point:
 
 
 def slack(point: Point) -> float:
-    """What the oracle's losses and conjugates leave of Fenchel and Young's inequality, all examples together."""
+    """Return what the oracle's losses and conjugates leave of Fenchel and Young's inequality, all examples together."""
     beta, f = point.inside.astype(Wide), point.f.astype(Wide)
     return float((point.theirs.values(f) + point.theirs.conjugates(beta) + beta * f).sum())
 

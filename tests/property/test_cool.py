@@ -64,7 +64,7 @@ class History:
         return np.where(score > 0, 1.0, -1.0)
 
     def next(self, state: ModelState, step: int) -> Update:
-        """An update that adds and removes, and sometimes reweights, corrects, decays or changes C."""
+        """Return an update that adds and removes, and sometimes reweights, corrects, decays or changes C."""
         if step == 0:
             return Update(self.batch(40))
         if step == 3 and self.kind == "robust":

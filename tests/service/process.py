@@ -25,7 +25,7 @@ START_SECONDS = 240.0
 
 
 def _compiles() -> dict[str, str]:
-    """What the environment says of how solvers are compiled, and where that is kept."""
+    """Return what the environment says of how solvers are compiled, and where that is kept."""
     return {name: value for name, value in os.environ.items() if name.startswith("NUMBA_")}
 
 
@@ -128,16 +128,16 @@ class ServiceProcess:
                 self.errors += line
 
     def http(self, timeout: float = 30.0) -> httpx.Client:
-        """A client for plain requests."""
+        """Return a client for plain requests."""
         return httpx.Client(base_url=self.url, timeout=timeout, trust_env=False, verify=False)  # which is plain
 
     def connect(self, source: str = "127.0.0.1") -> socket.socket:
-        """A connection of its own, from an address of this machine."""
+        """Return a connection of its own, from an address of this machine."""
         url = httpx.URL(self.url)
         return socket.create_connection((url.host, url.port or 80), timeout=30, source_address=(source, 0))
 
     def raw(self, head: str) -> bytes:
-        """All that comes back for the lines of a head as they stand."""
+        """Return all that comes back for the lines of a head as they stand."""
         with self.connect() as plain:
             plain.sendall(head.replace("\n", "\r\n").encode("latin-1") + b"\r\n\r\n")
             plain.shutdown(socket.SHUT_WR)
@@ -148,7 +148,7 @@ class ServiceProcess:
         os.kill(self.pid, number)
 
     def wait(self, timeout: float = 30.0) -> int:
-        """The exit status."""
+        """Return the exit status."""
         assert self._process is not None
         status = self._process.wait(timeout)
         for reader in self._readers:

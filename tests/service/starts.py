@@ -32,10 +32,10 @@ class Started(Protocol):
     stderr: IO[str] | None
 
     def poll(self) -> int | None:
-        """The exit status, or None while it runs."""
+        """Return the exit status, or None while it runs."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit status; raises ``subprocess.TimeoutExpired``."""
+        """Return the exit status; raises ``subprocess.TimeoutExpired``."""
 
 
 def afresh(module: str, environment: Mapping[str, str], prepare: Callable[[], None] | None) -> Started:
@@ -68,12 +68,12 @@ class Forked:
         self.module, self.pid = module, self._process.pid
 
     def poll(self) -> int | None:
-        """The exit status, or None while it runs."""
+        """Return the exit status, or None while it runs."""
         with _starting:  # which asks for those of others as well
             return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit status; raises ``subprocess.TimeoutExpired``."""
+        """Return the exit status; raises ``subprocess.TimeoutExpired``."""
         connection.wait([self._process.sentinel], timeout)
         status = self.poll()
         if status is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ def update(http: httpx.Client, model: str, headers: dict[str, str] | None = None
 
 
 def keys_of(http: httpx.Client, model: str) -> list[object]:
-    """The window's keys, read from an update that removes them all."""
+    """Return the window's keys, read from an update that removes them all."""
     n = http.get(f"/models/{model}").json()["n_examples"]
     removed: list[object] = update(http, model, remove={"oldest": n}).json()["removed"]
     return removed
@@ -180,6 +181,9 @@ def test_health_documents_and_unknown_paths(http: httpx.Client) -> None:
     assert "swagger" in http.get("/docs").text.lower()
     paths = http.get("/openapi.json").json()["paths"]
     assert "requestBody" in paths["/models/{id}/update"]["post"]
+    document = http.get("/openapi.json").json()
+    named = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
+    assert named == named & document["components"]["schemas"].keys()
     missing = http.get("/nowhere")
     assert (missing.status_code, missing.headers["content-type"]) == (404, "application/problem+json")
     assert http.put("/models").status_code == 405

@@ -31,7 +31,7 @@ def _add(http: httpx.Client, seed: int) -> None:
 
 
 def _told(http: httpx.Client) -> dict[str, Any]:
-    """What a service tells of all that is backed up."""
+    """Return what a service tells of all that is backed up."""
     X, _ = blobs(np.random.default_rng(100), 20)
     job = http.get("/jobs").json()["jobs"][0]
     return {
@@ -132,7 +132,7 @@ def test_what_is_damaged_is_neither_backed_up_nor_restored(
     database, more = tmp_path / "kept" / DATABASE, tmp_path / "kept" / "more"
 
     def refused() -> str:
-        """What is said of a backup that is refused."""
+        """Return what is said of a backup that is refused."""
         assert main(["restore", str(tmp_path / "kept"), "--data-dir", str(tmp_path / "again")]) == 1
         assert not (tmp_path / "again").exists()
         return capsys.readouterr().err

@@ -40,7 +40,7 @@ def test_a_model_at_the_limit_of_its_cache_comes_back(
 
 
 def grown(store: SqliteStore) -> HostedModel:
-    """A model that has grown in two steps with a cache of one megabyte."""
+    """Return a model that has grown in two steps with a cache of one megabyte."""
     live = alive(store, store.create("m", b""), SPEC, cache_mb=1)
     rng = np.random.default_rng(0)
     for n in (200, N - 200):

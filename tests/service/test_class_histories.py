@@ -309,7 +309,7 @@ class Histories(RuleBasedStateMachine):
         self._keep()
 
     def _gone(self, removal: dict[str, Any]) -> list[Any]:
-        """The keys that a removal means."""
+        """Return the keys that a removal means."""
         there = self.book.examples
         if "older_than_unix" in removal:
             return [key for key, one in there.items() if one.time < removal["older_than_unix"]]

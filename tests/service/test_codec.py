@@ -71,7 +71,7 @@ def test_what_is_not_data_is_not_stored(value: Any) -> None:
 
 
 def of_schema_1(document: dict[str, Any]) -> bytes:
-    """A record as the version that had no edits wrote it."""
+    """Return a record as the version that had no edits wrote it."""
     payload, prefix = codec.pack(document), b"LSVM" + (1).to_bytes(2, "little")
     return prefix + hashlib.sha256(prefix + payload).digest() + payload
 

@@ -189,7 +189,7 @@ def test_datasets_move_with_the_store(tmp_path: Path) -> None:
 
 
 def service_document(place: Path) -> bytes:
-    """The description of the dataset, as it is stored."""
+    """Return the description of the dataset, as it is stored."""
     with closing(sqlite3.connect(place / "livesvm.sqlite3")) as db:
         data: bytes = db.execute("SELECT data FROM documents").fetchone()[0]
         return data

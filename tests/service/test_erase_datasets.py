@@ -174,7 +174,7 @@ def test_over_rest(http: httpx.Client) -> None:
 
 
 def erased(http: httpx.Client, model: str, keys: list[str]) -> dict[str, Any]:
-    """The receipt."""
+    """Return the receipt."""
     answer = http.post(f"/models/{model}/erase", json={"keys": keys})
     assert answer.status_code == 200, answer.text
     receipt: dict[str, Any] = answer.json()["receipt"]

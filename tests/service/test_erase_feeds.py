@@ -26,13 +26,13 @@ GONE = [10, 60, 84, 85]
 
 
 def places(everything: dict[str, bytes], values: list[float]) -> list[str]:
-    """Where a reading's value stands, as float64 or as text."""
+    """Return where a reading's value stands, as float64 or as text."""
     traces = [part for value in values for part in (struct.pack("<d", value), repr(value).encode())]
     return [f"{trace!r} in {name}" for trace in traces for name, data in everything.items() if trace in data]
 
 
 def lived(http: httpx.Client) -> Stream:
-    """A feed with a history: calls with names, snapshots, a backtest."""
+    """Return a feed with a history: calls with names, snapshots, a backtest."""
     http.post("/feeds", json=SPEC).raise_for_status()
     stream = Stream(http)
     stream.send(8)
@@ -90,12 +90,12 @@ def test_nothing_of_a_reading_remains(kept: Kept) -> None:
 
 
 def named(call: int) -> dict[str, str]:
-    """The header of a call's name."""
+    """Return the header of a call's name."""
     return {"idempotency-key": f"call-{call}"}
 
 
 def points() -> Iterator[Any]:
-    """Every point, by turns on one of the stores; all on both in the long form."""
+    """Yield every point, by turns on one of the stores; all on both in the long form."""
     for number, point in enumerate(ERASE_POINTS):
         for other, store in enumerate(("sqlite", "redis")):
             marks = [pytest.mark.slow] if (number // 2 + other) % 2 or number % 2 else []
@@ -127,7 +127,7 @@ def test_killed_in_the_middle(point: str, store: str, tmp_path: Path) -> None:
 
 
 def wait_for_receipts(http: httpx.Client) -> list[dict[str, Any]]:
-    """The receipts; a feed may come back a little after the service."""
+    """Return the receipts; a feed may come back a little after the service."""
     while not (found := http.get("/receipts").json()["receipts"]):
         time.sleep(0.1)
     assert len(found) == 1

@@ -58,7 +58,7 @@ class Kind:
         return self.add["keys"]
 
     def part(self, which: slice) -> dict[str, Any]:
-        """An update that brings some of them."""
+        """Return an update that brings some of them."""
         X = self.features[which]
         rows: Any = X.tolist()
         if self.is_sparse:
@@ -86,7 +86,7 @@ class Kind:
 
 
 def kinds(*, retrained: bool = False) -> dict[str, Kind]:
-    """One model each; features of each are its own, so that a trace tells of which it is."""
+    """Return one model each; features of each are its own, so that a trace tells of which it is."""
     rng = np.random.default_rng(28)
     signs = np.resize([-1, 1], N)
 
@@ -182,7 +182,7 @@ def live_and_erase(kept: Kept, known: dict[str, Kind], gone: list[int]) -> None:
 
 
 def told(service: ServiceProcess, http: httpx.Client, known: dict[str, Kind]) -> dict[str, bytes]:
-    """What a service says of itself and its models, its log, and what its process was started with."""
+    """Return what a service says of itself and its models, its log, and what its process was started with."""
     paths = ["/metrics", "/jobs", "/receipts", "/models", "/datasets", "/health/ready"]
     paths += [f"/models/{name}{what}" for name in known for what in ("", "/recent", "/versions", "/examples?limit=50")]
     found = {path: http.get(path).content for path in paths}
@@ -261,7 +261,7 @@ def check_optimum(http: httpx.Client, name: str, kind: Kind, gone: list[int]) ->
 
 
 def rivals(kind: Kind) -> Any:
-    """A model of the library that has learnt nothing."""
+    """Return a model of the library that has learnt nothing."""
     parameters = {"gamma": GAMMA, "scale": kind.more.get("scale", "none")}
     if kind.more.get("task") == "svr":
         return IncrementalSVR(C=2.0, **parameters)
@@ -311,7 +311,7 @@ def test_a_class_goes_with_its_last_example(http: httpx.Client) -> None:
     http.post("/models/erase-words/update", json=known.part(slice(0, N))).raise_for_status()
 
     def classes() -> list[str]:
-        """As the model describes itself, and as it predicts."""
+        """Return as the model describes itself, and as it predicts."""
         told = http.get("/models/erase-words").json()["classes"]
         asked = {"X": known.features[:4].tolist(), "probability": min(one["n_examples"] for one in told) > 1}
         answer = http.post("/models/erase-words/predict", json=asked).json()

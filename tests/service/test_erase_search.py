@@ -40,7 +40,7 @@ def example(key: str, *tags: str) -> Command:
 
 
 def of(key: str, *tags: str) -> ModelState:
-    """A model with one example."""
+    """Return a model with one example."""
     state = ModelState.empty(SPEC, 8)
     state.apply(example(key, *tags))
     return state

@@ -60,7 +60,7 @@ class World:
         self.rewritten: list[list[str]] = []
 
     def home(self, kind: str) -> Any:
-        """All models, or all feeds."""
+        """Return all models, or all feeds."""
         return SimpleNamespace(get=lambda id: self.live(stored_feed(id) if kind == "feed" else id))
 
     def live(self, stored: str) -> Any:

@@ -42,7 +42,7 @@ class Model:
         return self
 
     def intent(self, asked_by: str | None = None) -> Intent:
-        """What is to be erased: two keys, both found."""
+        """Return what is to be erased: two keys, both found."""
         intent = Intent("m", (Part("m", 1, 1, 2),), asked_by=asked_by)
         return replace(intent, keys=(intent.hash("a"), intent.hash("b")))
 

@@ -225,7 +225,7 @@ def test_events_go_on_where_they_were_left(http: httpx.Client, feed: str) -> Non
 
 
 def ended(http: httpx.Client, answer: httpx.Response) -> dict[str, Any]:
-    """A job once it has ended."""
+    """Return a job once it has ended."""
     assert answer.status_code == 202, answer.text
     where = answer.headers["location"]
     until(lambda: http.get(where).json()["state"] not in ("queued", "running"))

@@ -90,7 +90,7 @@ def set_aside(model: HostedModel) -> int:
 
 
 def until_live(registry: Registry, model: str) -> HostedModel:
-    """The model once it is back."""
+    """Return the model once it is back."""
     for _ in range(2000):
         found = registry.models.find(model)
         if found.is_awake:

@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Iterator[FailingStore]:
 
 
 def held(state: ModelState) -> dict[str, Any]:
-    """What a version holds, whichever way it was reached."""
+    """Return what a version holds, whichever way it was reached."""
     document = state.document()
     arrays = document["arrays"] or {}
     told = {name: np.asarray(arrays[name]).tolist() for name in ("X", "y", "sample_weight", "weight") if name in arrays}
@@ -52,7 +52,7 @@ def drawn(rng: np.random.Generator, live: HostedModel) -> Update:
 
 
 def updated(live: HostedModel, update: Update) -> bool:
-    """Whether an update could be applied."""
+    """Return whether an update could be applied."""
     try:
         live.update(update, None).result()
     except SolverError:  # such as the last example of a class

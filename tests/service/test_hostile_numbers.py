@@ -48,7 +48,7 @@ def examples(task: str = "svc") -> dict[str, Any]:
 
 
 def verdict(answer: httpx.Response, name: str) -> int:
-    """The status; of a refusal, with the field at fault."""
+    """Return the status; of a refusal, with the field at fault."""
     assert answer.status_code < 500, answer.text
     if answer.status_code == 422:
         assert name.rpartition(".")[2] in (answer.json()["field"], *answer.json()["field"].split(".")), answer.text

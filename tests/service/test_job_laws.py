@@ -175,7 +175,7 @@ def test_jobs_are_those_of_a_list(operations: list[tuple[str, int, str, str | No
 
 
 def held(plain: Plain) -> int:
-    """Bytes of what jobs were given that wait or run, and of the two copies that the running one works on."""
+    """Return bytes of what jobs were given that wait or run, and of the two copies that the running one works on."""
     under_way = plain.of("queued", "running")
     given: int = sum(one["given"] for one in under_way)
     return given + 2 * MEMORY * len(plain.of("running"))

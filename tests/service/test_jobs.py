@@ -126,7 +126,7 @@ def finished(jobs: Jobs, id: str) -> JobRecord:
 
 
 def reopened(tmp_path: Path) -> Jobs:
-    """The jobs as a new process knows them."""
+    """Return the jobs as a new process knows them."""
     return Jobs(JobFiles(tmp_path / "jobs"), JobLimits(1, 2, 3), Metrics(), {})
 
 

@@ -34,7 +34,7 @@ def short_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outcome(steps: Steps[Any]) -> tuple[object, ...]:
-    """The rows, or the refusal."""
+    """Return the rows, or the refusal."""
     try:
         while True:
             next(steps)

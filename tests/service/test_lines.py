@@ -38,7 +38,7 @@ class Actor:
         self.at: Number = asyncio.run_coroutine_threadsafe(self.board.number("127.0.0.1"), self.loop).result()
 
     async def answer(self, message: bytes) -> bytes:
-        """The message."""
+        """Return the message."""
         self.asked.append(message)
         if message == SLOW:
             await self.go_on.wait()
@@ -81,7 +81,7 @@ def lines() -> Iterator[Lines]:
 
 
 def ask(lines: Lines, message: bytes) -> Future[bytes]:
-    """The answer by the line, which there soon is."""
+    """Return the answer by the line, which there soon is."""
     told: Future[bytes] = Future()
 
     def done(answer: bytes | None, error: BaseException | None) -> None:
@@ -98,7 +98,7 @@ def ask(lines: Lines, message: bytes) -> Future[bytes]:
 
 
 def heard(plain: socket.socket) -> bytes:
-    """What comes before the other side ends the connection."""
+    """Return what comes before the other side ends the connection."""
     try:
         return plain.recv(100)
     except (ConnectionResetError, ssl.SSLError):
@@ -147,7 +147,7 @@ class Talker:
         self.plain.close()
 
     def framed(self, place: int, frame: bytes, *, number: int = 1) -> bytes:
-        """A frame with its place in the connection."""
+        """Return a frame with its place in the connection."""
         signed = HEAD.pack(number, len(frame)) + frame
         return signed + hmac.digest(self.key, PLACE.pack(place) + signed, HASH)
 

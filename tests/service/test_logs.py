@@ -25,12 +25,12 @@ VALUE = 417.250625
 
 
 def lines(service: ServiceProcess) -> list[dict[str, Any]]:
-    """Every line that a service that has ended wrote, each of them JSON."""
+    """Return every line that a service that has ended wrote, each of them JSON."""
     return [json.loads(line) for line in service.errors.splitlines()]
 
 
 def of(service: ServiceProcess, request: str, event: str = "request") -> dict[str, Any]:
-    """The one line of a kind that a request has."""
+    """Return the one line of a kind that a request has."""
     (found,) = [line for line in lines(service) if (line.get("request"), line["event"]) == (request, event)]
     return found
 

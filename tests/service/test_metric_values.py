@@ -40,7 +40,7 @@ WATCHES = (
 
 
 def series(text: str) -> Series:
-    """Every sample of ours by its name and labels, but for buckets."""
+    """Return every sample of ours by its name and labels, but for buckets."""
     found = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -51,7 +51,7 @@ def series(text: str) -> Series:
 
 
 def changes(before: Series, after: Series) -> Series:
-    """What has changed, without what depends on time and on sizes."""
+    """Return what has changed, without what depends on time and on sizes."""
     found = {name: value - before.get(name, 0.0) for name, value in after.items()}
     found |= {name: -value for name, value in before.items() if name not in after}
     beside = tuple(f"livesvm_store_seconds_count{{operation={name}}}" for name in BESIDES)
@@ -74,7 +74,7 @@ class Books:
         self.due[f"livesvm_{name}{{{told}}}"] += by  # type: ignore[assignment]
 
     def call(self, method: str, path: str, route: str, status: int, **request: Any) -> httpx.Response:
-        """One request, answered as expected."""
+        """Return one request, answered as expected."""
         answer = self.http.request(method, path, **request)
         assert answer.status_code == status, answer.text
         self.note("http_requests_total", method=method, route=route, status=str(status))
@@ -245,7 +245,7 @@ def store(tmp_path: Path) -> Iterator[FailingStore]:
 
 
 def after(metrics: Metrics, call: Callable[[], Any], error: type[Exception] | None = None) -> Series:
-    """What a call changes."""
+    """Return what a call changes."""
     before = series(metrics.render().decode())
     if error is None:
         call()

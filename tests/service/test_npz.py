@@ -31,7 +31,7 @@ def zipped(members: list[tuple[str, bytes]], comment: bytes = b"") -> bytes:
 
 
 def declaring(size: int, held: int) -> bytes:
-    """An archive whose directory says ``size`` bytes of a member that inflates to ``held``."""
+    """Return an archive whose directory says ``size`` bytes of a member that inflates to ``held``."""
     data = bytearray(zipped([("X.npy", bytes(held))]))
     place = data.index(b"PK\x01\x02")
     data[place + 24 : place + 28] = struct.pack("<L", size)
@@ -39,7 +39,7 @@ def declaring(size: int, held: int) -> bytes:
 
 
 def many(count: int) -> bytes:
-    """An archive whose directory names one member so many times."""
+    """Return an archive whose directory names one member so many times."""
     data = zipped([("X.npy", GOOD)])
     start, end = data.index(b"PK\x01\x02"), data.index(b"PK\x05\x06")
     entries = data[start:end] * count
@@ -48,7 +48,7 @@ def many(count: int) -> bytes:
 
 
 def in_64_bits() -> bytes:
-    """An archive with another end before its end, in 64 bits, as the readers of large ones want it."""
+    """Return an archive with another end before its end, in 64 bits, as the readers of large ones want it."""
     data = zipped([("X.npy", GOOD)])
     start, end = data.index(b"PK\x01\x02"), data.index(b"PK\x05\x06")
     large = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, 1, 1, end - start, start)

@@ -153,7 +153,7 @@ def test_what_is_asked_of_a_job_is_answered_by_who_was_asked_for_it(
 
 
 def forwarded(client: httpx.Client) -> float:
-    """How often a front end has been asked for a job that is not there."""
+    """Return how often a front end has been asked for a job that is not there."""
     families = text_string_to_metric_families(client.get("/metrics").text)
     wanted = {"route": "/jobs/{job}", "status": "404", "method": "GET"}
     (family,) = (family for family in families if family.name == "livesvm_http_requests")
@@ -215,7 +215,7 @@ def test_an_erasure_ends_though_its_actor_is_killed(
 
 
 def traces_of(fleet: Fleet, key: str, x: list[float]) -> set[str]:
-    """Where there is any trace of an example: in Redis and its files, at the front ends and in their logs."""
+    """Return where there is any trace of an example: in Redis and its files, at the front ends and in their logs."""
     everything = {f"front {at}/{name}": found for at, front in enumerate(fleet.fronts)
                   for name, found in bytes_of_directory(front.data_dir).items()}  # fmt: skip
     everything |= {f"log of {at}": front.errors.encode() for at, front in enumerate(fleet.fronts)}
@@ -233,7 +233,7 @@ def test_an_erasure_and_a_deletion_reach_the_jobs_of_every_front_end(http: tuple
         send(first, number).raise_for_status()
 
     def assessed() -> str:
-        """A job of the second front end."""
+        """Return a job of the second front end."""
         job = second.post("/models/m/assessment", json={"method": "k-fold", "folds": 2}).json()["id"]
         awaited(second, job)
         return f"/jobs/{job}"
@@ -250,12 +250,12 @@ def test_an_erasure_and_a_deletion_reach_the_jobs_of_every_front_end(http: tuple
 
 
 def predicts_by(client: httpx.Client, version: int) -> bool:
-    """Whether a front end predicts by a version, which it does soon after another has acknowledged it."""
+    """Return whether a front end predicts by a version, which it does soon after another has acknowledged it."""
     return bool(predicted(client)["version"] == version)
 
 
 def applied(client: httpx.Client) -> tuple[dict[str, Any], list[Any]]:
-    """A front end's metrics by family, and its samples of updates that were applied."""
+    """Return a front end's metrics by family, and its samples of updates that were applied."""
     families = {family.name: family for family in text_string_to_metric_families(client.get("/metrics").text)}
     return families, [s for s in families["livesvm_updates"].samples if s.labels["outcome"] == "applied" and s.value]
 
@@ -441,7 +441,7 @@ def test_what_nobody_uses_goes_to_rest_in_its_actor_and_a_call_wakes_it(fleet: F
 
 
 def everything(client: httpx.Client) -> list[dict[str, Any]]:
-    """All models, then all feeds."""
+    """Return all models, then all feeds."""
     return [*client.get("/models").json()["models"], *client.get("/feeds").json()["feeds"]]
 
 

@@ -63,7 +63,7 @@ def awaited(http: httpx.Client, job: str) -> dict[str, Any]:
 
 
 def upload(http: httpx.Client, name: str, n: int = 3000) -> tuple[Any, Any]:
-    """Two classes that overlap."""
+    """Return two classes that overlap."""
     random = np.random.default_rng(0)
     X = random.normal(size=(n, 6))
     y = np.where(X[:, 0] + X[:, 1] * X[:, 2] + 0.3 * random.normal(size=n) > 0, 1.0, -1.0)

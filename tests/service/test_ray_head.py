@@ -87,7 +87,7 @@ def test_a_front_end_outlives_the_cluster_and_joins_the_next(parts: Parts) -> No
 
 
 def reasons(http: httpx.Client) -> list[str]:
-    """Why the front end is not ready, which readiness and calls say alike."""
+    """Return why the front end is not ready, which readiness and calls say alike."""
     try:
         answer = http.get("/health/ready")
     except httpx.TransportError:

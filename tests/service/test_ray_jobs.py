@@ -50,7 +50,7 @@ def client(service: ServiceProcess, secret: str = ADMIN) -> httpx.Client:
 
 
 def of_path(http: httpx.Client) -> str:
-    """A regularization path that a front end was asked for, and has done."""
+    """Return a regularization path that a front end was asked for, and has done."""
     asked = http.post("/models/m/regularization-path", json=PATH)
     assert asked.status_code == 202, asked.text
     assert awaited(http, asked.json()["id"])["state"] == "done"

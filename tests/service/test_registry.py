@@ -46,7 +46,7 @@ def store(tmp_path: Path) -> Iterator[RegistryStore]:
 
 
 def opened(store: RegistryStore) -> Registry:
-    """The models as a new process restores them."""
+    """Return the models as a new process restores them."""
     metrics = Metrics()
     source = Source(store, Health(metrics), metrics)
     settings = Settings(max_models=QUOTA, snapshot_replay_seconds=1e9, solution_seconds=1e9)

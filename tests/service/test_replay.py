@@ -47,7 +47,7 @@ def paths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def command(add: dict[Any, float] | None, remove: list[Any], weights: bool = False) -> Command:
-    """A command that adds examples by key, each with one feature and its sign as label."""
+    """Return a command that adds examples by key, each with one feature and its sign as label."""
     if add is None:
         return Command(None, remove, 1.0, 9, None)
     X = np.array([[value] for value in add.values()])
@@ -77,7 +77,7 @@ def test_a_key_of_the_window_that_comes_back_goes_first() -> None:
 
 
 def restored(store: SqliteStore, live: Recovering) -> Recovering:
-    """The model of another process; the same as the living one in everything that can be asked."""
+    """Return the model of another process; the same as the living one in everything that can be asked."""
     again = alive(store, store.acquire("m"), SPEC)
     assert again.sample().version == live.sample().version
     assert again.sample().updated_at == live.sample().updated_at

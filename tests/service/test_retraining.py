@@ -56,7 +56,7 @@ def client(own: ServiceProcess) -> Iterator[Client]:
 
 
 def retrained(client: Client, model: str, **asked: Any) -> dict[str, Any]:
-    """The job of a retraining that was applied."""
+    """Return the job of a retraining that was applied."""
     job = client.wait(client.retrain(model, **asked)["id"])
     client.apply(job["id"])
     return job
@@ -318,7 +318,7 @@ def workers(service: ServiceProcess) -> set[int]:
 
 
 def running(client: Client, service: ServiceProcess, job: str) -> int:
-    """The process that works on a job, once it has told how far it is."""
+    """Return the process that works on a job, once it has told how far it is."""
     end = time.monotonic() + 120
     while not client.job(job).get("total"):
         assert time.monotonic() < end
@@ -328,7 +328,7 @@ def running(client: Client, service: ServiceProcess, job: str) -> int:
 
 
 def is_gone(process: int) -> bool:
-    """Whether a process ends soon."""
+    """Return whether a process ends soon."""
     end = time.monotonic() + 20
     while Path(f"/proc/{process}").exists() and time.monotonic() < end:
         time.sleep(0.02)
@@ -416,7 +416,7 @@ def test_others_go_on_and_a_kill_in_the_middle_leaves_the_old_model(tmp_path: Pa
 
 
 def npz(X: Any, y: Any, **members: Any) -> bytes:
-    """A dataset, dense or sparse."""
+    """Return a dataset, dense or sparse."""
     out = io.BytesIO()
     features = {"X": X}
     if sparse.issparse(X):
@@ -514,7 +514,7 @@ def test_the_datasets_of_another_machine_are_refused_by_name(own: ServiceProcess
 
 
 def peak_memory(process: int) -> int:
-    """Bytes that a process had in memory at most."""
+    """Return bytes that a process had in memory at most."""
     status = Path(f"/proc/{process}/status").read_text()
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 

@@ -125,7 +125,7 @@ def do(state: ModelState, update: Update, now: float = 1.0, **limits: Any) -> No
 
 
 def job(copy: ModelCopy, at: Path, **asked: Any) -> Retrained:
-    """What a retraining of a model has found."""
+    """Return what a retraining of a model has found."""
     (at / "given").write_bytes(codec.encode({"arrays": copy.arrays, "changed": copy.changed}))
     solver = "blocks" if copy.spec.task == "l2svc" else "batch"
     work = {"spec": copy.spec.model_dump_json(), "cache_mb": CACHE_MB, "threads": 1, "solver": solver, "tol": 1e-3}
@@ -136,7 +136,7 @@ def job(copy: ModelCopy, at: Path, **asked: Any) -> Retrained:
 
 @cache
 def begun(case: str, C: float | None = None, kernel: str | None = None) -> tuple[bytes, bytes]:
-    """A model, and what a job finds that was asked for such parameters."""
+    """Return a model, and what a job finds that was asked for such parameters."""
     state = ModelState.empty(spec_of(case), CACHE_MB)
     do(state, rows(case, range(N), [*range(N)], weights=np.linspace(0.5, 1.5, N), times=100.0 + np.arange(N)))
     asked = ({} if C is None else {"C": C}) | ({} if kernel is None else {"kernel": {"name": kernel, "gamma": 0.2}})
@@ -151,7 +151,7 @@ def restored(case: str, data: bytes) -> ModelState:
 
 
 def brought(case: str, found: bytes, state: ModelState) -> tuple[ModelState, int]:
-    """The model once what was found has been applied, and how many examples that changed."""
+    """Return the model once what was found has been applied, and how many examples that changed."""
     data, count = Retrained("j", Path(), found).brought_up_to(state)
     return restored(case, data), count
 
@@ -166,13 +166,13 @@ def after(case: str, verb: str, state: ModelState) -> ModelState:
 
 
 def of_window(state: ModelState) -> list[Any]:
-    """The window, oldest first."""
+    """Return the window, oldest first."""
     m = state.estimator
     return [m.keys_, dense(m.window_features).tolist(), list(m.window_y), m.window_sample_weight.tolist(), state.window]
 
 
 def of_parameters(state: ModelState) -> list[Any]:
-    """What else a model tells of itself."""
+    """Return what else a model tells of itself."""
     kernel = {name: value for name, value in state.kernel.items() if name != "gamma"}
     return [state.C, kernel, state.gamma, state.parameters, state.robust, state.classes, state.sizes.n_examples]
 

@@ -103,7 +103,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, secrets: dict[str, tuple[s
 
 
 def status(http: httpx.Client, call: str, given: str | None) -> int:
-    """How a call of nothing that exists is answered."""
+    """Return how a call of nothing that exists is answered."""
     method, path = call.split()
     path = path.format(id="nobody", name="nothing", job="j-000000000000", extension="svg")
     headers = {} if given is None else {"authorization": given}

@@ -73,7 +73,7 @@ class Tally:
     hot_bytes = held_bytes = 0
 
     def encode(self) -> bytes:
-        """All of it."""
+        """Return all of it."""
         return codec.encode(vars(self))
 
     def skip(self) -> None:
@@ -92,7 +92,7 @@ class Adding:
     request: str | None
 
     def encode(self) -> bytes:
-        """Bytes for the log."""
+        """Return bytes for the log."""
         return codec.encode({"number": self.number})
 
 
@@ -108,7 +108,7 @@ class HostedTally(Replica[Tally]):
 
     @staticmethod
     def parse_spec(text: str) -> TallySpec:
-        """The specification in JSON."""
+        """Return the specification in JSON."""
         return TallySpec.model_validate_json(text)
 
     def add(self, number: int, request: str | None = None) -> Future[Reply]:
@@ -145,12 +145,12 @@ class HostedTally(Replica[Tally]):
         """Nothing is counted."""
 
     def sample(self) -> int | None:
-        """What the metrics show."""
+        """Return what the metrics show."""
         told = None if self._summary is None else self._summary.told
         return self.shown if self.is_awake or told is None else told["total"]
 
     def stamp(self) -> object:
-        """What is told of it."""
+        """Return what is told of it."""
         return self.shown
 
 

@@ -35,7 +35,7 @@ ALWAYS = 1e-9
 
 
 def with_solution(store: SqliteStore, spec: ModelSpec, seeds: range = range(6)) -> Recovering:
-    """A living model whose every update left its solution."""
+    """Return a living model whose every update left its solution."""
     live = alive(store, store.create("m", b""), spec, solution_seconds=ALWAYS)
     for seed in seeds:
         live.update(batch(seed), f"name {seed}").result()
@@ -43,7 +43,7 @@ def with_solution(store: SqliteStore, spec: ModelSpec, seeds: range = range(6)) 
 
 
 def again(store: SqliteStore, live: Recovering, replayed: int) -> Recovering:
-    """The model of another process: the same, after so many updates were solved again."""
+    """Return the model of another process: the same, after so many updates were solved again."""
     back = alive(store, store.acquire("m"), live.spec)
     assert back.recovered.replayed == replayed
     assert back.sample().version == live.sample().version
@@ -107,7 +107,7 @@ def test_what_was_taken_back_is_in_no_solution(store: FailingStore, seed: int) -
 
 
 def named(update: Update, keys: list[Any]) -> Update:
-    """An update under keys of one's choice."""
+    """Return an update under keys of one's choice."""
     assert update.add is not None
     return replace(update, add=replace(update.add, keys=keys))
 
@@ -163,7 +163,7 @@ def test_with_many_free_examples_every_update_is_kept(store: FailingStore, monke
 
 
 def newest(store: SqliteStore) -> bytes:
-    """The newest record."""
+    """Return the newest record."""
     return list(store.log("m", 0))[-1].data
 
 
@@ -185,7 +185,7 @@ def flip(solution: Solution) -> Solution:
 
 
 def rewritten(**changed: Callable[[Any], Any]) -> Callable[[Solution], Solution]:
-    """What makes another solution of one, with its checksum, by changing its arrays."""
+    """Return what makes another solution of one, with its checksum, by changing its arrays."""
 
     def change(solution: Solution) -> Solution:
         document = codec.decode(solution.data)

@@ -114,7 +114,7 @@ def test_a_stop_does_not_wait_for_the_compiler(tmp_path: Path) -> None:
 
 
 def said(url: str) -> tuple[int, str]:
-    """The status of an answer, and its detail."""
+    """Return the status of an answer, and its detail."""
     try:
         answer = httpx.get(url, trust_env=False, timeout=30)
     except httpx.TransportError:

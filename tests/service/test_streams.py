@@ -23,7 +23,7 @@ from tests.service.process import ServiceProcess, blobs
 
 
 def events(response: httpx.Response) -> list[tuple[str, dict[str, Any]]]:
-    """Every event of a stream that ends, (name, data)."""
+    """Return every event of a stream that ends, (name, data)."""
     found = []
     for block in response.read().decode().split("\n\n"):
         lines = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
@@ -179,7 +179,7 @@ def test_a_stream_that_breaks_off_gives_its_place_back(breaks: str) -> None:
 
 
 def noted(http: httpx.Client, metric: str) -> float:
-    """How often the route of a model's events is counted."""
+    """Return how often the route of a model's events is counted."""
     lines = [line for line in http.get("/metrics").text.splitlines() if line.startswith(metric)]
     return sum(float(line.split()[-1]) for line in lines if 'route="/models/{id}/events"' in line)
 

@@ -52,7 +52,7 @@ class Instance:
         self.registry.restore()
 
     def states(self) -> dict[str, str]:
-        """The state of each model."""
+        """Return the state of each model."""
         return {model.id: model.state for model in self.registry.models.page()}
 
     @property
@@ -65,7 +65,7 @@ class Instance:
         self.registry.models.get(model).update(batch(seed), request).result()
 
     def version(self, model: str) -> int:
-        """The version that predictions are made by."""
+        """Return the version that predictions are made by."""
         return self.registry.models.get(model).published.version
 
 
@@ -200,7 +200,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 def read(instance: Instance, model: str) -> Published:
-    """The version by which an instance that stands by predicts now."""
+    """Return the version by which an instance that stands by predicts now."""
     found = instance.registry.models.readable(model)
     assert isinstance(found, Standby)
     assert found.stale

@@ -16,7 +16,7 @@ from tests.service.process import ServiceProcess
 
 
 def told(response: httpx.Response) -> Iterator[dict[str, Any]]:
-    """The data of every event of a stream, as it comes."""
+    """Yield the data of every event of a stream, as it comes."""
     for line in response.iter_lines():
         if line.startswith("data: "):
             yield json.loads(line.removeprefix("data: "))
@@ -36,7 +36,7 @@ def test_a_stream_begins_with_all_and_goes_on_with_what_changes(tmp_path: Path) 
             ]
 
             def next_of(name: str) -> dict[str, Any]:
-                """The next event that tells of a model, which is all that it tells of."""
+                """Return the next event that tells of a model, which is all that it tells of."""
                 found = next(event for event in events if event["models"] or event["gone"])
                 assert [model["id"] for model in found["models"]] == [name]
                 return dict(found["models"][0])

@@ -43,7 +43,7 @@ class FarRequest(Request):
 
 
 def farthest(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """The keys of the examples that are farthest from what the model says of them."""
+    """Return the keys of the examples that are farthest from what the model says of them."""
     estimator = model.estimator()
     off = np.abs(estimator.window_y - estimator.predictor().decision_function(estimator.window_X))
     return {"keys": [estimator.keys_[i] for i in np.argsort(-off)[: asked["most"]]]}

@@ -50,7 +50,7 @@ class Book:
     next_key: int = 0
 
     def copy(self) -> Book:
-        """The same, on its own."""
+        """Return the same, on its own."""
         return copy.deepcopy(self)
 
     # -- what updates mean ---------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class Book:
         return [(label, labels.count(label)) for label in sorted(self.known)]
 
     def weight_of(self, label: Label) -> float:
-        """What the weights of a class are multiplied by."""
+        """Return what the weights of a class are multiplied by."""
         if self.class_weight == "balanced":
             counts = dict(count for count in self.counts if count[1])
             return len(self.examples) / (len(counts) * counts[label])

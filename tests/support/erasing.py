@@ -30,7 +30,7 @@ def data(n: int = 40, seed: int = 3) -> tuple[list[list[float]], list[int]]:
 
 
 def intent_of(model: str, keys: Sequence[Any]) -> Intent:
-    """An erasure of keys that a model is asked for."""
+    """Return an erasure of keys that a model is asked for."""
     intent = Intent(model, (Part(model),))
     return replace(intent, keys=tuple(map(intent.hash, keys)))
 
@@ -68,7 +68,7 @@ def lived(http: httpx.Client, updates: int = 4) -> tuple[list[list[float]], list
 
 
 def traces(key: str, x: Sequence[float]) -> dict[str, bytes]:
-    """What an example may be known by: its key's text, each feature as float64 and as JSON, all of them."""
+    """Return what an example may be known by: its key's text, each feature as float64 and as JSON, all of them."""
     found = {"key": key.encode(), "row": struct.pack(f"<{len(x)}d", *x), "row as JSON": json.dumps(list(x)).encode()}
     for column, value in enumerate(x):
         found |= {f"x{column}": struct.pack("<d", value), f"x{column} as JSON": json.dumps(value).encode()}
@@ -76,12 +76,12 @@ def traces(key: str, x: Sequence[float]) -> dict[str, bytes]:
 
 
 def bytes_of_directory(directory: Path) -> dict[str, bytes]:
-    """Every file, by name."""
+    """Return every file, by name."""
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 def bytes_of_redis(client: redis.Redis) -> dict[str, bytes]:
-    """Every key with its value, whatever its type, unpacked."""
+    """Return every key with its value, whatever its type, unpacked."""
     found = {}
     keys: Any = client.keys("*")
     for key in keys:
@@ -101,7 +101,7 @@ def _parts(client: Any, key: bytes) -> list[bytes]:
 
 
 def places(haystacks: dict[str, bytes], key: str, x: Sequence[float]) -> set[str]:
-    """Where there is any trace of an example."""
+    """Return where there is any trace of an example."""
     return {
         f"{what} in {where}"
         for where, data in haystacks.items()
@@ -111,7 +111,7 @@ def places(haystacks: dict[str, bytes], key: str, x: Sequence[float]) -> set[str
 
 
 def without(X: Any, y: Any, keys: list[str], gone: list[str]) -> IncrementalSVC:
-    """A model that never knew some of the examples."""
+    """Return a model that never knew some of the examples."""
     stay = [place for place, key in enumerate(keys) if key not in gone]
     return IncrementalSVC(C=2.0, gamma=GAMMA).fit(np.array(X)[stay], np.array(y)[stay])
 
@@ -129,7 +129,7 @@ def keeping(store: str, directory: Path, **settings: Any) -> Iterator[Kept]:
         return
 
     def everything() -> dict[str, bytes]:
-        """The data directory, the values of Redis, and its files but for what it logs."""
+        """Return the data directory, the values of Redis, and its files but for what it logs."""
         written = {f"redis/{name}": found for name, found in bytes_of_directory(files).items() if "log" not in name}
         return bytes_of_directory(data_dir) | bytes_of_redis(client) | written
 

@@ -24,7 +24,7 @@ PIECE = 10_000
 
 
 def series(n: int, seed: int = 0) -> NDArray[np.float64]:
-    """A level that wanders, a season of 12, and noise; a longer one begins with the same values."""
+    """Return a level that wanders, a season of 12, and noise; a longer one begins with the same values."""
     random = np.random.default_rng(seed)
     noise = np.concatenate([random.normal(size=(2, PIECE)) for _ in range(-(-n // PIECE))], axis=1)[:, :n]
     t = np.arange(n)
@@ -65,14 +65,14 @@ class Stream(Calls):
         self.calls = 0
 
     def send(self, times: int = 1) -> dict[str, Any]:
-        """The next calls; the last answer."""
+        """Return the next calls; the last answer."""
         for _ in range(times):
             self.calls += 1
             found = self.send_again()
         return found
 
     def send_again(self) -> dict[str, Any]:
-        """The newest call, again if it was sent."""
+        """Return the newest call, again if it was sent."""
         answer = self.post(self.http, self.feed, self.calls)
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()

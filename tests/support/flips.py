@@ -6,6 +6,6 @@ from collections.abc import Iterator
 
 
 def flips(data: bytes) -> Iterator[bytes]:
-    """The data with one bit flipped, in each of its bytes."""
+    """Yield the data with one bit flipped, in each of its bytes."""
     for place in range(len(data)):
         yield data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :]

@@ -21,7 +21,7 @@ def awaited(http: httpx.Client, job: str) -> dict[str, Any]:
 
 
 def of_seconds(http: httpx.Client, model: str) -> str:
-    """The address of a job that takes many seconds, of a model that is made for it."""
+    """Return the address of a job that takes many seconds, of a model that is made for it."""
     X, y = blobs(np.random.default_rng(5), 3000)
     http.post("/models", json={"id": model, "C": 100.0}).raise_for_status()
     http.post(f"/models/{model}/update", json={"add": {"X": X, "y": y}}).raise_for_status()

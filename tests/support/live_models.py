@@ -113,7 +113,7 @@ def context_of(store: Store, **settings: Any) -> Context:
 
 
 def alive(store: Store, lease: Lease, spec: ModelSpec = SPEC, **settings: Any) -> Recovering:
-    """A model of which nothing is written for the time its updates take: the first may have code to compile."""
+    """Return a model of which nothing is written for the time its updates take: the first may have code to compile."""
     summary = first_summary(spec, wakes=False)
     found = Indexed(lease.model, store.last_sequence(lease), summary, 0)
     made = Recovering(lease.model, lease.model, found, context_of(store, **settings), Alone())

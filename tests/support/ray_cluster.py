@@ -77,7 +77,7 @@ class RayCluster:
         raise RuntimeError("the cluster has ended")
 
     def add_node(self) -> int:
-        """One more node; the process that its workers are children of."""
+        """Return one more node; the process that its workers are children of."""
         return self._has(self._asked("add"))
 
     def behead(self) -> None:

@@ -25,7 +25,7 @@ ONE_CLASS = ModelSpec.model_validate({"id": "m", "task": "oneclass", "nu": 0.3})
 
 
 def any_update(rng: np.random.Generator, live: HostedModel) -> Update:
-    """An update that adds, removes, brings back, relabels, reweights, decays, or changes C."""
+    """Return an update that adds, removes, brings back, relabels, reweights, decays, or changes C."""
     keys = list(live.current.window.arrivals)
     if not keys:
         return batch(int(rng.integers(1000)))

@@ -17,7 +17,7 @@ PROBE = np.random.default_rng(99).normal(size=(20, 3)).tolist()
 
 
 def batch(number: int) -> dict[str, Any]:
-    """The ``number``-th update: ten examples under their own keys."""
+    """Return the ``number``-th update: ten examples under their own keys."""
     X, y = blobs(np.random.default_rng(number), 10)
     return {"add": {"X": X, "y": y, "keys": [f"{number}-{row}" for row in range(10)]}}
 

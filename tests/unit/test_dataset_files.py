@@ -23,7 +23,7 @@ Y = np.where(X[:, 0] > 0, 1.0, -1.0)
 
 
 def parsed(directory: Path, format: str, data: bytes, **asked: Any) -> Arrays:
-    """The arrays of a file."""
+    """Return the arrays of a file."""
     (directory / "upload").write_bytes(data)
     limits = {"most_bytes": 2**20, "most_features": 100}
     place = {"file": str(directory / "upload"), "directory": str(directory), "format": format}
@@ -42,7 +42,7 @@ def csr_npz(A: Any, **members: Any) -> bytes:
 
 
 def lines_of(A: Any, origin: int = 1) -> bytes:
-    """A sparse array as svmlight."""
+    """Return a sparse array as svmlight."""
     out = []
     for i, label in enumerate(Y):
         row = A[[i]]
@@ -66,13 +66,13 @@ def table_of(head: str = "") -> bytes:
 
 
 def displaced(data: bytes) -> bytes:
-    """A zip whose end says that its directory is behind the end."""
+    """Return a zip whose end says that its directory is behind the end."""
     end = data.rindex(b"PK\5\6")
     return data[: end + 18] + b"\xff" + data[end + 19 :]
 
 
 def by_method(method: int) -> bytes:
-    """An npz file compressed otherwise than NumPy does it."""
+    """Return an npz file compressed otherwise than NumPy does it."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", method) as archive:
         for name, array in (("X.npy", X), ("y.npy", Y)):
@@ -150,7 +150,7 @@ A = sparse.random_array((30, 50), density=0.1, format="csr", rng=1)
 
 
 def saved(B: Any) -> bytes:
-    """A sparse array as SciPy saves it, with targets beside it."""
+    """Return a sparse array as SciPy saves it, with targets beside it."""
     out = io.BytesIO()
     sparse.save_npz(out, B)
     return npz(**np.load(io.BytesIO(out.getvalue())), y=Y)

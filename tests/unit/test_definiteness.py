@@ -17,14 +17,14 @@ ROOM = 1 << 30
 
 
 def gram(values: np.ndarray) -> tuple[Kernel, np.ndarray]:
-    """A precomputed kernel, and its examples by number."""
+    """Return a precomputed kernel, and its examples by number."""
     given = Gram()
     numbers = given.admit(values, np.empty(0, np.int64))
     return Kernel("precomputed", gram=given), numbers[:, None].astype(np.float64)
 
 
 def with_eigenvalue(least: float, n: int) -> np.ndarray:
-    """A symmetric matrix whose smallest eigenvalue is given; the others lie between 1 and 2."""
+    """Return a symmetric matrix whose smallest eigenvalue is given; the others lie between 1 and 2."""
     rng = np.random.default_rng(n)
     Q = np.linalg.qr(rng.normal(size=(n, n)))[0]
     values = rng.uniform(1.0, 2.0, n)

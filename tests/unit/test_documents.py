@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 from typer.main import get_command
 
+from docs.generate.figures import FIGURES
+from docs.generate.tables import TABLES
 from livesvm.service.cli.app import app
-from tests.documents import DOCUMENTS, ROOT, anchors, blocks, command_lines, links, read
+from tests.documents import DOCUMENTS, PAGES, ROOT, anchors, blocks, command_lines, has_calls, links, read
 
 
 def named(program: str) -> list[tuple[str, ...]]:
-    """All that the documents say after the name of a program."""
+    """Return all that the documents say after the name of a program."""
     return sorted({tuple(words) for document in DOCUMENTS for words in command_lines(document, program)})
 
 
@@ -31,7 +33,7 @@ class Understood(Exception):
 
 
 def readers_own() -> dict[str, Any]:
-    """What the blocks take for granted: a reader's data."""
+    """Return what the blocks take for granted: a reader's data."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(200, 3))
     y = np.where(X[:, 0] + 0.3 * rng.normal(size=200) > 0.5, 1, -1)
@@ -50,13 +52,15 @@ def readers_own() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("document", ["README.md", "solvers/README.md"])
+WITH_PYTHON = [page for page in PAGES if blocks(page, "python") and not has_calls(page)]
+
+
+@pytest.mark.parametrize("document", ["README.md", "solvers/README.md", *WITH_PYTHON])
 def test_python_runs(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names = readers_own()
     for block in blocks(document, "python"):
         exec(compile(block, document, "exec"), names)
-    assert names["model"].predict(names["X"]).shape == (len(names["X"]),)
 
 
 @pytest.mark.parametrize("words", named("python -m"), ids=" ".join)
@@ -111,5 +115,21 @@ def test_a_target_that_is_named_exists(words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document: str) -> None:
     for path, heading in links(document):
+        if path.parent.resolve() == ROOT / "docs/figures":
+            assert path.stem in FIGURES, path
+            continue
         assert path.exists(), path
         assert not heading or heading in anchors(path), heading
+
+
+def test_pages_ask_for_what_the_build_makes() -> None:
+    text = "".join(read(page) for page in PAGES)
+    assert set(re.findall(r"^\{\{ (\w+) \}\}$", text, re.MULTILINE)) == set(TABLES)
+    assert set(re.findall(r"figures/(\w+)\.svg", text)) == set(FIGURES)
+    assert all(page.removeprefix("docs/") in read("mkdocs.yml") for page in PAGES)
+
+
+def test_every_how_to_page_has_its_picture() -> None:
+    pages = [page for page in PAGES if page.startswith(("docs/howto", "docs/concepts"))]
+    assert len(pages) >= 20
+    assert [page for page in pages if "/figures/" not in read(page)] == ["docs/concepts/glossary.md"]

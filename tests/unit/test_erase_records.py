@@ -25,7 +25,7 @@ OWN = {"version", "sequence", "sizes", "updated_at", "changed"}
 
 
 def lived(name: str, kind: Kind, without: list[int]) -> ModelState:
-    """A model of a kind that learnt all of its examples but for some."""
+    """Return a model of a kind that learnt all of its examples but for some."""
     parameters = {"C": 2.0, "kernel": {"name": "rbf", "gamma": GAMMA}, **kind.more}
     if kind.more.get("task") in ("oneclass", "pu"):
         del parameters["C"]

@@ -24,7 +24,7 @@ TABLE = problem(0, "regular")
 
 
 def wdbc(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first rows of the Wisconsin breast cancer set, standardised; labels -1 and +1."""
+    """Return the first rows of the Wisconsin breast cancer set, standardised; labels -1 and +1."""
     X, y = load_breast_cancer(return_X_y=True)
     return scale(X)[:n], np.where(y[:n] > 0, 1.0, -1.0)
 

@@ -31,7 +31,7 @@ FIXED = {"C": 1.0, "gamma": 0.01, "represent": "change"}
 
 
 def series(n: int, seed: int = 0, noise: float = 1.0) -> Floats:
-    """A level that wanders, a season of 12, and noise."""
+    """Return a level that wanders, a season of 12, and noise."""
     random = np.random.default_rng(seed)
     t = np.arange(n)
     walk = random.normal(size=n).cumsum() * 0.1

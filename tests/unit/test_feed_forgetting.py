@@ -32,7 +32,7 @@ def rows(columns: int = 1, n: int = N) -> list[dict[str, Any]]:
 
 
 def fed(spec: dict[str, Any], given: list[dict[str, Any]], call: int = 12) -> Forecaster:
-    """A feed that took readings, so many a call."""
+    """Return a feed that took readings, so many a call."""
     feed = Forecaster(spec_of(spec))
     for begin in range(0, len(given), call):
         take(feed, given[begin : begin + call])
@@ -50,7 +50,7 @@ def times_of(feed: Forecaster, slots: list[int]) -> list[float]:
 
 
 def missing(given: list[dict[str, Any]], slots: list[int]) -> list[dict[str, Any]]:
-    """The same readings, some of them without a value."""
+    """Return the same readings, some of them without a value."""
     return [
         {name: None if i in slots and name != "time" else value for name, value in row.items()}
         for i, row in enumerate(given)
@@ -58,7 +58,7 @@ def missing(given: list[dict[str, Any]], slots: list[int]) -> list[dict[str, Any
 
 
 def decisions(feed: Forecaster, step: int, recipe: Any) -> np.ndarray[Any, Any]:
-    """What models that learn a feed's window from nothing say of its rows."""
+    """Return what models that learn a feed's window from nothing say of its rows."""
     assert feed.rows is not None
     known = feed.rows.known(step)
     X, y = choose.examples(feed.spec, feed.rows, step, recipe.represent, known)
@@ -68,7 +68,7 @@ def decisions(feed: Forecaster, step: int, recipe: Any) -> np.ndarray[Any, Any]:
 
 
 def traces(feed: Forecaster, given: list[dict[str, Any]], slots: list[int]) -> list[str]:
-    """Where the bytes of a forgotten value stand in what would be stored of a feed."""
+    """Return where the bytes of a forgotten value stand in what would be stored of a feed."""
     stored = codec.encode({"feed": keep.to_arrays(feed)})
     names = [name for name in given[0] if name != "time"]
     return [f"{name} {slot}" for slot in slots for name in names if np.float64(given[slot][name]).tobytes() in stored]
@@ -273,7 +273,7 @@ def test_nothing_is_forgotten_of_times_that_are_not_there() -> None:
 
 
 def slots_at_random() -> Iterator[Any]:
-    """Some sets of slots of the window."""
+    """Yield some sets of slots of the window."""
     random = np.random.default_rng(8)
     for size in (1, 2, 7, 20):
         yield sorted(random.choice(np.arange(90, 150), size, replace=False).tolist())

@@ -60,7 +60,7 @@ def errors(one: Forecaster) -> list[float]:
 
 
 def learnt(one: Forecaster, step: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The weather that rows of a step learn with, and the slots of these rows."""
+    """Return the weather that rows of a step learn with, and the slots of these rows."""
     assert one.rows is not None
     at = one.rows.places(one.rows.known(step))
     return one.rows.own[at, step, -2], one.rows.slot[at]

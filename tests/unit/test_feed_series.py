@@ -24,7 +24,7 @@ def rows_of(values: Floats) -> list[Row]:
 
 
 def fed(rows: list[Row], **settings: object) -> tuple[Forecaster, list[str]]:
-    """A feed that was sent them, twelve to a call, and what it announced."""
+    """Return a feed that was sent them, twelve to a call, and what it announced."""
     feed, kinds = Forecaster(spec_of({"target": "y", "window": WINDOW, "steps": [1, 6], **settings})), []
     for begin in range(0, len(rows), 12):
         kinds += [event.kind for event in feed.observe(rows[begin : begin + 12]).events]

@@ -46,13 +46,13 @@ Update = Callable[[Model], Any]
 
 
 def svc(rows: Any = X, **parameters: Any) -> IncrementalSVC:
-    """A classifier of the first 60 rows."""
+    """Return a classifier of the first 60 rows."""
     defaults: dict[str, Any] = {"C": 3.0, "gamma": 0.5, "classes": (-1, 1)}
     return IncrementalSVC(**defaults | parameters).fit(rows[:60], Y[:60])
 
 
 def robust() -> IncrementalSVC:
-    """A classifier that does not follow the labels that look wrong."""
+    """Return a classifier that does not follow the labels that look wrong."""
     model = svc(C=10.0)
     model.update(robust=Robustness(0.2, -0.1))
     return model
@@ -155,7 +155,7 @@ def test_so_does_one_that_is_ended_between_two_parts_of_its_work(name: str) -> N
 
 
 def vacancies(model: Model) -> int:
-    """How many numbers of a given kernel matrix nobody has, of those that there are; they may become more."""
+    """Return how many numbers of a given kernel matrix nobody has, of those that there are; they may become more."""
     gram = model._window.state.kernel.gram if hasattr(model, "_window") else None
     return 0 if gram is None else len(gram.values) - len(gram.vacant)
 
@@ -203,7 +203,7 @@ LONG: dict[str, Callable[[Model], Any]] = {
 
 
 def prepared(model: Model) -> Model:
-    """The model from its arrays, with its factor."""
+    """Return the model from its arrays, with its factor."""
     back = type(model).from_arrays(model.get_params(), model.to_arrays())
     back.prepare()
     return back
@@ -237,7 +237,7 @@ def test_every_event_of_a_path_is_a_look() -> None:
 
 
 def hard() -> tuple[Any, Any]:
-    """A problem of tens of thousands of events."""
+    """Return a problem of tens of thousands of events."""
     rng = np.random.default_rng(0)
     return rng.normal(size=(3000, 20)), rng.choice([-1, 1], 3000)
 

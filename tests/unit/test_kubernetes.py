@@ -32,7 +32,7 @@ Object = dict[str, Any]
 
 
 def applied(name: str) -> list[Object]:
-    """What `kubectl apply --kustomize` of a directory makes."""
+    """Return what `kubectl apply --kustomize` of a directory makes."""
     return list(_applied(PLACE / name))
 
 
@@ -55,7 +55,7 @@ def named(objects: list[Object]) -> dict[tuple[str, str], Object]:
 
 
 def pods(objects: list[Object]) -> dict[str, Object]:
-    """The templates of pods, by the name of what makes them; of a Ray cluster, by its groups."""
+    """Return the templates of pods, by the name of what makes them; of a Ray cluster, by its groups."""
     found = {}
     for one in objects:
         if one["kind"] in ("Deployment", "StatefulSet"):
@@ -81,7 +81,7 @@ def groups() -> dict[str, Object]:
 
 
 def faults(one: Object) -> list[str]:
-    """What a schema says against an object."""
+    """Return what a schema says against an object."""
     schema = SCHEMAS / f"{one['kind'].lower()}.json"
     if schema.exists():
         found = jsonschema.Draft7Validator(json.loads(schema.read_text())).iter_errors(one)
@@ -183,7 +183,7 @@ def test_the_comment_names_the_secret_as_the_objects_ask_for_it(name: str) -> No
 
 
 def yaml_text(name: str) -> str:
-    """The files of a directory and of those that it names."""
+    """Return the files of a directory and of those that it names."""
     found = "".join(path.read_text() for path in (PLACE / name).glob("*.yaml"))
     return found + (PLACE / "redis/redis.yaml").read_text() * ("../redis" in found)
 
@@ -311,7 +311,8 @@ def test_the_operator_of_prometheus_has_the_same_alerts_and_finds_the_service() 
 
 
 def test_the_memory_that_is_advised_holds_the_models() -> None:
-    rows = re.findall(r"^  \| (\d+) \| ([\d,]+) \| (\d+) \| (\d+)Gi \| \d+ \|$", read("deploy/README.md"), re.MULTILINE)
+    page = read("docs/howto/kubernetes.md")
+    rows = re.findall(r"^\| (\d+) \| ([\d,]+) \| (\d+) \| (\d+)Gi \| \d+ \|$", page, re.MULTILINE)
     assert len(rows) == 3
     for models, examples, features, memory in rows:
         n = int(examples.replace(",", ""))

@@ -28,7 +28,7 @@ TOL = 1e-3
 
 
 def model(n: int = 80, **params: Any) -> LiveL2SVC:
-    """One that has learnt so many examples, trained."""
+    """Return one that has learnt so many examples, trained."""
     made = LiveL2SVC(**{"C": 10.0, "gamma": 0.5} | params)
     made.update(add=(X[:n], Y[:n]), keys=range(n))
     made.retrain(tol=TOL)
@@ -61,7 +61,7 @@ def test_decisions_are_those_of_the_last_training_whatever_the_window_is() -> No
 
 
 def pair_of(made: LiveL2SVC) -> tuple[Pair, Known | None]:
-    """The problem of the only pair of classes of a window, and where its next training sets out."""
+    """Return the problem of the only pair of classes of a window, and where its next training sets out."""
     w = made._examples_here
     kernel = made._kernel_of(made.window_features, made.window_sample_weight)
     costs = 10.0 * made.window_sample_weight

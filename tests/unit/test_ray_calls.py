@@ -374,7 +374,7 @@ def test_one_of_which_the_index_does_not_tell_all_is_asked_for_until_its_actor_s
 
 
 def resting(version: int, moment: int) -> View:
-    """What is told of a model that went to rest."""
+    """Return what is told of a model that went to rest."""
     now = Description("live", version)
     shown = {name: getattr(now, name) for name in SHOWN} | {"classes": None, "can_predict": True}
     told = Summary(SPEC.model_dump_json(), 0, shown | {"sizes": list(vars(now.sizes).values())})

@@ -96,7 +96,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def version(number: int) -> Published:
-    """A version that decides everything as its number."""
+    """Return a version that decides everything as its number."""
     state = ModelState.empty(SPEC, 16)
     state.apply(Command(Batch(np.array([[0.0], [3.0]]), np.array([-1.0, 1.0]), ["a", "b"]), [], 1.0, 0, None))
     state.version = number
@@ -122,7 +122,7 @@ def model(actor: Actor, **settings: Any) -> RemoteModel:
 
 
 def newest(number: int) -> Actor:
-    """An actor whose model is at a version."""
+    """Return an actor whose model is at a version."""
     return Actor(lambda asked: version(number))
 
 
@@ -398,7 +398,7 @@ def test_a_model_at_rest_is_as_the_index_says_and_as_it_was_told_last_once_it_wa
 
 
 def told_of(version: int) -> dict[str, Any]:
-    """What a summary tells of a model at a version."""
+    """Return what a summary tells of a model at a version."""
     now = Description("live", version, n_features=1, C=2.0, can_predict=True)
     shown = {name: getattr(now, name) for name in vars(now) if name in SHOWN}
     return shown | {"sizes": list(vars(now.sizes).values()), "classes": None, "can_predict": True}

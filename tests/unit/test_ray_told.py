@@ -15,7 +15,7 @@ from livesvm.service.store.base import Indexed
 
 
 def model(version: int, *, rests: bool = False) -> Any:
-    """A model as it shows itself."""
+    """Return a model as it shows itself."""
     found = Indexed("m", version, b"", version) if rests else None
     told = {"spec": ModelSpec(id="m"), "state": "live", "reason": None, "stale": False, "indexed": found}
     return SimpleNamespace(describe=lambda: Description("live", version), **told)

@@ -76,7 +76,7 @@ def test_any_other_byte_is_refused(data: st.DataObject, receipt: dict[str, Any])
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The way to every field, and to everything in it."""
+    """Yield the way to every field, and to everything in it."""
     if path:
         yield path
     for step, inner in (

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def sharded(X: Any, y: NDArray[Any], count: int, weights: Vector | None = None) -> Sharded:
-    """The same data in so many shards of this process."""
+    """Return the same data in so many shards of this process."""
     parts = cut(y.size, count)
     weights = np.ones(y.size) if weights is None else weights
     return Sharded(Here([Shard(X[part]) for part in parts]), parts, y, weights, lambda rows: X[rows])
@@ -65,7 +65,7 @@ class Losing(Here):
 
 
 def crescents(n: int, seed: int = 0) -> tuple[Matrix, Vector]:
-    """Two classes that overlap, the second of which is rarer."""
+    """Return two classes that overlap, the second of which is rarer."""
     random = np.random.default_rng(seed)
     y = np.where(random.random(n) < 0.3, 1.0, -1.0)
     angle = random.uniform(0, np.pi, n)
@@ -74,7 +74,7 @@ def crescents(n: int, seed: int = 0) -> tuple[Matrix, Vector]:
 
 
 def true_gap(model: LiveL2SVC, X: Matrix, y: Vector, weights: Vector) -> float:
-    """The relative gap of the decisions of a training, from the data, with values in double precision alone."""
+    """Return the relative gap of the decisions of a training, from the data, with values in double precision alone."""
     trained, gamma = model._trained, model.gamma_
     assert trained is not None
     b = np.abs(trained.coefficients[0]) / trained.R[0]
@@ -126,7 +126,7 @@ def test_a_search_goes_on_where_a_shard_was_lost(n: int) -> None:
 
 
 def found_over(crew: Losing, X: Matrix, y: Vector) -> Vector:
-    """The decisions of a training, whose gap is the true one."""
+    """Return the decisions of a training, whose gap is the true one."""
     model, everyone = LiveL2SVC(C=5.0), np.ones(y.size, bool)
     data = Sharded(crew, cut(y.size, 3), y, np.ones(y.size), lambda rows: X[rows])
     told = OverShards(model, data, everyone).train(everyone, 1e-3)
@@ -216,7 +216,7 @@ class Watched(by_shards.Search):
         return b
 
     def rows(self) -> NDArray[np.int64]:
-        """The active examples by their numbers among all."""
+        """Return the active examples by their numbers among all."""
         return np.array(self.started)[self._shard] + self._rows
 
     def held(self, b: Vector, tolerance: float) -> None:

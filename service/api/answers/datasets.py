@@ -26,8 +26,8 @@ class Dataset(BaseModel):
     sha256: str = Field(description="Of what was uploaded; once rows were erased, of the checksums of its files.")
     created_at: datetime
     is_here: bool = Field(
-        description="Whether its files are on the machine that answers. Over Ray, jobs get them from who has "
-        "them; else upload it there."
+        description="Whether its files are on the machine that answers. Over Ray, jobs get them from the front end "
+        "that has them; elsewhere upload it again."
     )
 
 

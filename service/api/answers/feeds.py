@@ -84,7 +84,7 @@ class FeedDescription(BaseModel):
         description="`filling` until the window is first full; else as of models."
     )
     awake: bool = Field(
-        default=True, description="Whether its state is in memory; in a list one at rest is told of without its scores."
+        default=True, description="Whether its state is in memory; a list shows one at rest without its scores."
     )
     version: int = Field(default=0, description="Calls that had an effect.")
     position: int = Field(default=0, description="Readings that were ever accepted.")

@@ -17,12 +17,12 @@ class UpdateAnswer(BaseModel):
 
     version: int
     added: AnswerKeys
-    removed: AnswerKeys = Field(description="Also those that left to make room.")
+    removed: AnswerKeys = Field(description="Those that left because the window was full, too.")
     dropped: AnswerKeys | None = Field(
         default=None, description="Of examples that came late, and are too old for the window; absent where none are."
     )
     n_ahead: int | None = Field(
-        default=None, description="Examples whose time has not come yet; absent where it has for all."
+        default=None, description="Examples with a time that has not come yet; absent where there are none."
     )
     changed: int = Field(description="Examples that stayed and got another target, weight or C.")
     events: int = Field(description="Events on the solution path.")

@@ -40,7 +40,7 @@ class Recovery(BaseModel):
     snapshot_version: int = Field(description="0: none was there, the log held everything.")
     replayed: int = Field(description="Commands of the log that were applied again.")
     damaged_snapshots: int = Field(description="Snapshots that were damaged and passed over.")
-    set_aside: int = Field(description="Updates that nobody was told of and that took too long again.")
+    set_aside: int = Field(description="Updates that were never answered and took too long again.")
 
 
 class ClassCount(BaseModel):

@@ -45,7 +45,7 @@ class Shape:
 
 
 def check(data: bytes, most_rows: int) -> Shape:
-    """The shape of a JSON text that may be parsed.
+    """Return the shape of a JSON text that may be parsed.
 
     A request has at most so many rows, and keys, in each of its four lists of either.
 
@@ -65,7 +65,7 @@ def check(data: bytes, most_rows: int) -> Shape:
 
 
 def check_rows(data: bytes, most_rows: int, most_fields: int, arrays: int = 1) -> Shape:
-    """The shape of a JSON text of rows, each an object of numbers and strings, that may be parsed.
+    """Return the shape of a JSON text of rows, each an object of numbers and strings, that may be parsed.
 
     Raises InvalidInput, or MalformedBody for a text that is too deep.
     """
@@ -109,13 +109,13 @@ def refuse_repeated(data: bytes, shape: Shape) -> None:
 
 
 def _shape(outside: bytes, strings: int) -> Shape:
-    """The shape of a text of which only brackets, colons and commas outside of strings are left."""
+    """Return the shape of a text of which only brackets, colons and commas outside of strings are left."""
     objects, arrays, commas = outside.count(b"{"), outside.count(b"["), outside.count(b",")
     return Shape(objects, arrays, outside.count(b":"), strings, commas + arrays + objects)
 
 
 def _depth(outside: bytes) -> int:
-    """How deep brackets stand within each other."""
+    """Return how deep brackets stand within each other."""
     steps = np.zeros(256, np.int8)
     steps[list(b"{[")], steps[list(b"}]")] = 1, -1
     brackets = np.frombuffer(outside.translate(None, b":,"), np.uint8)

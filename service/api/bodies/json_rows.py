@@ -26,7 +26,7 @@ class NotRows(Exception):
 
 
 def pieces(data: bytes) -> Iterator[Matrix]:
-    """The rows of ``{"X": [[..], ..]}``, which holds no string but that one, some at a time; raises NotRows."""
+    """Yield the rows of ``{"X": [[..], ..]}``, which holds no string but that one, some at a time; raises NotRows."""
     head = _HEAD.match(data)
     start, end = (0 if head is None else head.end()), data.rfind(b"]", 0, max(0, data.rfind(b"]"))) + 1
     if start == 0 or end <= start or _TAIL.match(data, end) is None:

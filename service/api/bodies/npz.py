@@ -38,7 +38,7 @@ _NO_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeErro
 
 
 def npy_array(data: bytes, name: str) -> NDArray[Any]:
-    """The array in the bytes of a ``.npy`` file; its size must be what its header says."""
+    """Return the array in the bytes of a ``.npy`` file; its size must be what its header says."""
     stream = io.BytesIO(data[:MOST_HEADER])
     try:
         version = npy.read_magic(stream)
@@ -59,7 +59,7 @@ def npy_array(data: bytes, name: str) -> NDArray[Any]:
 
 
 def npz_arrays(data: bytes, allowed: frozenset[str], limit: int) -> dict[str, NDArray[Any]]:
-    """The arrays in the bytes of an ``.npz`` file; unpacked they may have ``limit`` bytes together."""
+    """Return the arrays in the bytes of an ``.npz`` file; unpacked they may have ``limit`` bytes together."""
     _check_directory(data, allowed)
     found: dict[str, NDArray[Any]] = {}
     try:
@@ -75,7 +75,7 @@ def npz_arrays(data: bytes, allowed: frozenset[str], limit: int) -> dict[str, ND
 
 
 def declared_bytes(data: bytes, allowed: frozenset[str]) -> int:
-    """What the members of an ``.npz`` file say to have when unpacked; raises MalformedBody."""
+    """Return what the members of an ``.npz`` file say to have when unpacked; raises MalformedBody."""
     _check_directory(data, allowed)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:

@@ -38,7 +38,7 @@ async def read_rows(request: Request) -> Body:
 
 
 def parse_backtest(body: Body, spec: FeedSpec) -> tuple[list[Row] | None, Row]:
-    """The rows of a backtest, or None for those that the feed holds, and its settings, of a body of JSON."""
+    """Return the rows of a backtest, or None for those that the feed holds, and its settings, of a body of JSON."""
     if body.media != JSON:
         return parse_rows(body, spec), {}
     shape = json_bounds.check_rows(body.data, MOST_ROWS, MOST_COLUMNS, arrays=MOST_SETTINGS)
@@ -64,7 +64,7 @@ def _object(body: Body, allowed: set[str]) -> Row:
 
 
 def parse_rows(body: Body, spec: FeedSpec) -> list[Row]:
-    """The rows of a body; raises MalformedBody, UnsupportedMedia, BodyTooLarge or InvalidInput."""
+    """Return the rows of a body; raises MalformedBody, UnsupportedMedia, BodyTooLarge or InvalidInput."""
     readers = {JSON: _json_rows, CSV: _csv_rows, NPZ: _npz_rows}
     if body.media not in readers:
         raise UnsupportedMedia(f"this call reads {', '.join(readers)}")
@@ -75,7 +75,7 @@ def parse_rows(body: Body, spec: FeedSpec) -> list[Row]:
 
 
 def parse_announcements(body: Body, spec: FeedSpec) -> list[Row]:
-    """The rows of a body as announcements: times and known columns alone; raises as :func:`parse_rows`."""
+    """Return the rows of a body as announcements: times and known columns alone; raises as :func:`parse_rows`."""
     if not spec.known:
         raise InvalidInput("the feed has no known columns to announce", field="known")
     rows = parse_rows(body, spec)
@@ -112,14 +112,14 @@ def _check_once(body: Body, fields: int, document: Row) -> None:
 
 
 def _fields(value: Any) -> int:
-    """How many names the objects of a document have; those in lists hold no others."""
+    """Return how many names the objects of a document have; those in lists hold no others."""
     if isinstance(value, list):
         return sum(len(one) for one in value if isinstance(one, dict))
     return len(value) + sum(map(_fields, value.values())) if isinstance(value, dict) else 0
 
 
 def _twice(names: list[str]) -> str | None:
-    """The first name that stands twice, cut to what is told."""
+    """Return the first name that stands twice, cut to what is told."""
     return next((name[:LONGEST_NAME] for name, count in Counter(names).items() if count > 1), None)
 
 

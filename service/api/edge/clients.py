@@ -11,7 +11,7 @@ _OWN_BITS = 64
 
 @lru_cache(maxsize=1024)
 def client_of(address: str) -> str:
-    """The client behind an address: itself, or its network with IPv6, all of which one client may have."""
+    """Return the client behind an address: itself, or its network with IPv6, all of which one client may have."""
     try:
         known = ip_address(address)
     except ValueError:

@@ -40,7 +40,7 @@ class Reception:
         return self._held.total()
 
     async def receive(self, request: Request) -> bytes:
-        """The body of a request; raises BodyTooLarge, BodyTimeout, MalformedBody or QueueFull."""
+        """Return the body of a request; raises BodyTooLarge, BodyTimeout, MalformedBody or QueueFull."""
         client = client_of(request.client.host) if request.client else ""
         data = bytearray()
         try:
@@ -56,7 +56,7 @@ class Reception:
         return bytes(data)
 
     async def stream(self, request: Request) -> AsyncIterator[bytes]:
-        """The pieces of a body that nobody holds in memory; raises BodyTimeout or MalformedBody."""
+        """Yield the pieces of a body that nobody holds in memory; raises BodyTimeout or MalformedBody."""
         loop = asyncio.get_running_loop()
         due = loop.time() + self._patience
         pieces = request.stream()

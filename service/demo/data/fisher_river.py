@@ -35,7 +35,7 @@ class Examples:
     y: NDArray[np.float64]
 
     def __getitem__(self, part: slice) -> Examples:
-        """The examples of a stretch of days."""
+        """Return the examples of a stretch of days."""
         return Examples(self.dates[part], self.X[part], self.y[part])
 
     def __len__(self) -> int:

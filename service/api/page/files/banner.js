@@ -4,12 +4,12 @@ import { clock, h } from "./dom.js";
 import { onChange, service } from "./service.js";
 
 const REMEDIES = [
-  [/store is not available/, "Updates are refused; predictions go on from memory. See that the disk of LIVESVM_DATA_DIR has room and can be written, or that Redis answers; the service goes on by itself."],
+  [/store is not available/, "Updates are refused; predictions go on from memory. See that the disk of LIVESVM_DATA_DIR has free space and can be written, or that Redis answers; the service goes on by itself."],
   [/being restored/, "Nothing to do: they are served one after the other as they come back."],
   [/loaded or compiled/, "Nothing to do: at a first start this takes half a minute."],
   [/rehearsed/, "Nothing to do: it is a matter of a second."],
   [/stopping/, "No more work is taken. Start the service again if that was not meant."],
-  [/cannot be restored/, "Search for “failed” and open them to read why. Bring the store back from a backup, or delete the models and learn them anew."],
+  [/cannot be restored/, "Search for “failed” and open them to read why. Bring the store back from a backup, or delete the models and train them again."],
   [/held by another service/, "They are served there; when that service stops, this one takes them over."],
   [/taken over by another service/, "They are read-only here: send updates to the service that has them now."],
   [/store, which has lost it/, "They are read-only. Bring the store back from a backup, or open them and write them back."],

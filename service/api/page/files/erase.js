@@ -44,7 +44,7 @@ export function eraseReadings(id) {
     found.replaceChildren(receiptOf(done.receipt));
     return `${count(done.removed)} readings, and all that was stored of them.`;
   });
-  return section("Erase readings for good", h("p", { class: "quiet" }, "They are missing ones then, and every model learns the window anew."),
+  return section("Erase readings for good", h("p", { class: "quiet" }, "They become missing readings, and every model learns the window again."),
     field("Times, one a line", times, "As the readings have them."), h("div", { class: "row" }, field("From", from), field("To", to)), go, found);
 }
 
@@ -59,7 +59,7 @@ function said(receipt) {
   const { keys, certificate } = receipt;
   const one = receipt.kind !== "everywhere";
   return h("div", {}, facts({ [receipt.kind === "feed" ? "Feed" : "Model"]: one ? receipt.model : receipt.parts.map((part) => part.model).join(", "), [receipt.kind === "feed" ? "Times" : "Keys"]: count(keys.count), "In the window": count(keys.in_window),
-    "Asked by": receipt.asked_by ?? "nobody by name", Erased: stamp(receipt.erased_at.replace(/\.\d+/, "")), "Kept until": receipt.kept_until.slice(0, 10),
+    "Asked by": receipt.asked_by ?? "a caller without a key", Erased: stamp(receipt.erased_at.replace(/\.\d+/, "")), "Kept until": receipt.kept_until.slice(0, 10),
     ...(keys.not_found?.length && { "Not found": count(keys.not_found.length) }), ...(receipt.elsewhere?.length && { "Also named, and not erased, in": receipt.elsewhere.join(", ") }),
     ...(one && { Version: `${count(receipt.version_before)} → ${count(receipt.version_after)}`, "Relative gap": certificate ? short(certificate.relative_gap) : "no example is left" }) }),
   h("div", { class: "wrap" }, table("What was searched", ["Place", "What was done"], Object.entries(receipt.places))));

@@ -1,4 +1,4 @@
-/** Suspected labels: who gives way first along the outlier path, what is done about each, and what that did to the error. */
+/** Suspected labels: the order along the outlier path, what is done about each, and what that did to the error. */
 
 import { button, call, change, get } from "./api.js";
 import { examplesFrom } from "./csv.js";
@@ -58,7 +58,7 @@ export function labels(main, id) {
 
 const what = (task) => (task === "svr" ? "Mean absolute error" : "Share of wrong labels");
 
-/** The error on what was held back before anybody gave way; null where nothing was. */
+/** The error on what was held back before any example lost its influence; null where nothing was. */
 const startingError = (job) => job.result.validation?.error[0] ?? null;
 
 async function errorOn(id, task, { X, y }) {
@@ -67,7 +67,7 @@ async function errorOn(id, task, { X, y }) {
   return errors.reduce((sum, one) => sum + one, 0) / errors.length;
 }
 
-/** Write the features of examples beside their keys; of those who have left the window since, that they have. */
+/** Write the features of examples next to their keys; for an example that has left the window, say so. */
 async function features(id, keys, body) {
   const known = new Map();
   for (let wanted = keys; wanted.length; ) {
@@ -107,9 +107,9 @@ function namesOf(told, sides, model) {
 
 function suspects(job, model, file, decide) {
   const told = job.result, isClass = model.task === "svc";
-  if (job.withheld) return section(`${count(told.suspected.value.length)} gave way`, h("p", { class: "quiet" }, "This key may not list examples, and so not see which these are."));
+  if (job.withheld) return section(`${count(told.suspected.value.length)} suspected`, h("p", { class: "quiet" }, "This API key may not list examples, so it does not see which these are."));
   const sides = sidesOf(told), labelsOf = namesOf(told, sides, model);
-  if (!told.suspected.key.length) return section("Nobody gave way", h("p", {}, "No label contradicts the others."));
+  if (!told.suspected.key.length) return section("None suspected", h("p", {}, "No label contradicts the others."));
   const decisions = new Map();
   const summary = h("p", { role: "status" });
   const say = () => {
@@ -147,19 +147,19 @@ function suspects(job, model, file, decide) {
   function update() {
     const of = (kind) => [...decisions].filter(([, one]) => one.kind === kind);
     const relabel = of("relabel"), remove = of("remove");
-    if (!relabel.length && !remove.length) throw new Error("Everybody is kept; there is nothing to do.");
+    if (!relabel.length && !remove.length) throw new Error("Every example is kept, so there is nothing to do. Choose relabel or remove first.");
     const y = relabel.map(([, one]) => one.y());
-    if (y.some(Number.isNaN)) throw new Error("Give the new target of everyone who is to be relabelled.");
+    if (y.some(Number.isNaN)) throw new Error("A new target is missing. Give one for each example to relabel.");
     return { ...(relabel.length && { relabel: { keys: relabel.map(([key]) => key), y } }), ...(remove.length && { remove: { keys: remove.map(([key]) => key) } }) };
   }
 
   const { best, error } = told.validation ?? {};
-  return section(`${count(told.suspected.key.length)} gave way`,
+  return section(`${count(told.suspected.key.length)} suspected`,
     h("p", { class: "quiet" }, `Of the ${count(told.n_examples)} examples of version ${count(job.version)}.`,
-      best && ` Letting them go takes the error on what was held back from ${short(error[0])} to ${short(best.error)} at best.`),
+      best && ` Without them the error on held-back examples changes from ${short(error[0])} to ${short(best.error)} at best.`),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Suspected labels" },
       h("table", {}, h("caption", { class: "unseen" }, "Suspected labels, the most suspicious first"),
-        h("thead", {}, h("tr", {}, ["Key", ...(may("learn") ? ["Features"] : []), `Gave way at ${told.parameter}`, isClass ? "Label" : "Target", "Decision"].map((title) => h("th", { scope: "col" }, title)))), body)), more,
+        h("thead", {}, h("tr", {}, ["Key", ...(may("learn") ? ["Features"] : []), `Suspected at ${told.parameter}`, isClass ? "Label" : "Target", "Decision"].map((title) => h("th", { scope: "col" }, title)))), body)), more,
     may("learn") && h("div", {}, summary,
       field("Held-back examples", file, "A CSV file that the model has not learnt: the features in order, then the target. Without it a fifth of the window is held back."),
       button("Carry out as one update", (once) => decide(job, model, update(), once))));

@@ -120,7 +120,7 @@ function certificate(id) {
     const found = await get(`/models/${id}/certificate`);
     told.replaceChildren(
       h("p", {}, found.robust
-        ? `Version ${count(found.version)} is a local optimum, given who its ${count(found.robust.n_outliers)} outliers are: the conditions hold to ${short(found.robust.violation)}.`
+        ? `Version ${count(found.version)} is a local optimum, given its ${count(found.robust.n_outliers)} outliers are: the conditions hold to ${short(found.robust.violation)}.`
         : `Version ${count(found.version)} is optimal for the ${count(found.n_examples)} examples of its window: no model has an objective that is lower by more than ${short(found.relative_gap)} of it. This was recomputed from the examples alone.`),
       facts({ "Duality gap": short(found.duality_gap), "Relative gap": short(found.relative_gap), "Largest violation": short(found.max_violation), Primal: short(found.primal), Dual: short(found.dual), Examples: count(found.n_examples) }));
   });

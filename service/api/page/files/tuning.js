@@ -17,7 +17,7 @@ export function tuning(id, leaving, taken) {
     const apply = button("Take these", async (once) => {
       const done = await change(`/jobs/${job.id}/apply`, { choice: {} }, once);
       taken();
-      return `Every model has learnt the window anew, at ${count(done.position)} readings.`;
+      return `Every model has learnt the window again, at ${count(done.position)} readings.`;
     });
     const told = (one) => `${one.represent}, gamma ${short(one.gamma)}, C ${short(one.C)}`;
     found.replaceChildren(stepTable("Chosen again", ["Step", "As it is", "Chosen again", "Mean error while trying"],

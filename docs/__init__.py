@@ -1,0 +1,1 @@
+"""The documentation: its pages, and in ``generate`` what its build makes from code."""
