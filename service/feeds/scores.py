@@ -33,6 +33,7 @@ class Scored(NamedTuple):
 
 FIELDS = Scored._fields
 _SLOT, _TIME, _MADE, _VALUE, _LOW, _HIGH, _ACTUAL, _LAST, _SEASONAL, _CHANGE, _MODEL = range(len(FIELDS))
+FIRST = 32  # forecasts that a record has room for at first
 SUMS = (
     "n",
     "absolute",
@@ -61,7 +62,8 @@ class StepScores:
     def __init__(self, coverage: float | None, most: int) -> None:
         self.coverage = coverage
         self.sums = np.zeros(len(SUMS))
-        self._ring = np.zeros((most, len(FIELDS)))
+        self._most = most
+        self._ring = np.zeros((min(most, FIRST), len(FIELDS)))
         self._n = 0
 
     @property
@@ -72,9 +74,18 @@ class StepScores:
     def learn(self, scored: Sequence[Scored]) -> None:
         """Take forecasts whose readings have come, in order."""
         rows = np.array(scored)
+        self._make_room(self._n + len(rows))
         self._ring[(self._n + np.arange(len(rows))) % len(self._ring)] = rows
         self._n += len(rows)
         self.sums += measured(rows, self.coverage).sum(axis=0)
+
+    def _make_room(self, n: int) -> None:
+        """Have room for ``n`` forecasts, or for as many as are kept."""
+        size = len(self._ring)
+        if size < min(n, self._most):
+            grown = np.zeros((min(self._most, max(n, 2 * size)), len(FIELDS)))
+            grown[:size] = self._ring
+            self._ring = grown
 
     def forget(self, which: NDArray[np.bool_]) -> None:
         """Be as if some of the newest, (n,) as ``recent`` has them, had never been scored."""
@@ -114,6 +125,7 @@ class StepScores:
         """Take over what ``to_arrays`` returned."""
         self.sums[:] = arrays["sums"]
         self._n = int(arrays["n"])
+        self._make_room(self._n)
         rows = np.asarray(arrays["recent"])
         if rows.shape[1] < len(FIELDS):  # feeds served nothing but their models before
             rows = np.concatenate([rows, rows[:, [_VALUE]]], axis=1)

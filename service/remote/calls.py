@@ -111,7 +111,8 @@ class Call(Future[Any]):
             self._again(answer.error)
             return
         self._subject.hear(answer.view, time.monotonic())
-        self._office.hear(self._there, answer.others)
+        if answer.others:
+            self._office.hear(self._there, answer.others)
         if answer.copy is not None:
             self._subject.hold(answer.copy)
         if self._logged is not None:
