@@ -191,7 +191,7 @@ def explain() -> Figure:
     boundary(right, model)
     most = np.argsort(-np.abs(moved))[:8]
     style = {"facecolors": "none", "edgecolors": "black"}
-    right.scatter(*X[[found.keys[place] for place in most]].T, s=900 * np.abs(moved[most]), **style)
+    right.scatter(*X[[found.keys[place] for place in most]].T, s=3000 * np.abs(moved[most]), **style)
     right.scatter(*row.T, marker="*", color=RED, s=120, zorder=3)
     right.set_title("why: the examples that decide the star", fontsize=10)
     return made
