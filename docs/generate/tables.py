@@ -17,6 +17,7 @@ from livesvm.service import settings
 from livesvm.service.api.problem_documents import INTERNAL, KINDS, TYPE_PREFIX, Kind
 from livesvm.service.feeds.sources.spec import RedisStreamSpec
 from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.fleets.spec import FleetSpec
 from livesvm.service.models.spec import KernelSpec, ModelSpec, WindowSpec
 from livesvm.service.models.tasks import TASKS
 from livesvm.service.monitoring.feeds import FeedSample, FleetSample, StepSample
@@ -36,6 +37,11 @@ def settings_table() -> str:
 def feed_options() -> str:
     """Return a table of what a feed can be created with."""
     return _fields(FeedSpec)
+
+
+def fleet_options() -> str:
+    """Return a table of what a fleet can be created with in addition to a feed."""
+    return _fields(FleetSpec, leaving_out=FeedSpec)
 
 
 def source_options() -> str:
@@ -128,11 +134,12 @@ def _document(name: str) -> Callable[[], str]:
     return read
 
 
-def _fields(model: type[BaseModel]) -> str:
+def _fields(model: type[BaseModel], leaving_out: type[BaseModel] = BaseModel) -> str:
     properties: dict[str, Any] = model.model_json_schema()["properties"]
     rows = [
         (f"`{name}`", rest.type_of(properties[name]), _default(field), field.description or "")
         for name, field in model.model_fields.items()
+        if name not in leaving_out.model_fields
     ]
     return table(["option", "type", "default", "meaning"], rows)
 
@@ -151,6 +158,7 @@ def _default(field: Any) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "settings": settings_table,
     "feed_options": feed_options,
+    "fleet_options": fleet_options,
     "source_options": source_options,
     "model_options": model_options,
     "kernel_options": kernel_options,

@@ -22,12 +22,12 @@ from tests.documents import LOCAL, PAGES, Command, blocks, has_calls, is_answer,
 from tests.service.process import ServiceProcess, blobs
 
 CALLING = [page for page in PAGES if has_calls(page)]
-_NAMES = re.compile(r"""(?:/models/|/feeds/|"id": "|create_(?:model|feed)\("|(?:models|feed) create )([a-z][\w-]*)""")
+_NAMES = re.compile(r"""(?:/models/|/feeds/|"id": "|create_\w+\(\s*"|(?:models|feed|fleet) create )([a-z][\w-]*)""")
 
 
 @pytest.fixture
 def clean(http: httpx.Client, request: pytest.FixtureRequest) -> Iterator[None]:
-    """The models, feeds and datasets of a document are not there before, nor after."""
+    """The models, feeds, fleets and datasets of a document are not there before, nor after."""
     names = {name for document in ["README.md", *CALLING] for name in _NAMES.findall(read(document))}
 
     def delete() -> None:
@@ -35,6 +35,9 @@ def clean(http: httpx.Client, request: pytest.FixtureRequest) -> Iterator[None]:
         for name in names & set(there):
             http.delete(f"/models/{name}")
             http.delete(f"/feeds/{name}")
+        for fleet in http.get("/fleets?limit=200").json()["fleets"]:
+            if fleet["id"] in names:
+                http.delete(f"/fleets/{fleet['id']}")
         http.delete("/datasets/flows")
         http.delete("/datasets/history")
 

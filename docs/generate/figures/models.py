@@ -12,7 +12,7 @@ from sklearn.datasets import make_moons
 from sklearn.svm import SVC
 
 from docs.generate.figures.drawing import BLUE, GREEN, GREY, ORANGE, RED, boundary, figure, two_classes
-from livesvm import FrankWolfeSVC, IncrementalPUClassifier, IncrementalSVC
+from livesvm import FrankWolfeSVC, IncrementalPUClassifier, IncrementalSVC, IncrementalSVR, conformal, influences
 from livesvm.service.demo.data import fisher_river
 
 
@@ -171,6 +171,32 @@ def unlearning() -> Figure:
     return made
 
 
+def explain() -> Figure:
+    """Draw the intervals of a regression, and the examples that decide one row of a classifier."""
+    rng = np.random.default_rng(4)
+    x = rng.uniform(0, 6, size=90)
+    level = IncrementalSVR(C=10.0, gamma=0.5).fit(x[:, None], np.sin(x) + rng.normal(scale=0.25, size=90))
+    along = np.linspace(0, 6, 120)[:, None]
+    low, high = conformal(level).intervals(along, coverage=0.9)
+    made, (left, right) = figure(2)
+    left.plot(x, level.window_y, "o", color=BLUE, markersize=3)
+    left.plot(along, level.predict(along), color=ORANGE)
+    left.fill_between(along[:, 0], low, high, color=ORANGE, alpha=0.2, linewidth=0)
+    left.set_title("how sure: an interval with a coverage of 0.9", fontsize=10)
+    X, y = make_moons(120, noise=0.2, random_state=3)
+    model, row = IncrementalSVC(C=3.0, gamma=1.0).fit(X, y), np.array([[0.5, 0.35]])
+    found = influences(model, row)
+    moved = (found.decisions - found.without)[:, 0]
+    two_classes(right, X, y)
+    boundary(right, model)
+    most = np.argsort(-np.abs(moved))[:8]
+    style = {"facecolors": "none", "edgecolors": "black"}
+    right.scatter(*X[[found.keys[place] for place in most]].T, s=3000 * np.abs(moved[most]), **style)
+    right.scatter(*row.T, marker="*", color=RED, s=120, zorder=3)
+    right.set_title("why: the examples that decide the star", fontsize=10)
+    return made
+
+
 def window() -> Figure:
     """Draw which examples a window of 30 holds before and after an update."""
     made, axes = figure(height=1.8)
@@ -192,5 +218,5 @@ def _frame(x: float, y: float, width: float, height: float) -> Rectangle:
 
 FIGURES: dict[str, Callable[[], Figure]] = {
     draw.__name__: draw
-    for draw in (replace_svc, free, labels, robust, fraud, large, sizes, examples, unlearning, window)
+    for draw in (replace_svc, free, labels, robust, fraud, large, sizes, examples, unlearning, explain, window)
 }
