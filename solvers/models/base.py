@@ -681,7 +681,13 @@ class LiveEstimator(Fitted):
         return arrays if scale is None else arrays | scale.to_arrays() | {"X": self.window_features}
 
     def to_warm_arrays(self) -> dict[str, Any]:
-        """Return the same with f as it stands, so that ``from_arrays`` need not compute it; for this process alone."""
+        """Return the same with f as it stands, so that ``from_arrays`` need not compute it; for this process alone.
+
+        Returns
+        -------
+        dict
+            Arrays by name.
+        """
         return self.to_arrays() | self._learnt.standing()
 
     @classmethod
