@@ -151,14 +151,13 @@ class Settings(BaseSettings):
     traces: bool = Field(
         default=False,
         description="Whether requests are sent as OpenTelemetry traces to OTEL_EXPORTER_OTLP_ENDPOINT; needs "
-        "livesvm[otel]. Whether requests are sent as OpenTelemetry traces to OTEL_EXPORTER_OTLP_ENDPOINT; needs "
         "livesvm[otel].",
     )
     solves: int = Field(
         default_factory=_default_solves,
         ge=1,
         le=256,
-        description="Hard solves that run at once, and one more while it is short. Default: cores - 1.",
+        description="Hard solves that run at once, and one more while it is short.",
     )
     solve_seconds: float = Field(
         default=30.0,
@@ -186,7 +185,7 @@ class Settings(BaseSettings):
         default=30.0,
         gt=0,
         description="Time for a client to send a request body; after that 408. Also the time to go on reading an "
-        "answer. Time for a client to send a request body; after that 408. Also the time to go on reading an answer.",
+        "answer.",
     )
     max_bodies: int = Field(
         default=32,
@@ -258,8 +257,7 @@ class Settings(BaseSettings):
         default=30,
         ge=1,
         description="Time for requests under way to end after SIGTERM. After that they get 503, and their solves are "
-        "cut off. Time for requests under way to end after SIGTERM. After that they get 503, and their solves are cut "
-        "off.",
+        "cut off.",
     )
     jobs: int = Field(default=1, ge=1, le=64, description="Jobs that run at once.")
     jobs_waiting: int = Field(default=16, ge=1, description="Jobs that may wait; more are answered 429.")
@@ -269,7 +267,6 @@ class Settings(BaseSettings):
         default=4 * 2**30,
         ge=1024,
         description="Largest dataset in bytes, as it is uploaded and as numbers. It is kept on the disk of "
-        "LIVESVM_DATA_DIR. Largest dataset in bytes, as it is uploaded and as numbers. It is kept on the disk of "
         "LIVESVM_DATA_DIR.",
     )
     datasets_share: float = Field(

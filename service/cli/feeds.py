@@ -35,7 +35,7 @@ CALL_ROWS = 50_000
 def create(
     feed: FeedId,
     target: Annotated[str, typer.Argument(help="The column that is forecast.")],
-    steps: Annotated[str, typer.Option(help="How far ahead: a number, or some with commas.")] = "1",
+    steps: Annotated[str, typer.Option(help="How far ahead: 24 is 1 to 24; 1,24 is exactly these.")] = "1",
     window: Annotated[int | None, typer.Option(help="Readings that are remembered.")] = None,
     known: Annotated[str, typer.Option(help="Columns known ahead, with commas.")] = "",
     features: Annotated[str, typer.Option(help="Columns known up to the newest reading, with commas.")] = "",

@@ -29,7 +29,7 @@ def create(
     fleet: FleetId,
     target: Annotated[str, typer.Argument(help="The column that is forecast.")],
     series: Annotated[str, typer.Option(help="The column that names the series.")] = "series",
-    steps: Annotated[str, typer.Option(help="How far ahead: a number, or some with commas.")] = "1",
+    steps: Annotated[str, typer.Option(help="How far ahead: 24 is 1 to 24; 1,24 is exactly these.")] = "1",
     window: Annotated[int | None, typer.Option(help="Readings of each series that are remembered.")] = None,
     known: Annotated[str, typer.Option(help="Columns known ahead, with commas.")] = "",
     features: Annotated[str, typer.Option(help="Columns known up to the newest reading, with commas.")] = "",
