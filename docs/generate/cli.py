@@ -27,7 +27,7 @@ def walk(command: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 def _section(name: str, command: Any) -> str:
     rows = [
-        (f"`{_written(one)}`", _default(one), getattr(one, "help", None) or "")
+        (f"`{_written(one)}`", _default(one), _meaning(one))
         for one in command.params
         if not getattr(one, "hidden", False)
     ]
@@ -39,6 +39,11 @@ def _written(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         return str(parameter.metavar or parameter.name.upper())
     return ", ".join([*parameter.opts, *parameter.secondary_opts])
+
+
+def _meaning(parameter: Any) -> str:
+    meaning = getattr(parameter, "help", None) or ""
+    return f"{meaning} Without it, `{parameter.envvar}` counts." if parameter.envvar else meaning
 
 
 def _default(parameter: Any) -> str:

@@ -65,7 +65,10 @@ def outliers(
     key: ApiKey = "",
     as_json: AsJson = False,
 ) -> None:
-    """Find which labels or targets look wrong, and robust models that do not follow them."""
+    """Find which labels or targets look wrong, and robust models that do not follow them.
+
+    Prints how many are suspected; --json lists them.
+    """
     with connected(url, key) as client:
         asked = client.outlier_path(model, parameter, validation=_given(validation), hold_out=hold_out)
         _told(client, asked, plot, apply, as_json)

@@ -16,6 +16,7 @@ from typer.main import get_command
 
 from docs.generate.figures import FIGURES
 from docs.generate.tables import TABLES
+from livesvm.service import settings
 from livesvm.service.cli.app import app
 from tests.documents import DOCUMENTS, PAGES, ROOT, anchors, blocks, command_lines, has_calls, links, read
 
@@ -127,6 +128,12 @@ def test_pages_ask_for_what_the_build_makes() -> None:
     assert set(re.findall(r"^\{\{ (\w+) \}\}$", text, re.MULTILINE)) == set(TABLES)
     assert set(re.findall(r"figures/(\w+)\.svg", text)) == set(FIGURES)
     assert all(page.removeprefix("docs/") in read("mkdocs.yml") for page in PAGES)
+
+
+def test_settings_say_nothing_twice() -> None:
+    for name, _, meaning in settings.table():
+        sentences = re.split(r"(?<=\.) ", meaning)
+        assert len(sentences) == len(set(sentences)), name
 
 
 def test_every_how_to_page_has_its_picture() -> None:

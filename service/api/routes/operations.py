@@ -41,9 +41,10 @@ async def live() -> Health:
     response_model_exclude_none=True,
 )
 async def ready(service: Parts, serves: Serves = False) -> Health:
-    """True once models are back and compiled code is warm, while the store can be written and a model is served.
+    """True once the list of models is read and compiled code is warm, while the store can be written and a model is served.
 
-    What keeps it from being ready is listed in `reasons`, what a ready service does not do in `degraded`.
+    What keeps it from being ready is listed in `reasons`, what a ready service does not do in `degraded`, such as
+    models that are still being restored.
     """
     if reasons := service.health.reasons(serves):
         raise NotReady(reasons)
