@@ -41,7 +41,7 @@ async def live() -> Health:
     response_model_exclude_none=True,
 )
 async def ready(service: Parts, serves: Serves = False) -> Health:
-    """True once the list of models is read and compiled code is warm, while the store takes writes and a model is served.
+    """True once the list of models is read and the code is warm, while the store takes writes and a model is served.
 
     What keeps it from being ready is listed in `reasons`, what a ready service does not do in `degraded`, such as
     models that are still being restored.
