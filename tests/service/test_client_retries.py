@@ -156,7 +156,6 @@ class Handler(BaseHTTPRequestHandler):
                 "series": [],
                 "rows": [],
                 "next": None,
-                "rows": [],
                 "receipts": [],
                 "status": status,
                 "title": "so",
