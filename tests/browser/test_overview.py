@@ -108,7 +108,7 @@ def test_a_thousand_models_are_searched_and_sorted(serve: Serve, open_page: Open
     assert page.locator("tbody th").first.inner_text() == "model-0599"
 
 
-@pytest.mark.parametrize("address", ["nowhere", "/models/", "/models/a/b", "/feeds/a/b", "%"])
+@pytest.mark.parametrize("address", ["nowhere", "/models/", "/models/a/b", "/feeds/a/b/c", "%"])
 def test_an_address_of_nothing_is_said(address: str, service: ServiceProcess, open_page: Open) -> None:
     page = open_page(f"{service.url}/#{address}")
     expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
