@@ -45,7 +45,7 @@ def fleet_options() -> str:
 
 
 def source_options() -> str:
-    """Return a table of what a feed's source can be told."""
+    """Return a table of the settings of a source."""
     return _fields(RedisStreamSpec)
 
 
@@ -55,7 +55,7 @@ def model_options() -> str:
 
 
 def kernel_options() -> str:
-    """Return a table of what a kernel can be told."""
+    """Return a table of the settings of a kernel."""
     return _fields(KernelSpec)
 
 

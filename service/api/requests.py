@@ -10,8 +10,8 @@ from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.wanted import Wanted
 from livesvm.service.fleets.names import FLEET_ID
 from livesvm.service.fleets.spec import FleetSpec
-from livesvm.service.hosting import explain
-from livesvm.service.hosting.what_if import Question
+from livesvm.service.hosting.explain import ExplainQuestion
+from livesvm.service.hosting.what_if import WhatIfQuestion
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.models import commands
 from livesvm.service.models.arrays import Key
@@ -299,11 +299,11 @@ class WhatIfRequest(UpdateRequest):
             raise InvalidInput("stands alone; ask for the rest as another question", field="erase")
         return self
 
-    def question(self) -> Question:
+    def question(self) -> WhatIfQuestion:
         """Return what is asked of the model's copy."""
         if self.erase is None:
-            return Question(self.command(), X=self.X)
-        return Question(keys=tuple(self.erase.keys or ()), tags=tuple(self.erase.tags or ()), X=self.X)
+            return WhatIfQuestion(self.command(), X=self.X)
+        return WhatIfQuestion(keys=tuple(self.erase.keys or ()), tags=tuple(self.erase.tags or ()), X=self.X)
 
 
 class ExplainRequest(Request):
@@ -315,11 +315,11 @@ class ExplainRequest(Request):
     y: Targets | None = Field(default=None, description="`svc`, `svr`: asks what examples are worth for these rows.")
     most: int = Field(default=10, ge=1, le=MOST_TOLD, description="Examples that are told, of a row or of all.")
 
-    def question(self) -> explain.Question:
+    def question(self) -> ExplainQuestion:
         """Return what is asked of the model's copy."""
         if self.y is not None and len(self.y) != len(self.X):
             raise InvalidInput(f"has {len(self.y)} entries for {len(self.X)} rows of X", field="y")
-        return explain.Question(self.X, self.y, self.most)
+        return ExplainQuestion(self.X, self.y, self.most)
 
 
 class FeedEraseRequest(Request):

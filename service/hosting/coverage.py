@@ -24,6 +24,8 @@ from livesvm.solvers.errors import InvalidInput
 
 KEPT = 16
 """Models whose newest version is kept calibrated."""
+COPIES = 3
+"""Of the coefficients, while they are put together."""
 EXCHANGEABLE = "the examples and the rows come from one distribution, in any order"
 DRIFTING = "less by how much the distribution of the weighted examples differs from that of the rows"
 
@@ -65,13 +67,22 @@ class Covering:
         if (named := self.seen.answers_with) is not None:
             told["classes"] = named
         told["promise"] = _promise(wanted)
-        rows = np.asarray(X) if isinstance(X, np.ndarray) else X
         if found.classes is None:
-            low, high = found.intervals(rows, wanted.coverage, wanted.method)
+            low, high = found.intervals(X, wanted.coverage, wanted.method)
             return told | {"low": _listed(low), "high": _listed(high)}
         labels = found.classes.tolist()
-        sets = found.sets(rows, wanted.coverage)
+        sets = found.sets(X, wanted.coverage)
         return told | {"set": [[label for label, is_in in zip(labels, row, strict=True) if is_in] for row in sets]}
+
+
+def memory_without_each(copy: ModelCopy) -> int:
+    """Return the bytes that the models without one example each take at most, while they are made."""
+    n, n_pairs = len(copy.arrays["keys"]), max(1, copy.n_classes * (copy.n_classes - 1) // 2)
+    leaving = copy.sizes.n_free + copy.sizes.n_bound
+    is_weighed = copy.changed.get("class_weight", copy.spec.class_weight) is not None
+    if is_weighed or not copy.sizes.n_free or not task_of(copy.spec).has_cost:
+        leaving = n * n_pairs  # each may have a part in every model
+    return COPIES * 8 * (leaving + n_pairs) * (n + 1)
 
 
 def cover(copy: ModelCopy) -> Covering:

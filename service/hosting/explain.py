@@ -24,7 +24,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Question:
+class ExplainQuestion:
     """What is to be explained.
 
     Parameters
@@ -39,7 +39,7 @@ class Question:
     most: int
 
 
-def explain(copy: ModelCopy, asked: Question, settings: Settings) -> Document:
+def explain(copy: ModelCopy, asked: ExplainQuestion, settings: Settings) -> Document:
     """Return the examples of the window that matter most for some rows.
 
     Returns
@@ -67,7 +67,7 @@ def explain(copy: ModelCopy, asked: Question, settings: Settings) -> Document:
     return {"version": copy.version, "rows": rows, "values": None, "loss": None, **_effort(found)}
 
 
-def _values(estimator: LiveEstimator, asked: Question, targets: dict[Key, Any]) -> Document:
+def _values(estimator: LiveEstimator, asked: ExplainQuestion, targets: dict[Key, Any]) -> Document:
     assert asked.y is not None
     found = data_values(estimator, asked.X, asked.y)
     first = np.argsort(found.values, kind="stable")[: asked.most]
@@ -83,7 +83,7 @@ def _effort(found: Any) -> Document:
 
 
 def _rows(
-    copy: ModelCopy, seen: Published, found: Influences, asked: Question, targets: dict[Key, Any]
+    copy: ModelCopy, seen: Published, found: Influences, asked: ExplainQuestion, targets: dict[Key, Any]
 ) -> list[Document]:
     _, prediction = seen.decide(copy.spec, asked.X)
     several, labels = found.decisions.ndim == 2, [] if seen.classes is None else seen.classes.tolist()

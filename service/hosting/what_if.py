@@ -23,7 +23,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Question:
+class WhatIfQuestion:
     """A change that is weighed.
 
     Parameters
@@ -43,7 +43,7 @@ class Question:
         return (0 if self.update is None else self.update.memory()) + (0 if self.X is None else self.X.nbytes)
 
 
-def what_if(copy: ModelCopy, asked: Question, settings: Settings) -> Document:
+def what_if(copy: ModelCopy, asked: WhatIfQuestion, settings: Settings) -> Document:
     """Return what the model would be after a change, and how its predictions would differ.
 
     Parameters
@@ -90,7 +90,7 @@ def _apply(state: ModelState, update: Update, settings: Settings) -> Document:
     return {"added": command.added, "removed": command.remove, "changed": outcome.changed, **_path(outcome)}
 
 
-def _erase(state: ModelState, asked: Question) -> Document:
+def _erase(state: ModelState, asked: WhatIfQuestion) -> Document:
     wanted, tagged, window = set(asked.keys), set(asked.tags), state.window
     keys = [key for key in window.arrivals if key in wanted or not tagged.isdisjoint(window.tags.get(key, ()))]
     outcome = state.forget(keys) or Outcome(state.sizes)

@@ -68,6 +68,11 @@ class ModelCopy:
         """Unix times at which the examples happened, (n,), in the order in which the estimator has them."""
         return np.array([self.window.arrivals[key] for key in self.arrays["keys"]], np.float64)
 
+    @property
+    def n_classes(self) -> int:
+        """Classes that the model knows; 0 where there are none."""
+        return len(self.arrays.get("classes", ()))
+
     def estimator(self) -> LiveEstimator:
         """Return a new estimator at the same optimum; raises NotOptimal."""
         return restored_estimator(self.spec, self.cache_mb, self.arrays, **self.changed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,13 @@ import pytest
 from sklearn.svm import SVC
 
 from livesvm.service.client import Client, ServiceProblem
+from livesvm.service.hosting.coverage import COPIES, memory_without_each
+from livesvm.service.models.commands import Batch, Update
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
+from livesvm.service.models.window import Limits
 from livesvm.solvers import IncrementalSVC, IncrementalSVR, conformal
+from livesvm.solvers.analyses.leave_one_out.models_without import models_without_each
 from tests.service.process import ServiceProcess
 
 KERNEL = {"name": "rbf", "gamma": 0.5}
@@ -205,3 +212,31 @@ def test_a_coverage_is_asked_of_models_with_targets_alone(client: Client) -> Non
     for reason, asked in (learnt_not, ("is of task oneclass", {"coverage": 0.9, "alerts": 0.1})):
         with pytest.raises(ServiceProblem, match=reason):
             client.predict("m", ROWS, **asked)
+
+
+@pytest.mark.parametrize(
+    ("spec", "y"),
+    [
+        ({}, Y),
+        ({}, WORDS),
+        ({"class_weight": "balanced"}, WORDS),
+        ({"task": "svr"}, X[:, 0]),
+        ({"task": "oneclass"}, None),
+    ],
+)
+def test_the_memory_of_models_without_an_example_is_known_before(spec: dict[str, Any], y: Any) -> None:
+    state = ModelState.empty(ModelSpec.model_validate({"id": "m", "kernel": KERNEL, **spec}), 8)
+    state.apply(state.plan(Update(Batch(X, y)), Limits(1000, 10), 9, 1.0, None))
+    found = models_without_each(state.estimator)
+    assert found.nbytes <= memory_without_each(state.copy()) / COPIES <= 12 * found.nbytes
+
+
+def test_what_does_not_fit_is_refused_before_it_is_made(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows, y = rng.normal(size=(6000, 2)), rng.normal(size=6000)
+    with ServiceProcess(tmp_path, memory_mb=1000, cache_mb=16) as service, Client(service.url) as client:
+        client.create_model("m", task="svr", C=1e-4, epsilon=0.0, kernel=KERNEL)  # all are at a bound
+        client.update("m", rows, y)
+        with pytest.raises(ServiceProblem, match="more are needed for jobs"):
+            client.predict("m", ROWS, coverage=0.9)
+        assert len(client.predict("m", ROWS)["decision"]) == len(ROWS)

@@ -17,7 +17,7 @@ from livesvm.service.demo.data import fisher_river
 
 
 def replace_svc() -> Figure:
-    """Time an update beside training again, over six months of the river."""
+    """Time an update and training again, over six months of the river."""
     days = fisher_river.examples(fisher_river.load())
     days = fisher_river.scale_by(days[:731], days)
     model = IncrementalSVC(C=1e4, gamma=0.1).fit(days.X[:731], days.y[:731])

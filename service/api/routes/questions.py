@@ -13,7 +13,7 @@ from livesvm.service.api.answers.questions import ExplainAnswer, WhatIfAnswer
 from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
 from livesvm.service.api.requests import ExplainRequest, WhatIfRequest
 from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, scope, within
-from livesvm.service.hosting.coverage import Wanted, check, cover
+from livesvm.service.hosting.coverage import Wanted, check, cover, memory_without_each
 from livesvm.service.hosting.explain import explain
 from livesvm.service.hosting.what_if import what_if
 from livesvm.service.lifecycle.parts import Service
@@ -69,7 +69,12 @@ async def tell_why(id: ModelId, request: Request, service: Parts, max_seconds: M
         with service.budget.holding("updates", asked.X.nbytes):
             solve = within(max_seconds)
             told = await _worked_out(
-                id, request, service, solve, lambda copy: to_json(explain(copy, asked, service.settings))
+                id,
+                request,
+                service,
+                solve,
+                lambda copy: to_json(explain(copy, asked, service.settings)),
+                memory_without_each,
             )
     return Response(told, media_type="application/json")
 
@@ -81,7 +86,7 @@ async def covered(id: str, request: Request, service: Service, X: Rows, wanted: 
     found = service.coverings.get(id, live.published)
     if found is None:
         with service.questions.place():
-            found = await _worked_out(id, request, service, Solve(), cover)
+            found = await _worked_out(id, request, service, Solve(), cover, memory_without_each)
         service.coverings.keep(id, found)
     covering = found
 
@@ -97,15 +102,25 @@ async def covered(id: str, request: Request, service: Service, X: Rows, wanted: 
     return Response(await service.readers.run(decided), media_type="application/json")
 
 
-async def _worked_out(id: str, request: Request, service: Service, solve: Solve, answer: Callable[[ModelCopy], T]) -> T:
-    """What a copy of a model gives, worked out when there is a place for a solve."""
+async def _worked_out(
+    id: str,
+    request: Request,
+    service: Service,
+    solve: Solve,
+    answer: Callable[[ModelCopy], T],
+    more: Callable[[ModelCopy], int] = lambda copy: 0,
+) -> T:
+    """What a copy of a model gives, worked out when there is a place for a solve; ``more`` bytes than it are needed.
+
+    Raises OutOfMemory where there is no room for these.
+    """
     live = service.models().get(id)
     solve.seconds = min(solve.seconds, service.settings.solve_seconds)
     copy = await awaited(request, live.copy(), solve, changes=False)
 
     def work() -> T:
         """Work it out, in a turn of its own."""
-        with service.budget.holding("jobs", live.describe().memory), service.turns.turn(solve):
+        with service.budget.holding("jobs", live.describe().memory + more(copy)), service.turns.turn(solve):
             return answer(copy)
 
     return await awaited(request, service.questions.begin(work), solve, changes=False)
