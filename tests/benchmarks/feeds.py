@@ -1,12 +1,14 @@
-"""Forecasting feeds with defaults on real series, beside naive forecasts and other learners on the same features.
+"""Forecasting feeds with defaults on real series, against naive forecasts, other learners and statistical methods.
 
 Every forecast is made before its reading is known. Errors are mean absolute ones over the better of the last value and
 the seasonal value, whose period is the natural one of the series or the one that the feed found, whichever is better;
 below 1 is ahead. Of directions (elec2) the columns are shares of wrong ones over that of the better of the last change
-and the more frequent direction. ``coverage`` is that of the 90% band. Rivals get the feed's features, standardized,
+and the more frequent direction. ``coverage`` is that of the 90% band. Learners get the feed's features, standardized,
 learn every example as soon as its target is known, and forecast what the feed's models do: river's linear model,
-Hoeffding tree and adaptive forest, and scikit-learn's SVR (SVC) with the feed's parameters, trained again every 48
-readings on the same window. Seconds are of processor time, a reading and step; the feed's contain everything.
+Hoeffding tree and adaptive forest, a linear model on RBFSampler, and scikit-learn's SVR (SVC) with the feed's
+parameters and LightGBM with its own, trained again every 48 readings on the same window. AutoTheta, AutoETS and
+AutoARIMA of statsforecast see the series alone: its newest 1,000 readings, fitted again every 48, and AutoARIMA every
+1,000. Seconds are of processor time, a reading and step; the feed's contain everything.
 
     python -m tests.benchmarks.feeds [--quick] [--readings 3000] [--only NAME] [--no-rivals] [--data DIRECTORY]
 """
@@ -21,12 +23,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.svm import SVC, SVR
 
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.scores import FIELDS
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.timeline import Timeline
+from tests.benchmarks.forecasters import River, learners, statistical
 from tests.benchmarks.sets import DATA
 from tests.benchmarks.tables import duration, geometric_mean, machine, table
 from tests.support.made_up_series import KINDS, made_up
@@ -35,7 +37,6 @@ Floats = NDArray[np.float64]
 
 STEPS = (1, 6, 24)
 CALL = 12  #: readings sent at once
-AGAIN = 48  #: readings after which SVR is trained again
 WINDOW = 1000
 
 
@@ -169,73 +170,6 @@ def feed_error(series: Series, found: Run, step: int) -> tuple[float, float]:
     return float(np.abs(scored["value"] - scored["actual"]).mean()), float(covered.mean())
 
 
-class Again:
-    """scikit-learn's SVR or SVC with a feed's parameters, trained again now and then on the newest window."""
-
-    def __init__(self, found: Run, step: int, task: str) -> None:
-        recipe = found.feed.models[step].recipe
-        common = {"C": recipe.C, "gamma": recipe.gamma, "cache_size": 200}
-        self.model = SVC(**common) if task == "direction" else SVR(epsilon=0.05, **common)
-        self.X: list[Floats] = []
-        self.y: list[float] = []
-        self.since, self.trained = 0, False
-
-    def predict_one(self, x: Floats) -> float:
-        """Return the forecast of features (d,)."""
-        return float(self.model.predict(x[None])[0]) if self.trained else 0.0
-
-    def learn_one(self, x: Floats, y: float) -> None:
-        """Take an example; train when it is time."""
-        self.X, self.y = [*self.X[-WINDOW:], x], [*self.y[-WINDOW:], y]
-        self.since += 1
-
-    def train_if_due(self) -> None:
-        """Train on the window if so many examples have come."""
-        if (self.since >= AGAIN or not self.trained) and len(set(self.y)) > 1:
-            self.model.fit(np.array(self.X), np.array(self.y))
-            self.since, self.trained = 0, True
-
-
-class River:
-    """One of river's learners."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def predict_one(self, x: Floats) -> float:
-        """Return the forecast of features (d,)."""
-        return float(self.model.predict_one(dict(enumerate(x.tolist()))) or 0.0)
-
-    def learn_one(self, x: Floats, y: float) -> None:
-        """Take an example."""
-        self.model.learn_one(dict(enumerate(x.tolist())), y)
-
-    def train_if_due(self) -> None:
-        """Nothing waits."""
-
-
-def rivals(found: Run, step: int, task: str, quick: bool) -> dict[str, Any]:
-    """Return the other learners by name."""
-    from river import forest, linear_model, optim, tree
-
-    forest_of: Any
-    if task == "direction":
-        out: dict[str, Any] = {
-            "river linear": River(linear_model.LogisticRegression(optimizer=optim.SGD(0.01))),
-            "river tree": River(tree.HoeffdingTreeClassifier()),
-        }
-        forest_of = forest.ARFClassifier
-    else:
-        out = {
-            "river linear": River(linear_model.LinearRegression(optimizer=optim.SGD(0.001), intercept_lr=0.001)),
-            "river tree": River(tree.HoeffdingAdaptiveTreeRegressor(seed=0)),
-        }
-        forest_of = forest.ARFRegressor
-    if not quick:
-        out["river forest"] = River(forest_of(n_models=5, seed=0))
-    return out | {"SVR again": Again(found, step, task)}
-
-
 def rival_error(series: Series, found: Run, i: int, rival: Any) -> tuple[float, float]:
     """Return a rival's error over what the feed has forecast, and its seconds a reading."""
     slots, raw, base = found.examples[i]
@@ -243,7 +177,7 @@ def rival_error(series: Series, found: Run, i: int, rival: Any) -> tuple[float, 
     first = slots <= live
     centre, width = np.median(raw[first], axis=0), raw[first].std(axis=0)
     X = (raw - centre) / np.where(width > 0, width, 1.0)
-    if isinstance(rival, Again):  # its kernel needs the feed's scale
+    if not isinstance(rival, River):  # a kernel needs the feed's scale
         scale = found.feed.models[i].scale
         assert scale is not None
         X = (raw - scale.centre) / scale.width
@@ -270,12 +204,31 @@ def rival_error(series: Series, found: Run, i: int, rival: Any) -> tuple[float, 
     return float(np.mean(wrong)), (process_time() - began) / len(slots)
 
 
+def statistical_errors(series: Series, found: Run) -> dict[str, list[tuple[float, float]]]:
+    """Return by name, and step by step, the error of the statistical methods, and their seconds a reading."""
+    live = min(int(scored[0, 0]) - step for step, scored in found.scored.items())
+    made = statistical(found.values, range(live, len(found.values)), STEPS, series.period)
+    out: dict[str, list[tuple[float, float]]] = {name: [] for name in made}
+    for i, step in enumerate(STEPS):
+        scored = dict(zip(FIELDS, found.scored[step].T, strict=True))
+        origins = scored["slot"].astype(int) - step - live
+        for name, (forecasts, seconds) in made.items():
+            values = forecasts[origins, i]
+            wrong = np.abs(values - scored["actual"])
+            if series.task == "direction":
+                wrong = (values > scored["last"]) != (scored["actual"] > scored["last"])
+            out[name].append((float(wrong.mean()), seconds))
+    return out
+
+
 def report(chosen: tuple[Series, ...], given: argparse.Namespace, with_rivals: bool) -> None:
     """Print one table, and what it comes to."""
     names: list[str] = []
     lines, ratios, coverages = [], [], []
+    others: dict[str, list[float]] = {}
     for series in chosen:
         found = run(series, rows_of(series, given.data, given.readings))
+        methods = statistical_errors(series, found) if with_rivals else {}
         for i, step in enumerate(STEPS):
             naive = naive_error(series, found, step)
             error, coverage = feed_error(series, found, step)
@@ -284,12 +237,15 @@ def report(chosen: tuple[Series, ...], given: argparse.Namespace, with_rivals: b
                 coverages.append(coverage)
             each = found.seconds / len(found.values) / len(STEPS)
             cells = [f"{error / naive:.3f}", "" if np.isnan(coverage) else f"{coverage:.1%}", duration(each)]
-            others = rivals(found, i, series.task, given.quick) if with_rivals else {}
-            names = list(others)
-            for rival in others.values():
-                wrong, seconds = rival_error(series, found, i, rival)
-                cells.append(f"{wrong / naive:.3f}, {duration(seconds)}")
             recipe = found.feed.models[i].recipe
+            made = learners(recipe.C, recipe.gamma, series.task, given.quick) if with_rivals else {}
+            errors = {name: rival_error(series, found, i, rival) for name, rival in made.items()}
+            errors |= {name: found_errors[i] for name, found_errors in methods.items()}
+            names = list(errors)
+            for name, (wrong, seconds) in errors.items():
+                cells.append(f"{wrong / naive:.3f}, {duration(seconds)}")
+                if series.task == "value":
+                    others.setdefault(name, []).append(wrong / naive)
             size = len(found.scored[step])
             lines.append([f"{series.name} {step}", str(size), *cells, f"{recipe.represent} C={recipe.C:g}"])
         print(f"{series.name}: season {found.feed.season}, events {found.events}", flush=True)
@@ -300,13 +256,19 @@ def report(chosen: tuple[Series, ...], given: argparse.Namespace, with_rivals: b
         below = float(np.mean(np.array(ratios) < 1))
         print(
             f"errors over the better naive one, {len(ratios)} cells: geometric mean {geometric_mean(ratios):.3f}, "
-            f"below 1 in {below:.0%}; coverage {min(coverages):.1%} to {max(coverages):.1%}\n"
+            f"below 1 in {below:.0%}; coverage {min(coverages):.1%} to {max(coverages):.1%}"
         )
+    for name, errors_of in others.items():
+        behind = int((np.array(errors_of) > np.array(ratios)).sum())
+        print(f"{name}: geometric mean {geometric_mean(errors_of):.3f}; the feed is ahead in {behind} of {len(ratios)}")
+    print()
 
 
 def main() -> None:
     """Run what was asked for."""
-    parser = argparse.ArgumentParser(description="Feeds with defaults beside naive forecasts and other learners")
+    parser = argparse.ArgumentParser(
+        description="Feeds with defaults against naive forecasts, other learners and statistical methods"
+    )
     parser.add_argument("--quick", action="store_true", help="fewer readings of four series, no forest")
     parser.add_argument("--readings", type=int, default=3000, help="most of each series")
     parser.add_argument("--only", help="one series, by name")

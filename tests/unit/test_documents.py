@@ -74,6 +74,7 @@ def test_a_module_that_is_named_takes_its_arguments(words: tuple[str, ...], monk
         return
     if module == "tests.benchmarks.rivals":
         pytest.importorskip("river")
+        pytest.importorskip("lightgbm")
     parse = argparse.ArgumentParser.parse_args
 
     def only_parse(parser: argparse.ArgumentParser, *given: Any) -> None:
@@ -89,7 +90,7 @@ def test_a_module_that_is_named_takes_its_arguments(words: tuple[str, ...], monk
 def test_every_benchmark_has_its_place() -> None:
     told = {words[0] for words in command_lines("tests/benchmarks/README.md", "python -m")}
     assert told >= {words[0] for words in named("python -m") if words[0].startswith("tests.benchmarks.")}
-    shared = {"__init__", "apart", "frank_wolfe_paper", "sets", "series", "tables"}
+    shared = {"__init__", "apart", "forecasters", "frank_wolfe_paper", "sets", "series", "tables"}
     found = {path.stem for path in (ROOT / "tests/benchmarks").glob("*.py")}
     assert {f"tests.benchmarks.{name}" for name in found - shared} <= told
 
