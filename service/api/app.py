@@ -15,13 +15,13 @@ from livesvm.service.access.hosts import Hosts
 from livesvm.service.api import problems
 from livesvm.service.api.bodies.memory import BodyMemory
 from livesvm.service.api.docs import Docs
+from livesvm.service.api.edge.body_limits import BodyLimits
 from livesvm.service.api.edge.gate import Gate
-from livesvm.service.api.edge.reception import Reception
 from livesvm.service.api.methods import Heads
-from livesvm.service.api.observe import Observation
 from livesvm.service.api.openapi import describe
 from livesvm.service.api.page import files as page
 from livesvm.service.api.page import help as documentation
+from livesvm.service.api.request_log import RequestLog
 from livesvm.service.api.routes import (
     access,
     datasets,
@@ -100,7 +100,7 @@ def create_app(
         redirect_slashes=False,  # a redirect would name the host that the request did
     )
     app.state.service = parts
-    app.state.reception = Reception(settings)
+    app.state.reception = BodyLimits(settings)
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
     of_models = (models, learn, predict, questions, versions, examples)
     resources = (*of_models, erasures, jobs, datasets, feeds, readings, feed_jobs, fleets)
@@ -120,7 +120,7 @@ def create_app(
     app.add_middleware(Heads)
     app.add_middleware(Gate, hosts=Hosts(settings.allowed_hosts, settings.host), has_keys=bool(parts.keys))
     traced = Tracing(operations.VERSION) if settings.traces else None
-    app.add_middleware(Observation, metrics=parts.metrics, slow_seconds=settings.slow_seconds, traced=traced)
+    app.add_middleware(RequestLog, metrics=parts.metrics, slow_seconds=settings.slow_seconds, traced=traced)
     return app
 
 

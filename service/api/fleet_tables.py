@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from livesvm.service.errors import NotAcceptable
-from livesvm.service.fleets.told import COLUMNS
+from livesvm.service.fleets.presenter import COLUMNS
 
 PARQUET = "application/vnd.apache.parquet"
 _NUMBERS = ("value", "low", "high")

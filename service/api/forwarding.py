@@ -23,7 +23,7 @@ from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
 from livesvm.service.api.streams import Streams
 from livesvm.service.api.vouched import VOUCHED, asked_of, target_of
 from livesvm.service.errors import JobElsewhere
-from livesvm.service.jobs.fronts import Front, Fronts
+from livesvm.service.jobs.other_front_ends import FrontEnd, FrontEnds
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.logs.calls import current, note
 
@@ -57,7 +57,7 @@ class Forwarding:
             await self._client.aclose()
 
 
-def is_for(request: Request, fronts: Fronts) -> bool:
+def is_for(request: Request, fronts: FrontEnds) -> bool:
     """Return whether another front end has passed a request on to this one; raises JobElsewhere if it meant a third."""
     meant = request.headers.get(MEANT)
     if meant is not None and meant != fronts.holder:
@@ -67,7 +67,7 @@ def is_for(request: Request, fronts: Fronts) -> bool:
     return meant is not None
 
 
-async def forward(request: Request, front: Front, service: Service) -> Response:
+async def forward(request: Request, front: FrontEnd, service: Service) -> Response:
     """Return the answer of another front end; raises JobElsewhere if there is none."""
     body = (await read_body(request)).data if request.method == "POST" else b""
     seconds = ANSWER_SECONDS
@@ -104,7 +104,7 @@ async def forward(request: Request, front: Front, service: Service) -> Response:
         raise JobElsewhere(f"{what} ({reason}); what was asked of it may be done yet") from error
 
 
-async def others_jobs(request: Request, fronts: list[Front]) -> tuple[list[dict[str, Any]], list[str]]:
+async def others_jobs(request: Request, fronts: list[FrontEnd]) -> tuple[list[dict[str, Any]], list[str]]:
     """Descriptions of all jobs of other front ends, and the names of those that did not tell theirs in time."""
     found = await asyncio.gather(*(_jobs_of(request, front) for front in fronts))
     told = [jobs for jobs in found if jobs is not None]
@@ -112,7 +112,7 @@ async def others_jobs(request: Request, fronts: list[Front]) -> tuple[list[dict[
     return [job for jobs in told for job in jobs], silent
 
 
-async def _jobs_of(request: Request, front: Front) -> list[dict[str, Any]] | None:
+async def _jobs_of(request: Request, front: FrontEnd) -> list[dict[str, Any]] | None:
     with suppress(httpx.TransportError, TimeoutError, ValueError, KeyError):
         async with asyncio.timeout(LIST_SECONDS):
             client = _forwarding(request).client()
@@ -128,7 +128,7 @@ def _forwarding(request: Request) -> Forwarding:
     return found
 
 
-def _head(request: Request, front: Front, body: bytes = b"") -> dict[str, str]:
+def _head(request: Request, front: FrontEnd, body: bytes = b"") -> dict[str, str]:
     head = {name: request.headers[name] for name in _ASKED if name in request.headers}
     call = current()
     named = {} if call is None else {"x-request-id": call.id}

@@ -21,7 +21,7 @@ from livesvm.service.models.published import Cut, Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.memory import Budget
-from livesvm.service.resources.shares import Steps
+from livesvm.service.resources.shared_threads import Steps
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.sparse_values import STEP
 from livesvm.solvers.pu.held_out import Threshold

@@ -247,8 +247,8 @@ def _line(event: dict[str, Any]) -> str:
 
 def _known(feed: dict[str, Any], names: Line, lines: list[Line]) -> int:
     """Return how many of a file's readings the feed has: up to its newest time, or so many as it has taken note of."""
+    from livesvm.service.feeds.presenter import seconds_asked
     from livesvm.service.feeds.spec import FeedSpec
-    from livesvm.service.feeds.told import seconds_asked
 
     settings = {name: value for name, value in feed["settings"].items() if name not in ("chosen", "tried")}
     spec = FeedSpec.model_validate(settings)

@@ -27,7 +27,7 @@ from livesvm.service.client.requests import Request, T, pieces
 from livesvm.service.client.retries import policy
 from livesvm.service.client.surface import async_every_page
 from livesvm.service.client.surface import async_method as method
-from livesvm.service.client.trust import authorities
+from livesvm.service.client.tls import authorities
 
 
 class AsyncClient:

@@ -26,7 +26,7 @@ from livesvm.service.client.problems import checked, ended
 from livesvm.service.client.requests import Request, T, pieces
 from livesvm.service.client.retries import policy
 from livesvm.service.client.surface import every_page, method
-from livesvm.service.client.trust import authorities
+from livesvm.service.client.tls import authorities
 
 
 class Client:

@@ -1,7 +1,7 @@
 """The datasets of one service: their files in its data directory, their descriptions in the store.
 
 Where the store is shared, another service knows the descriptions and not the files. On a Ray cluster it gets them from
-the front end that has them, by a :class:`Carrier`, for as long as a job needs them; else it says so by name.
+the front end that has them, by a :class:`FileTransfer`, for as long as a job needs them; else it says so by name.
 
 A dataset is what its description says, and the description is written last and in one step: half an upload is never
 seen, and one that replaces another is seen whole. Files that no description knows are what a crash has left, and go
@@ -40,8 +40,8 @@ from livesvm.service.errors import (
     UnsupportedMedia,
 )
 from livesvm.service.monitoring.health import Health
-from livesvm.service.resources.beside import run_beside
 from livesvm.service.resources.memory import MEGABYTE, Budget
+from livesvm.service.resources.subprocess_work import run_beside
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import DocumentName, Store, StoreDamaged, StoreError, StoreUnavailable
 
@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Asked:
+class UploadFormat:
     """How an upload is to be read: its format, and which columns of a table hold targets, weights and keys."""
 
     format: Format
@@ -85,7 +85,7 @@ class Found:
     held_by: str | None = None
 
 
-class Carrier(Protocol):
+class FileTransfer(Protocol):
     """What gets the files of a dataset from the front end that has them; raises DatasetElsewhere, StoreError."""
 
     holder: str
@@ -147,7 +147,7 @@ class Datasets:
     """The datasets of one service; its calls wait for disk and store, so none belongs on the event loop."""
 
     def __init__(
-        self, settings: Settings, store: Store, health: Health, budget: Budget, carrier: Carrier | None = None
+        self, settings: Settings, store: Store, health: Health, budget: Budget, carrier: FileTransfer | None = None
     ) -> None:
         self._settings, self._store, self._health, self._budget = settings, store, health, budget
         self._carrier = carrier
@@ -180,7 +180,7 @@ class Datasets:
         self._check_room(name)
         return Upload(self._root / f"d-{secrets.token_hex(8)}", self._settings.dataset_bytes, self._room)
 
-    def finish(self, upload: Upload, name: str, asked: Asked, expected: str | None) -> tuple[Document, bool]:
+    def finish(self, upload: Upload, name: str, asked: UploadFormat, expected: str | None) -> tuple[Document, bool]:
         """Make a dataset of an upload that is whole; its description, and whether it is a new one.
 
         Raises InvalidInput, with row and column, MalformedBody, UnsupportedMedia, TooManyDatasets, MemoryBusy, CutOff,
@@ -360,7 +360,7 @@ class Datasets:
             carrier.bring(now, to, check)
         return to
 
-    def _carrier_of(self, described: Document) -> Carrier | None:
+    def _carrier_of(self, described: Document) -> FileTransfer | None:
         """Return what gets the files of a dataset that another front end has; None for one that has to be here."""
         carrier = self._carrier
         if carrier is None or described["is_here"] or described.get("held_by", carrier.holder) == carrier.holder:
@@ -408,7 +408,7 @@ class Datasets:
         with _on_disk():
             self._room.check()
 
-    def _work(self, upload: Upload, asked: Asked, salt: str) -> Document:
+    def _work(self, upload: Upload, asked: UploadFormat, salt: str) -> Document:
         return {
             "salt": salt,
             "file": str(upload.path),

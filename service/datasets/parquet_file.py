@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.datasets.arrays import Sink
-from livesvm.service.datasets.table import NUMBERS, Columns
+from livesvm.service.datasets.text_table import NUMBERS, Columns
 from livesvm.solvers.errors import InvalidInput
 
 Document = dict[str, Any]

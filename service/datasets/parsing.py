@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from livesvm.service.datasets import npz_file, parquet_file, svmlight, table
+from livesvm.service.datasets import npz_file, parquet_file, svmlight, text_table
 from livesvm.service.datasets.arrays import Sink
 from livesvm.solvers.errors import InvalidInput
 
@@ -21,7 +21,7 @@ Document = dict[str, Any]
 _READERS: Mapping[str, Callable[[Path, Sink, Document], None]] = {
     "npz": npz_file.read,
     "svmlight": svmlight.read,
-    "csv": table.read,
+    "csv": text_table.read,
     "parquet": parquet_file.read,
 }
 

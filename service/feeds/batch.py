@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from livesvm.service.feeds.calls import Observations
+from livesvm.service.feeds.commands import Observations
 from livesvm.service.feeds.forecaster import Given
 from livesvm.service.feeds.spec import FeedSpec
 
@@ -29,7 +29,7 @@ class Batch:
 
     Parameters
     ----------
-    tables : of each feed, its readings as :class:`~livesvm.service.feeds.calls.Observations` keep them
+    tables : of each feed, its readings as :class:`~livesvm.service.feeds.commands.Observations` keep them
     digest : SHA-256 of all that is asked
     request : the Idempotency-Key; each feed remembers it with its own answer
     at : Unix time

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.every import DAY, Every, moment
 from livesvm.service.feeds.holidays import is_holiday
+from livesvm.service.feeds.interval import DAY, Every, moment
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.timeline import Reading
 

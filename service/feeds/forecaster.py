@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds import choose
+from livesvm.service.feeds import model_selection
 from livesvm.service.feeds.bands import Band, ConformalBand
 from livesvm.service.feeds.contest import SERVED, Contest, Served
 from livesvm.service.feeds.drift import PageHinkley
@@ -61,7 +61,7 @@ class Event(NamedTuple):
     detail: dict[str, Any]
 
 
-class Outcome(NamedTuple):
+class FeedOutcome(NamedTuple):
     """What one call did."""
 
     accepted: int
@@ -114,7 +114,7 @@ class Forecaster:
         self.rows: Rows | None = None
         self.season: int | None = spec.season
         self.models: list[StepModel] = []
-        self.choice: choose.Choice | None = None
+        self.choice: model_selection.Choice | None = None
         coverage = spec.coverage
         self.scores = [StepScores(coverage, spec.window) for _ in self.steps]
         self.bands = [None if coverage is None else ConformalBand(coverage, spec.window) for _ in self.steps]
@@ -139,7 +139,7 @@ class Forecaster:
 
     # -- readings ------------------------------------------------------------------------------------------------------
 
-    def observe(self, rows: Sequence[Row]) -> Outcome:
+    def observe(self, rows: Sequence[Row]) -> FeedOutcome:
         """Take one call's rows, {column: number}, and forecast from the newest.
 
         Raises
@@ -157,7 +157,7 @@ class Forecaster:
         """
         return self.timeline.read(rows, logged=logged, moves=moves)
 
-    def take(self, plan: Plan, given: Given | None = None) -> Outcome:
+    def take(self, plan: Plan, given: Given | None = None) -> FeedOutcome:
         """Take what the next call brings, and forecast from the newest; raises SolverError, see above.
 
         ``given`` is used in place of what is found and chosen where the window is full for the first time.
@@ -177,7 +177,7 @@ class Forecaster:
         elif plan.ahead and plan.at_once and not plan.readings:
             self._forecast_again()
         counts = plan.accepted, plan.ignored, len(plan.corrections)
-        return Outcome(*counts, self._scored, list(self.latest), self._events, len(plan.ahead))
+        return FeedOutcome(*counts, self._scored, list(self.latest), self._events, len(plan.ahead))
 
     def _batches(self, readings: list[Reading]) -> list[list[Reading]]:
         """Return readings in batches; one ends where the window is first full."""
@@ -210,7 +210,7 @@ class Forecaster:
         if given is None:
             self._choose("live")
         else:
-            self._adopt(choose.tried_out(self.spec, self.rows, given.recipes, []), "live")
+            self._adopt(model_selection.tried_out(self.spec, self.rows, given.recipes, []), "live")
         self._look()
         at = self.rows.count - 1
         self.publish(first[-1] if not first[-1].held else self._newest(first), at, self.predict([at])[0])
@@ -311,7 +311,7 @@ class Forecaster:
     def examples(self, step: int, ordinals: Sequence[int]) -> tuple[Floats, Floats]:
         """Return what the model of ``steps[step]`` learns of rows: raw features (n, d) and targets (n,), not scaled."""
         assert self.rows is not None
-        return choose.examples(self.spec, self.rows, step, self.models[step].recipe.represent, ordinals)
+        return model_selection.examples(self.spec, self.rows, step, self.models[step].recipe.represent, ordinals)
 
     def predict(self, ordinals: list[int]) -> Floats:
         """Return forecasts from rows, (rows, steps, models), in units of the target."""
@@ -378,9 +378,9 @@ class Forecaster:
     def _choose(self, kind: str) -> None:
         """Choose what is ``auto``, and learn the window with it."""
         assert self.rows is not None
-        self._adopt(choose.choose(self.spec, self.rows), kind)
+        self._adopt(model_selection.choose(self.spec, self.rows), kind)
 
-    def _adopt(self, choice: choose.Choice, kind: str) -> None:
+    def _adopt(self, choice: model_selection.Choice, kind: str) -> None:
         self.choice = choice
         refits = [model.refits for model in self.models] or [0] * len(self.steps)
         self.models = [StepModel(self.spec, recipe) for recipe in self.choice.recipes]
@@ -394,7 +394,7 @@ class Forecaster:
             if band is not None and not band.sides[0].scores:
                 low, high = (residuals[:, 0],) * 2 if self.spec.quantiles is None else residuals[:, 1:].T
                 band.seed(low, high)
-        self.choice = choose.Choice(choice.recipes, choice.trials)  # residuals have had their effect
+        self.choice = model_selection.Choice(choice.recipes, choice.trials)  # residuals have had their effect
         self._announce(kind, {"season": self.season, "every": str(self.timeline.every), "chosen": self.chosen()})
 
     def chosen(self) -> list[dict[str, Any]]:
@@ -402,19 +402,19 @@ class Forecaster:
         steps = zip(self.steps, self.models, strict=False)
         return [{"step": step, **model.recipe._asdict(), "refits": model.refits} for step, model in steps]
 
-    def choose_again(self) -> Outcome:
+    def choose_again(self) -> FeedOutcome:
         """Choose what is ``auto`` over the window as it is, and learn it anew; forecasts made stay as they are."""
         self._events, self._scored = [], []
         if self.models:
             self._choose("chosen")
-        return Outcome(0, 0, 0, [], list(self.latest), self._events)
+        return FeedOutcome(0, 0, 0, [], list(self.latest), self._events)
 
-    def adopt(self, recipes: Sequence[Recipe]) -> Outcome:
+    def adopt(self, recipes: Sequence[Recipe]) -> FeedOutcome:
         """Learn the window anew with these recipes, one a step; forecasts made stay as they are."""
         self._events, self._scored = [], []
         if self.choice is not None:
-            self._adopt(choose.Choice(list(recipes), self.choice.trials), "chosen")
-        return Outcome(0, 0, 0, [], list(self.latest), self._events)
+            self._adopt(model_selection.Choice(list(recipes), self.choice.trials), "chosen")
+        return FeedOutcome(0, 0, 0, [], list(self.latest), self._events)
 
     def gap(self) -> float:
         """Return the largest relative duality gap of all models, computed from the data."""
@@ -613,4 +613,4 @@ def choose_for(feeds: Sequence[Forecaster]) -> Given:
         feed._begin(season)
         assert feed.rows is not None
         windows.append(feed.rows)
-    return Given(season, choose.choose_together(feeds[0].spec, windows)[0])
+    return Given(season, model_selection.choose_together(feeds[0].spec, windows)[0])

@@ -12,10 +12,10 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds import choose
+from livesvm.service.feeds import model_selection
+from livesvm.service.feeds.erased_times import Forgotten, are_of, first_readings, from_history, from_rows
 from livesvm.service.feeds.features import Ahead, History, Layout
 from livesvm.service.feeds.forecaster import Forecaster
-from livesvm.service.feeds.forgotten import Forgotten, are_of, first_readings, from_history, from_rows
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.timeline import Reading
 
@@ -66,7 +66,7 @@ def _forget_rows(feed: Forecaster, rows: Rows, forgotten: Forgotten) -> bool:
 
 def _learn_anew(feed: Forecaster, rows: Rows, records: list[NDArray[np.bool_]]) -> None:
     begun = [band is not None and band.forget(goes) for band, goes in zip(feed.bands, records, strict=True)]
-    if min(len(rows.known(i)) for i in range(len(feed.steps))) < choose.LEAST:
+    if min(len(rows.known(i)) for i in range(len(feed.steps))) < model_selection.LEAST:
         _begin_again(feed)
         return
     for i, with_residuals in enumerate(begun):
@@ -104,7 +104,7 @@ def _reseed(feed: Forecaster, rows: Rows, i: int) -> None:
     """Have the residuals that a band began with be of what is left."""
     band = feed.bands[i]
     assert band is not None
-    forecasts, y = choose.rolling_forecasts(feed.spec, rows, i, feed.models[i].recipe)
+    forecasts, y = model_selection.rolling_forecasts(feed.spec, rows, i, feed.models[i].recipe)
     found = (y[:, None] - forecasts).T
     low, high = (found[0], found[0]) if feed.spec.quantiles is None else (found[1], found[2])
     band.reseed(low, high)

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from livesvm.service.errors import NotSolved
-from livesvm.service.feeds.calls import decode_call
+from livesvm.service.feeds.commands import decode_call
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.state import FeedState, answer
 from livesvm.service.history.journal import Source
 from livesvm.service.history.recovery import Recovered
 from livesvm.service.history.replay import owes
-from livesvm.service.resources.turns import Solve, Turns
+from livesvm.service.resources.solve_scheduler import Solve, SolveScheduler
 from livesvm.service.store.base import Lease, LogRecord, SnapshotInfo, StoreDamaged
 from livesvm.solvers.errors import SolverError
 
@@ -28,7 +28,7 @@ class Recovery:
     source: Source
     lease: Lease
     spec: FeedSpec
-    turns: Turns
+    turns: SolveScheduler
     solve: Solve
 
     def run(self) -> Recovered[FeedState]:

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from pydantic_core import from_json, to_json
 
 from livesvm.service.errors import not_among
-from livesvm.service.feeds.every import DURATION, duration
 from livesvm.service.feeds.holidays import check as check_place
+from livesvm.service.feeds.interval import DURATION, duration
 from livesvm.service.feeds.sources.spec import RedisStreamSpec
 from livesvm.service.feeds.times import zone_of
 from livesvm.solvers.errors import InvalidInput

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from livesvm.service.feeds import keep, told
-from livesvm.service.feeds.calls import Call, Progress
-from livesvm.service.feeds.forecaster import Forecaster, Outcome
+from livesvm.service.feeds import presenter, snapshot
+from livesvm.service.feeds.commands import Call, Progress
+from livesvm.service.feeds.forecaster import FeedOutcome, Forecaster
 from livesvm.service.feeds.forget import forget
 from livesvm.service.feeds.sources.base import DeadLetter
 from livesvm.service.feeds.spec import FeedSpec
@@ -74,7 +74,7 @@ class FeedState:
         """The times of the window, missing ones too, by what they are called."""
         timeline = self.forecaster.timeline
         times = [*timeline.past, *(time for time, _ in timeline.waiting)]
-        return {str(told.time_of(timeline, time)): time for time in times}
+        return {str(presenter.time_of(timeline, time)): time for time in times}
 
     def readings(self) -> dict[str, float]:
         """The times of readings by what they are called; a missing one that has another column is among them."""
@@ -99,13 +99,14 @@ class FeedState:
         self.events = deque((one for one in self.events if one["kind"] != "readings"), maxlen=self.events.maxlen)
         self._announce({"kind": "erased", "readings": count, "position": self.position})
 
-    def _told(self, outcome: Outcome, refused: int) -> Document:
+    def _told(self, outcome: FeedOutcome, refused: int) -> Document:
         feed = self.forecaster
         timeline = feed.timeline
-        forecasts = told.forecasts(timeline, outcome.forecasts)
-        now = {"position": self.position, "time": told.time_of(timeline, timeline.time), "state": feed.state}
+        forecasts = presenter.forecasts(timeline, outcome.forecasts)
+        now = {"position": self.position, "time": presenter.time_of(timeline, timeline.time), "state": feed.state}
         events = [
-            {"kind": event.kind, "time": told.time_of(timeline, event.time), **event.detail} for event in outcome.events
+            {"kind": event.kind, "time": presenter.time_of(timeline, event.time), **event.detail}
+            for event in outcome.events
         ]
         if refused:
             events.append({"kind": "dead-letters", "entries": refused, **_first(self.progress.dead)})
@@ -137,7 +138,7 @@ class FeedState:
         """All of it, for a snapshot."""
         names = ("sequence", "version", "position", "rows", "updated_at", "numbered")
         document = {name: getattr(self, name) for name in names}
-        arrays = keep.to_arrays(self.forecaster)
+        arrays = snapshot.to_arrays(self.forecaster)
         taken, dead, refused, paused = self.progress
         progress = [taken, [list(letter) for letter in dead], refused, paused]
         return codec.encode({**document, "events": list(self.events), "progress": progress, "feed": arrays})
@@ -146,7 +147,7 @@ class FeedState:
     def decode(cls, spec: FeedSpec, data: bytes) -> FeedState:
         """The feed of a snapshot; raises StoreDamaged, StoreTooNew or NotOptimal."""
         document = codec.decode(data)
-        forecaster = keep.from_arrays(spec, document.pop("feed"))
+        forecaster = snapshot.from_arrays(spec, document.pop("feed"))
         document["events"] = deque(document["events"], maxlen=events_kept(spec))
         if "progress" in document:  # feeds knew no sources before
             document["progress"] = _progress(*document["progress"])
@@ -198,20 +199,20 @@ class View:
     def of(cls, state: FeedState, before: View | None = None) -> View:
         """The feed as it is now; with the settings of ``before``, where nothing was chosen since."""
         feed, timeline = state.forecaster, state.forecaster.timeline
-        overall, recent = told.scores(feed)
+        overall, recent = presenter.scores(feed)
         return cls(
             state.version,
             state.position,
             state.rows,
             feed.state,
-            told.time_of(timeline, timeline.time),
+            presenter.time_of(timeline, timeline.time),
             None if feed.spec.time is None or timeline.every is None else timeline.every.approximate_seconds(),
             state.updated_at,
             state.numbered,
-            told.forecasts(timeline, feed.latest),
+            presenter.forecasts(timeline, feed.latest),
             overall,
             recent,
-            told.settings(feed) if before is None else before.settings,
+            presenter.settings(feed) if before is None else before.settings,
             tuple(state.events),
             state.progress,
             tuple(event for event in state.events if event["kind"] != "readings")[-ANNOUNCED:],

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from livesvm.service.feeds import times
-from livesvm.service.feeds.every import DAY, Every, duration, found_in
+from livesvm.service.feeds.interval import DAY, Every, duration, found_in
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.solvers.errors import InvalidInput
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from livesvm.service.feeds.every import seconds_of
+from livesvm.service.feeds.interval import seconds_of
 from livesvm.solvers.errors import InvalidInput
 
 _MONTH = re.compile(r"^\d{4}-\d{2}$")

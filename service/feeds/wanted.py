@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from livesvm.service.feeds.presenter import seconds_asked, time_of
 from livesvm.service.feeds.timeline import Timeline
-from livesvm.service.feeds.told import seconds_asked, time_of
 from livesvm.solvers.errors import InvalidInput
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from livesvm.service.errors import FleetExists, NoSource, TooManyFleets, UnknownFleet
-from livesvm.service.feeds.calls import Progress
+from livesvm.service.feeds.commands import Progress
 from livesvm.service.feeds.forecaster import Given
 from livesvm.service.feeds.sources.base import DeadLetter
 from livesvm.service.feeds.step_model import Recipe

@@ -27,7 +27,7 @@ nobody was told of it, and may set it aside."""
 log = logging.getLogger(__name__)
 
 
-class Kept(Protocol):
+class Snapshotted(Protocol):
     """What snapshots are taken of, at a record and a version."""
 
     @property
@@ -154,7 +154,7 @@ class Checkpoints:
                 raise
         crash.point("after-solution")
 
-    def save(self, state: Kept, summary: bytes) -> None:
+    def save(self, state: Snapshotted, summary: bytes) -> None:
         """Write a snapshot, and what is shown of it at rest; raises StoreError."""
         crash.point("before-snapshot")
         data = state.encode()
@@ -162,12 +162,12 @@ class Checkpoints:
         crash.point("after-snapshot")
         self.saved(state, len(data))
 
-    def saved(self, state: Kept, size: int) -> None:
+    def saved(self, state: Snapshotted, size: int) -> None:
         """Know that the store has a snapshot of so many bytes."""
         self._snapshot_bytes = size
         self._start_anew(state, None)
 
-    def save_quietly(self, state: Kept, summary: bytes) -> None:
+    def save_quietly(self, state: Snapshotted, summary: bytes) -> None:
         """Write a snapshot; a failure loses nothing, as the log has it all, and is tried again later."""
         try:
             self._journal.settle()
@@ -176,7 +176,7 @@ class Checkpoints:
             log.warning("model %s: no snapshot was written: %s", self._journal.lease.model, error)
             self._start_anew(state, None if self._journal.fenced else time.monotonic())
 
-    def _start_anew(self, state: Kept, changed_since: float | None) -> None:
+    def _start_anew(self, state: Snapshotted, changed_since: float | None) -> None:
         self._version = state.version
         self._changed_since = changed_since
         self._replay = self._unsolved = 0.0

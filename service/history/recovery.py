@@ -15,7 +15,7 @@ from livesvm.service.history.replay import FORESEEN, Patience, Replay, owes
 from livesvm.service.history.solutions import solved
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
-from livesvm.service.resources.turns import Turns
+from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.store import codec
 from livesvm.service.store.base import Lease, LogRecord, SnapshotInfo, Solution, StoreDamaged, StoreError, StoreTooNew
 from livesvm.solvers.errors import MemoryLimit
@@ -52,7 +52,7 @@ class Means:
     """What a recovery may use: kernel rows of ``cache_mb``, its turns among other solves, and so much time."""
 
     cache_mb: int
-    turns: Turns
+    turns: SolveScheduler
     patience: Patience
 
 

@@ -23,7 +23,7 @@ from livesvm.service.models.arrays import Key
 from livesvm.service.models.commands import RULES, Batch, Command
 from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.state import ModelState
-from livesvm.service.resources.turns import Solve, Turns
+from livesvm.service.resources.solve_scheduler import Solve, SolveScheduler
 from livesvm.service.store.base import Lease, LogRecord, StoreDamaged, StoreError
 from livesvm.solvers import warm_up
 from livesvm.solvers.errors import MemoryLimit, SolverError
@@ -92,7 +92,7 @@ class Replay:
     lease: Lease
     state: ModelState
     newest: int
-    turns: Turns
+    turns: SolveScheduler
     patience: Patience
     alone: bool = False
     replayed: int = 0

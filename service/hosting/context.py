@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from livesvm.service.history.journal import Source
 from livesvm.service.hosting.mailbox import Threads
 from livesvm.service.resources.memory import Budget
-from livesvm.service.resources.turns import Turns
+from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
 
 
@@ -17,7 +17,7 @@ class Context:
 
     settings: Settings
     source: Source
-    turns: Turns
+    turns: SolveScheduler
     budget: Budget = field(default_factory=Budget)
     holder: str = "livesvm"
     threads: Threads = field(default_factory=Threads)

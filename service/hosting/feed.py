@@ -14,12 +14,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from livesvm.service.errors import NoSource, ServiceError, UnknownFeed
-from livesvm.service.feeds.calls import Call, Delivery, Observations, Pause, Progress, Tuning
+from livesvm.service.feeds.commands import Call, Delivery, Observations, Pause, Progress, Tuning
 from livesvm.service.feeds.forecaster import Given
-from livesvm.service.feeds.lookback import Lookback, look_back, what_if
-from livesvm.service.feeds.pump import Flow, Pump
+from livesvm.service.feeds.past_forecasts import PastForecastsQuery, look_back, what_if
 from livesvm.service.feeds.recovery import Recovery
 from livesvm.service.feeds.size import feed_bytes
+from livesvm.service.feeds.source_reader import Flow, SourceReader
 from livesvm.service.feeds.sources.base import Entry
 from livesvm.service.feeds.sources.opening import open_source
 from livesvm.service.feeds.sources.spec import RedisStreamSpec
@@ -37,7 +37,7 @@ from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.audit import changed
 from livesvm.service.logs.calls import stage
 from livesvm.service.monitoring.feeds import FeedSample, StepSample
-from livesvm.service.resources.turns import Solve
+from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Appending, Durability, Lease, StoreError
 
 _SHOWN = ("version", "position", "rows", "state", "time", "every", "updated_at")
@@ -66,7 +66,7 @@ class HostedFeed(Replica[FeedState]):
     word, gone, spec_field, undoes = "feed", UnknownFeed, "feed", False
 
     _view: View | None = None
-    _pump: Pump | None = None
+    _pump: SourceReader | None = None
 
     @staticmethod
     def parse_spec(text: str) -> FeedSpec:
@@ -172,7 +172,7 @@ class HostedFeed(Replica[FeedState]):
         """
         return self._submit(lambda: self._erase(intent, self.begun(solve)), always=True)
 
-    def history(self, asked: Lookback) -> Future[dict[str, Any]]:
+    def history(self, asked: PastForecastsQuery) -> Future[dict[str, Any]]:
         """Readings with the forecasts that were made for them; the future may raise InvalidInput."""
         return self.read(lambda: look_back(self.current.forecaster, asked))
 
@@ -224,9 +224,9 @@ class HostedFeed(Replica[FeedState]):
             self._pump = self._pump_of(self.spec.source)
             self._pump.start()
 
-    def _pump_of(self, source: RedisStreamSpec) -> Pump:
+    def _pump_of(self, source: RedisStreamSpec) -> SourceReader:
         opened = partial(open_source, source, self.id, self.spec.time, self.context.settings, self.context.holder)
-        return Pump(f"{self}", self, opened, source.count)
+        return SourceReader(f"{self}", self, opened, source.count)
 
     def _forget(self) -> None:
         self._view = None

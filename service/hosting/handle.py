@@ -10,9 +10,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from livesvm.service.feeds.batch import Batch, BatchDone
-from livesvm.service.feeds.calls import Progress
-from livesvm.service.feeds.lookback import Lookback
-from livesvm.service.feeds.pump import Flow
+from livesvm.service.feeds.commands import Progress
+from livesvm.service.feeds.past_forecasts import PastForecastsQuery
+from livesvm.service.feeds.source_reader import Flow
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.state import FeedState, View
 from livesvm.service.feeds.step_model import Recipe
@@ -30,7 +30,7 @@ from livesvm.service.models.state import ModelCopy
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import FeedSample, SourceSample, StepSample
 from livesvm.service.monitoring.metrics import ModelSample
-from livesvm.service.resources.turns import Solve
+from livesvm.service.resources.solve_scheduler import Solve
 
 NEWS_SECONDS = 1.0
 """For which a description waits for where a model lives, or for it to wake; after that, it is as last heard of."""
@@ -299,7 +299,7 @@ class FeedHandle(Protocol):
     def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
         """Forget readings, by their times as text, and all that was stored of the feed before."""
 
-    def history(self, asked: Lookback) -> Future[dict[str, Any]]:
+    def history(self, asked: PastForecastsQuery) -> Future[dict[str, Any]]:
         """Readings with the forecasts that were made for them; the future may raise InvalidInput."""
 
     def what_if(self, rows: Sequence[Mapping[str, Any]]) -> Future[dict[str, Any]]:

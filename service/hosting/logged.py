@@ -36,7 +36,7 @@ from livesvm.service.hosting.memory import Held
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.audit import changed
 from livesvm.service.logs.calls import stage
-from livesvm.service.resources.turns import Solve
+from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store import codec
 from livesvm.service.store.base import (
     Durability,

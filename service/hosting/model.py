@@ -40,7 +40,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy, ModelState
 from livesvm.service.models.window import Limits
 from livesvm.service.monitoring.metrics import ModelSample
-from livesvm.service.resources.turns import Solve
+from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Lease
 from livesvm.solvers.errors import InvalidInput

@@ -38,7 +38,7 @@ from livesvm.service.hosting.mailbox import Mailbox
 from livesvm.service.hosting.memory import Held
 from livesvm.service.models.size import FIXED_BYTES
 from livesvm.service.models.types import ServingState
-from livesvm.service.resources.turns import Solve
+from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import (
     Head,
     Indexed,

@@ -17,7 +17,7 @@ from livesvm.service.models.arrays import Rows
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
-from livesvm.service.resources.turns import Solve
+from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Lease, ModelGone, StoreError
 from livesvm.solvers.errors import SolverError
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from livesvm.service.feeds import choose, told
+from livesvm.service.feeds import model_selection, presenter
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.size import feed_bytes
 from livesvm.service.feeds.spec import FeedSpec, spec_of
@@ -79,8 +79,8 @@ def backtest(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
         if not progress(begin, len(rows)):
             raise Cancelled("the job was cancelled")
         _observe(feed, rows, begin)
-    scores, recent = told.scores(feed)
-    found = {"readings": feed.readings, "own": given is None, "settings": told.settings(feed)}
+    scores, recent = presenter.scores(feed)
+    found = {"readings": feed.readings, "own": given is None, "settings": presenter.settings(feed)}
     return _plain({**found, "scores": scores, "recent": recent, "curve": _curve(feed, spec.horizons[0])})
 
 
@@ -106,7 +106,7 @@ def own_rows(state: FeedState) -> list[Document]:
     for time, one in state.forecaster.timeline.past.items():
         row: Document = dict(zip(spec.columns, one.given, strict=True))
         if spec.time is not None:
-            row[spec.time] = told.time_of(state.forecaster.timeline, time)
+            row[spec.time] = presenter.time_of(state.forecaster.timeline, time)
         found.append(row)
     return found
 
@@ -140,7 +140,7 @@ def tune(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
         raise InvalidInput("the feed has no models yet", field="id")
     progress(0, 1)
     before = feed.chosen()
-    choice = choose.choose(feed.spec, feed.rows)
+    choice = model_selection.choose(feed.spec, feed.rows)
     errors = {(trial.step, trial.recipe): trial.error for trial in choice.trials}
     steps = [
         {"step": step, **recipe._asdict(), "error": errors.get((step, recipe)), "before": now}

@@ -22,9 +22,9 @@ from livesvm.service.models.fields import SHORT, Cost, Id, Request
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.spec import KernelSpec, ModelSpec
 from livesvm.service.models.state import ModelCopy
-from livesvm.service.resources.beside import run_beside
 from livesvm.service.resources.machine import cores
 from livesvm.service.resources.memory import MEGABYTE
+from livesvm.service.resources.subprocess_work import run_beside
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreUnavailable
 from livesvm.service.store.files import write_whole

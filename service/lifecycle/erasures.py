@@ -33,12 +33,12 @@ from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, FLEET, is_feed, stored_feed
 from livesvm.service.history.rescue import remove_all
 from livesvm.service.hosting.handle import Erased, Feeds, Hosting, Models
-from livesvm.service.jobs.fronts import Fronts
+from livesvm.service.jobs.other_front_ends import FrontEnds
 from livesvm.service.jobs.queue import Jobs
-from livesvm.service.lifecycle.errands import Errands
 from livesvm.service.lifecycle.finding import Finder
 from livesvm.service.lifecycle.places import around, in_words, on_ray
 from livesvm.service.lifecycle.receipts import RECEIPT, Done, Receipts, conflict, places_of
+from livesvm.service.lifecycle.remote_erasure import RemoteErasures
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import DocumentName, StoreError, StoreUnavailable
@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Asked:
+class ErasureRequest:
     """What is known of a request for an erasure: the label of its API key, its name if any, its content as text."""
 
     by: str | None
@@ -86,12 +86,12 @@ class Erasures:
         source: Source,
         hosting: Hosting,
         around: Around,
-        fronts: Fronts | None = None,
+        fronts: FrontEnds | None = None,
     ) -> None:
         self._settings, self._store, self._health, self._metrics = settings, source.store, source.health, source.metrics
         self._models, self._feeds = hosting.models, hosting.feeds
         self._jobs, self._datasets = around
-        self._errands = Errands(source.store, fronts, *around)
+        self._errands = RemoteErasures(source.store, fronts, *around)
         self._finder = Finder(settings.data_dir, source, hosting, around)
         self.receipts = Receipts(settings, source)
         self._lock = threading.Lock()
@@ -104,7 +104,7 @@ class Erasures:
         """Whether one was begun and could not be ended yet."""
         return bool(self._owed)
 
-    def erase(self, model: str, sought: Sought, asked: Asked) -> Answered:
+    def erase(self, model: str, sought: Sought, asked: ErasureRequest) -> Answered:
         """Forget examples of a model for good, and rows of datasets with these keys; the receipt.
 
         Raises UnknownModel, ModelUnavailable, NothingToErase, SolverError or NotSolved where nothing was changed;
@@ -114,19 +114,19 @@ class Erasures:
         self._models.get(model)
         return self._once(model, asked, lambda: self._of_keys(model, sought))
 
-    def erase_everywhere(self, sought: Sought, asked: Asked) -> Answered:
+    def erase_everywhere(self, sought: Sought, asked: ErasureRequest) -> Answered:
         """The same in all models, feeds and datasets that know any of it, with one receipt.
 
         Those that cannot be asked now, or find no optimum without, are named in it.
         """
         return self._once(EVERYWHERE, asked, lambda: self._of_keys(EVERYWHERE, sought))
 
-    def erase_readings(self, feed: str, wanted: Wanted, asked: Asked) -> Answered:
+    def erase_readings(self, feed: str, wanted: Wanted, asked: ErasureRequest) -> Answered:
         """Forget readings of a feed for good; the receipt. Raises UnknownFeed, InvalidInput, and as :meth:`erase`."""
         live = self._feeds.get(feed)
         return self._once(stored_feed(feed), asked, lambda: _of_times(stored_feed(feed), live.seen(wanted).result()))
 
-    def erase_series(self, fleet: str, feeds: Sequence[str], wanted: Wanted, asked: Asked) -> Answered:
+    def erase_series(self, fleet: str, feeds: Sequence[str], wanted: Wanted, asked: ErasureRequest) -> Answered:
         """The same of series of a fleet, with one receipt; those without such a reading stay as they are.
 
         Raises InvalidInput where none has one, and as :meth:`erase`.
@@ -152,7 +152,7 @@ class Erasures:
             raise fault
         return replace(intent, parts=tuple(parts), not_found=tuple(map(intent.hash, sorted(missing or ()))))
 
-    def _once(self, target: str, asked: Asked, begin: Callable[[], Intent]) -> Answered:
+    def _once(self, target: str, asked: ErasureRequest, begin: Callable[[], Intent]) -> Answered:
         """What was answered to this request before, or the receipt of what it begins."""
         with self._metrics.erasure(), self._lock:
             asked = replace(asked, body=f"{target} {asked.body}")

@@ -12,8 +12,8 @@ from concurrent.futures import Future
 from functools import partial
 
 from livesvm.service.errors import ModelUnavailable
-from livesvm.service.feeds.calls import Progress
-from livesvm.service.feeds.pump import Pump
+from livesvm.service.feeds.commands import Progress
+from livesvm.service.feeds.source_reader import SourceReader
 from livesvm.service.feeds.sources.base import DeadLetter, Entry
 from livesvm.service.feeds.sources.opening import open_source
 from livesvm.service.fleets import readings
@@ -26,7 +26,7 @@ Refused = dict[int, DeadLetter]
 
 
 class FleetFed:
-    """A fleet as its pump sees it; implements :class:`~livesvm.service.feeds.pump.Fed`."""
+    """A fleet as its pump sees it; implements :class:`~livesvm.service.feeds.source_reader.Fed`."""
 
     def __init__(self, fleets: Fleets, feeds: Feeds, fleet: Fleet) -> None:
         self._fleets, self._feeds, self._id = fleets, feeds, fleet.id
@@ -90,7 +90,7 @@ class FleetSources:
 
     def __init__(self, fleets: Fleets, feeds: Feeds, settings: Settings, holder: str) -> None:
         self._fleets, self._feeds, self._settings, self._holder = fleets, feeds, settings, holder
-        self._pumps: dict[str, Pump] = {}
+        self._pumps: dict[str, SourceReader] = {}
         self._lock = threading.Lock()
 
     def start(self, fleet: Fleet) -> None:
@@ -102,7 +102,7 @@ class FleetSources:
         fed = FleetFed(self._fleets, self._feeds, fleet)
         with self._lock:
             if fleet.id not in self._pumps:
-                self._pumps[fleet.id] = pump = Pump(f"fleet {fleet.id}", fed, opened, fleet.spec.source.count)
+                self._pumps[fleet.id] = pump = SourceReader(f"fleet {fleet.id}", fed, opened, fleet.spec.source.count)
                 pump.start()
 
     def forget(self, fleet: Fleet) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from livesvm.service.errors import ModelUnavailable, UnknownFeed
 from livesvm.service.fleets.catalogue import Fleet, Fleets
+from livesvm.service.fleets.presenter import Document, scores
 from livesvm.service.fleets.readings import ids_of
-from livesvm.service.fleets.told import Document, scores
 from livesvm.service.history.names import stored_feed
 from livesvm.service.hosting.handle import Feeds
 from livesvm.service.lifecycle.erasures import Erasures

@@ -19,7 +19,7 @@ from socket import gethostname
 from typing import TYPE_CHECKING
 
 from livesvm.service.access.keys import parse_keys
-from livesvm.service.datasets.catalogue import DIRECTORY, Carrier, Datasets
+from livesvm.service.datasets.catalogue import DIRECTORY, Datasets, FileTransfer
 from livesvm.service.errors import NotReady
 from livesvm.service.fleets.catalogue import Fleets
 from livesvm.service.history.journal import Source
@@ -29,8 +29,8 @@ from livesvm.service.hosting.coverage import Coverings
 from livesvm.service.hosting.handle import Feeds, Hosting, Models
 from livesvm.service.hosting.registry import Registry
 from livesvm.service.jobs.files import JobFiles
-from livesvm.service.jobs.fronts import Fronts
 from livesvm.service.jobs.kind import Sharding
+from livesvm.service.jobs.other_front_ends import FrontEnds
 from livesvm.service.jobs.queue import Elsewhere, JobLimits, Jobs
 from livesvm.service.lifecycle.erasures import Erasures
 from livesvm.service.lifecycle.fleet_source import FleetSources
@@ -41,7 +41,7 @@ from livesvm.service.resources.compiling import Compiling, call_compiled_code
 from livesvm.service.resources.machine import give_back, resident_bytes
 from livesvm.service.resources.memory import MEGABYTE, Budget
 from livesvm.service.resources.pools import Pool
-from livesvm.service.resources.turns import Turns
+from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import SERVICE, DocumentName, Store, StoreDamaged, StoreError
 from livesvm.service.store.lock import DirectoryLock
@@ -141,15 +141,15 @@ def _elsewhere(settings: Settings) -> Elsewhere | None:
 
 def _beside(
     settings: Settings, store: Store, health: Health, holder: str
-) -> tuple[Fronts, Carrier] | tuple[None, None]:
+) -> tuple[FrontEnds, FileTransfer] | tuple[None, None]:
     """The other front ends, and what gets datasets from them, if there may be any."""
     if not settings.ray:
         return None, None
-    from livesvm.service.ray.carrier import Carrier as RayCarrier
-    from livesvm.service.ray.fronts import RayFronts
+    from livesvm.service.ray.file_transfer import RayFileTransfer
+    from livesvm.service.ray.front_ends import RayFrontEnds
 
-    fronts = RayFronts(str((settings.data_dir / DIRECTORY).resolve()), store, health, holder)
-    return fronts, RayCarrier(fronts)
+    fronts = RayFrontEnds(str((settings.data_dir / DIRECTORY).resolve()), store, health, holder)
+    return fronts, RayFileTransfer(fronts)
 
 
 def _sharding(settings: Settings) -> Sharding | None:
@@ -192,7 +192,7 @@ class Service:
         tell_of(settings.data_dir)
         self.metrics = Metrics()
         self.health = Health(self.metrics, settings.lease_seconds)
-        self.turns = Turns(settings.solves)
+        self.turns = SolveScheduler(settings.solves)
         self.metrics.watch_solves(self.turns.counts)
         source = Source(self.store, self.health, self.metrics)
         self.budget = Budget(settings.process_mb * MEGABYTE)
@@ -206,7 +206,7 @@ class Service:
         self.metrics.watch_replicas(self._replicas)
         self.health.watch_sources(feeds.troubles)
         self.health.watch_models(lambda: Counter(models.states()) + Counter(feeds.states()))
-        self.fronts: Fronts | None
+        self.fronts: FrontEnds | None
         self.fronts, carrier = _beside(settings, self.store, self.health, holder)
         self.datasets = Datasets(settings, self.store, self.health, self.budget, carrier)
         limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)

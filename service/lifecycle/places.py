@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from livesvm.service.datasets.catalogue import Found
 from livesvm.service.history.erasure import EVERYWHERE, Intent, Part
 from livesvm.service.history.names import FEEDS, FLEET, is_feed
-from livesvm.service.lifecycle.errands import Outcome
+from livesvm.service.lifecycle.remote_erasure import ErasureOutcome
 
 Places = dict[str, str]
 
@@ -23,7 +23,7 @@ def in_words(stored: str) -> str:
     return f"feed {stored.removeprefix(FEEDS)}" if is_feed(stored) else f"model {stored}"
 
 
-def on_ray(outcome: Outcome) -> Places:
+def on_ray(outcome: ErasureOutcome) -> Places:
     """What else there is where models live in actors of a cluster."""
     jobs = "their jobs of it, and on such datasets, are removed when they see this receipt"
     away = [f"{', '.join(names)} of {front}" for front, names in outcome.open.items()]

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from livesvm.service.feeds.calls import decode_call
+from livesvm.service.feeds.commands import decode_call
 from livesvm.service.history.entries import decode_entry, named_in
 from livesvm.service.history.erasure import names_in
 from livesvm.service.history.names import is_feed

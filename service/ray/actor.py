@@ -24,12 +24,12 @@ from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.ray.draining import Node
 from livesvm.service.ray.places import Place
 from livesvm.service.remote.host import RETRY_SECONDS, Host, labelled, set_process_up
-from livesvm.service.remote.lines import Number, Switchboard
 from livesvm.service.remote.messages import packed
+from livesvm.service.remote.rpc import Endpoint, RpcServer
 from livesvm.service.remote.transport import Since
 from livesvm.service.resources.machine import resident_bytes
 from livesvm.service.resources.memory import MEGABYTE, Budget
-from livesvm.service.resources.turns import Turns
+from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreError
 from livesvm.service.store.redis import RedisStore
@@ -68,11 +68,15 @@ class ModelActor:
         health = Health(metrics, settings.lease_seconds)
         source = Source(_store(place, settings), health, metrics)
         context = Context(
-            settings, source, Turns(settings.solves), Budget(settings.memory_mb * MEGABYTE), f"ray-{place.name}"
+            settings,
+            source,
+            SolveScheduler(settings.solves),
+            Budget(settings.memory_mb * MEGABYTE),
+            f"ray-{place.name}",
         )
         context.budget.rest_on(resident_bytes())
         self._host = Host(f"actor {place.name}", context, self._tend, self._line)
-        self._board = Switchboard(self.ask)
+        self._board = RpcServer(self.ask)
         self._host.begin()
 
     # What front ends ask.
@@ -93,7 +97,7 @@ class ModelActor:
         """The metrics of what is done here, as Prometheus's families, with where that is."""
         return packed(labelled(self._host.scrape(), {"node": self._home.label, "actor": self._place.name}))
 
-    async def _line(self) -> Number | None:
+    async def _line(self) -> Endpoint | None:
         """Where front ends may call; None where this cannot listen."""
         try:
             return await self._board.number(self._home.host)

@@ -27,7 +27,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.actor import ModelActor
 from livesvm.service.ray.membership import MEMBERSHIP
 from livesvm.service.ray.places import ACTOR_CORES, Place
-from livesvm.service.remote.lines import Lines
+from livesvm.service.remote.rpc import RpcClientPool
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreUnavailable
@@ -62,7 +62,7 @@ class Cluster:
         MEMBERSHIP.close()
         self.head_is_up = self._is_joined = self._has_waited = False
         self._class: Any = ray.remote(ModelActor)
-        self.lines = Lines()
+        self.lines = RpcClientPool()
 
     def _join(self) -> None:
         host, _, port = canonicalize_bootstrap_address_or_die(self._settings.ray).rpartition(":")

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from livesvm.service.errors import WorkerLost
 from livesvm.service.jobs import retraining_worker
 from livesvm.service.jobs.retraining_worker import Trained, Work, checked_labels, error_on, held_back
-from livesvm.service.ray.carrier import PIECE, reading
+from livesvm.service.ray.file_transfer import PIECE, reading
 from livesvm.service.ray.places import WORKER_CORES
 from livesvm.service.remote.messages import Answer, packed, unpacked
 from livesvm.service.resources.memory import MEGABYTE

@@ -13,9 +13,9 @@ from livesvm.service.errors import ModelUnavailable, Restoring, ServiceError
 from livesvm.service.hosting.handle import Reply
 from livesvm.service.logs.calls import Call as Logged
 from livesvm.service.models.published import Published
-from livesvm.service.remote.messages import Answer, Asked, View, packed, unpacked
-from livesvm.service.remote.office import Office
-from livesvm.service.remote.there import There
+from livesvm.service.remote.directory import ProcessDirectory
+from livesvm.service.remote.messages import Answer, Question, View, packed, unpacked
+from livesvm.service.remote.process_view import ProcessView
 
 AGAIN_SECONDS = 0.1
 """After so long it is sent again."""
@@ -25,7 +25,7 @@ class Subject(Protocol):
     """Of whom something is asked."""
 
     @property
-    def there(self) -> There:
+    def there(self) -> ProcessView:
         """Where it lives."""
 
     @property
@@ -50,7 +50,9 @@ class Call(Future[Any]):
     names of their own, and everything else may be done twice.
     """
 
-    def __init__(self, office: Office, subject: Subject, asked: Asked, until: float, logged: Logged | None) -> None:
+    def __init__(
+        self, office: ProcessDirectory, subject: Subject, asked: Question, until: float, logged: Logged | None
+    ) -> None:
         super().__init__()
         self._office, self._subject, self._asked = office, subject, asked
         self._until = until
@@ -60,7 +62,7 @@ class Call(Future[Any]):
         self.tries = 0
 
     @property
-    def _there(self) -> There:
+    def _there(self) -> ProcessView:
         return self._subject.there
 
     def send(self) -> Call:

@@ -18,9 +18,9 @@ from livesvm.service.hosting.logged import first_summary
 from livesvm.service.models.types import ServingState
 from livesvm.service.remote import commands
 from livesvm.service.remote.calls import Call
+from livesvm.service.remote.directory import ProcessDirectory
 from livesvm.service.remote.handle import RemoteFeed, RemoteModel, is_told
 from livesvm.service.remote.messages import View
-from livesvm.service.remote.office import Office
 from livesvm.service.store.base import Indexed, StoreError
 
 MODELS: Kind[Any] = replace(cast("Kind[Any]", MODEL), replica=RemoteModel)
@@ -34,7 +34,7 @@ class RemoteCollection(Collection[Any]):
     Kept are those that are awake, or unavailable, where they live; of others the index is all.
     """
 
-    def __init__(self, kind: Kind[Any], context: Context, office: Office) -> None:
+    def __init__(self, kind: Kind[Any], context: Context, office: ProcessDirectory) -> None:
         super().__init__(kind, context, lambda size: None)
         self.office = office
 

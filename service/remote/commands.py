@@ -16,7 +16,7 @@ from livesvm.service.hosting.collection import Collection
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.hosting.replica import Replica
 from livesvm.service.models.published import Published
-from livesvm.service.resources.turns import Solve
+from livesvm.service.resources.solve_scheduler import Solve
 
 QUICK = 10**5
 """Numbers of the support vectors that rows are compared with: sooner done than handed to a thread."""

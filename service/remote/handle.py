@@ -10,8 +10,8 @@ from typing import Any, Protocol, cast
 from uuid import uuid4
 
 from livesvm.service.errors import ModelUnavailable, Restoring, ServiceError
-from livesvm.service.feeds.calls import Progress
-from livesvm.service.feeds.pump import Flow
+from livesvm.service.feeds.commands import Progress
+from livesvm.service.feeds.source_reader import Flow
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.state import View as Forecasts
 from livesvm.service.feeds.state import events_kept
@@ -40,9 +40,9 @@ from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.remote import commands
 from livesvm.service.remote.calls import Call
 from livesvm.service.remote.commands import Command
-from livesvm.service.remote.messages import SERVED, Asked, FeedNow, View
-from livesvm.service.remote.office import Office
-from livesvm.service.resources.turns import Solve
+from livesvm.service.remote.directory import ProcessDirectory
+from livesvm.service.remote.messages import SERVED, FeedNow, Question, View
+from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Indexed
 
 LATELY_SECONDS = 5.0
@@ -60,7 +60,7 @@ class Owner(Protocol):
     """Who has all replicas of a kind, as far as a front end knows them."""
 
     @property
-    def office(self) -> Office:
+    def office(self) -> ProcessDirectory:
         """By which that process is asked."""
 
     def seen(self, stored: str, view: View | None) -> None:
@@ -190,7 +190,7 @@ class RemoteReplica:
         seconds = None if solve is None else solve.rest()
         patience = self._terms.seconds if patience is None else patience
         who = (None, None) if logged is None else (logged.key, logged.id)
-        asked = Asked(
+        asked = Question(
             uuid4().hex, self.stored, command.with_name(), seconds, who[0], self._gets_copies(command), who[1]
         )
         until = time.monotonic() + (patience if seconds is None else min(seconds, patience))

@@ -32,12 +32,12 @@ from livesvm.service.logs import calls
 from livesvm.service.logs.setup import set_up
 from livesvm.service.models.published import Published
 from livesvm.service.models.types import ServingState
-from livesvm.service.remote.lines import Number
-from livesvm.service.remote.messages import Answer, Asked, News, View, packed, unpacked
-from livesvm.service.remote.told import Told
+from livesvm.service.remote.announcer import Announcer
+from livesvm.service.remote.messages import Answer, News, Question, View, packed, unpacked
+from livesvm.service.remote.rpc import Endpoint
 from livesvm.service.remote.transport import Since
 from livesvm.service.resources.compiling import call_compiled_code
-from livesvm.service.resources.turns import Solve
+from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreError
 from livesvm.solvers import warm_up
@@ -95,7 +95,7 @@ class Host:
         name: str,
         context: Context,
         tend: Callable[[Counter[ServingState]], None],
-        line: Callable[[], Awaitable[Number | None]] | None = None,
+        line: Callable[[], Awaitable[Endpoint | None]] | None = None,
         has_one_caller: bool = False,
     ) -> None:
         self._name, self._tend, self._line, self._has_one_caller = name, tend, line, has_one_caller
@@ -106,7 +106,7 @@ class Host:
         self._ready = threading.Event()
         self.asked_at = time.monotonic()
         self._under_way: dict[str, Callable[[], None]] = {}
-        self._told = Told()
+        self._told = Announcer()
         self._waiting: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -120,7 +120,7 @@ class Host:
         """Answer one call."""
         return await self.answer(unpacked(message))
 
-    async def answer(self, asked: Asked) -> bytes:
+    async def answer(self, asked: Question) -> bytes:
         """The same, once it is unpacked."""
         self.asked_at, self._loop = time.monotonic(), asyncio.get_running_loop()
         call = calls.Call(asked.request or asked.id)
@@ -142,7 +142,7 @@ class Host:
         copy = self._copy(asked.stored) if asked.predicts else None
         return packed(Answer(value, error, self._told.view(asked.stored), call.facts, copy, self._others(asked)))
 
-    def _others(self, asked: Asked) -> dict[str, View]:
+    def _others(self, asked: Question) -> dict[str, View]:
         """What else a call of many may have changed, as it is now."""
         found = {}
         for stored in asked.command.others():
@@ -185,7 +185,7 @@ class Host:
         if not self._ready.is_set() and not await asyncio.to_thread(self._ready.wait, PATIENCE_SECONDS):
             raise Restoring(f"{self._name} is being restored")
 
-    async def _answered(self, asked: Asked) -> Any:
+    async def _answered(self, asked: Question) -> Any:
         command = asked.command
         subject = command.subject(*self._at(asked.stored))
         if command.blocks and not (command.at_once and command.at_once(*subject, *command.arguments)):

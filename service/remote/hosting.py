@@ -14,8 +14,8 @@ from livesvm.service.history.names import id_of, is_feed
 from livesvm.service.hosting.context import Context
 from livesvm.service.remote.calls import Call
 from livesvm.service.remote.collection import FEEDS, MODELS, RemoteCollection
+from livesvm.service.remote.directory import ProcessDirectory
 from livesvm.service.remote.messages import View
-from livesvm.service.remote.office import Office
 from livesvm.service.remote.transport import Transport
 from livesvm.service.resources.memory import Budget
 from livesvm.service.store.base import StoreError
@@ -45,7 +45,7 @@ class RemoteHosting:
     def __init__(self, context: Context, transport: Transport[Any], gone: Callable[[str], object]) -> None:
         self._source, self._gone = context.source, gone
         context = replace(context, budget=Budget())
-        self._office = Office(context, transport, self._told, self._read_again, self._spec)
+        self._office = ProcessDirectory(context, transport, self._told, self._read_again, self._spec)
         self.models = RemoteCollection(MODELS, context, self._office)
         self.feeds = RemoteCollection(FEEDS, context, self._office)
         self._changes: int | None = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from livesvm.service.errors import Restoring
-from livesvm.service.feeds.pump import Flow
+from livesvm.service.feeds.source_reader import Flow
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.state import View as Forecasts
 from livesvm.service.hosting.feed import HostedFeed
@@ -21,7 +21,7 @@ from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
 from livesvm.service.remote.commands import Command
-from livesvm.service.remote.lines import Number
+from livesvm.service.remote.rpc import Endpoint
 from livesvm.service.store.base import Indexed
 
 SERVED: frozenset[ServingState] = frozenset({"live", "fenced", "behind"})
@@ -30,7 +30,7 @@ EVENTS = 16
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     """One call: of what is stored under which name, and what.
 
     Parameters
@@ -126,7 +126,7 @@ class News:
     incarnation: str
     moment: int
     views: dict[str, View | None]
-    line: Number | None = None
+    line: Endpoint | None = None
 
 
 class _Pickler(pickle.Pickler):

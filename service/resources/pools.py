@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from livesvm.service.errors import QueueFull, Withdrawn
-from livesvm.service.resources.shares import SharedThreads, Steps
+from livesvm.service.resources.shared_threads import SharedThreads, Steps
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from typing import Any, cast
 from prometheus_client.core import Metric
 
 from livesvm.service.remote.frames import SECRET_BYTES
-from livesvm.service.remote.lines import Lines
 from livesvm.service.remote.messages import packed, unpacked
+from livesvm.service.remote.rpc import RpcClientPool
 from livesvm.service.remote.transport import Done, Since, Terms
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Store
@@ -54,8 +54,8 @@ class Workers:
     def __init__(self, settings: Settings, lock: int) -> None:
         """Start them; ``lock`` is the file of the data directory's lock."""
         self._count, self._seconds = settings.workers, settings.shutdown_seconds
-        self._lines = Lines()
-        self._near: Lines | None = None  #: on the event loop of the service, from which most calls come
+        self._lines = RpcClientPool()
+        self._near: RpcClientPool | None = None  #: on the event loop of the service, from which most calls come
         self._ends: dict[str, tuple[socket.socket, Lost]] = {}
         self._lock = threading.Lock()
         self._secret = secrets.token_bytes(SECRET_BYTES)
@@ -78,7 +78,7 @@ class Workers:
     def serve_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """Send calls that are made on this event loop from there, without a thread between."""
         with self._lock:
-            self._near = Lines(loop)
+            self._near = RpcClientPool(loop)
             for name, (end, lost) in self._ends.items():
                 self._near.attach(name, end, self._secret, lost)
 

@@ -20,12 +20,12 @@ from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.remote.host import Host, labelled, set_process_up
-from livesvm.service.remote.lines import Switchboard, new_loop
-from livesvm.service.remote.messages import Answer, Asked, packed, unpacked
+from livesvm.service.remote.messages import Answer, Question, packed, unpacked
+from livesvm.service.remote.rpc import RpcServer, new_loop
 from livesvm.service.remote.transport import Since
 from livesvm.service.resources.machine import give_back_large_blocks, resident_bytes
 from livesvm.service.resources.memory import MEGABYTE, Budget
-from livesvm.service.resources.turns import Turns
+from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.store.base import StoreError
 from livesvm.service.store.shares import COUNT, open_shares
 from livesvm.service.workers.messages import AskStore, Begin, Scrape, Stop, Withdraw
@@ -57,7 +57,7 @@ class Worker:
         settings, metrics = self._begin.settings, Metrics()
         self._store = open_shares(settings.data_dir, range(self._number, COUNT, self._begin.count))
         health = Health(metrics, settings.lease_seconds)
-        self._turns, budget = Turns(settings.solves), Budget(settings.memory_mb * MEGABYTE)
+        self._turns, budget = SolveScheduler(settings.solves), Budget(settings.memory_mb * MEGABYTE)
         metrics.watch_solves(self._turns.counts)
         metrics.watch_memory(budget)
         budget.rest_on(resident_bytes())
@@ -77,13 +77,13 @@ class Worker:
         try:
             self._opened.result()
         except StoreError as error:
-            if isinstance(asked, Asked | AskStore):
+            if isinstance(asked, Question | AskStore):
                 return packed(Answer(error=error))
             log.error("worker %d ends, as it cannot use its part of the store: %s", self._number, error)
             logging.shutdown()
             os._exit(1)  # another one tries it again
         match asked:
-            case Asked():
+            case Question():
                 return await self._host.answer(asked)
             case Since():
                 return await self._host.watch(asked)
@@ -132,7 +132,7 @@ def serve(number: int, begin: Begin, lines: Sequence[socket.socket]) -> NoReturn
 
     async def answer_all() -> None:
         """Answer what comes by the lines."""
-        board = Switchboard(Worker(number, begin).answer, begin.secret)
+        board = RpcServer(Worker(number, begin).answer, begin.secret)
         for line in lines:
             await board.attach(line, lambda: os._exit(0))
 

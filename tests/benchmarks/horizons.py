@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.every import DAY
 from livesvm.service.feeds.forecaster import Forecaster
+from livesvm.service.feeds.interval import DAY
 from livesvm.service.feeds.scores import FIELDS
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.timeline import Reading, Timeline

@@ -34,7 +34,7 @@ from livesvm.service.models.commands import Batch, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
-from livesvm.service.resources.turns import Turns
+from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
 from livesvm.service.store.sqlite import SqliteStore
 from tests.benchmarks.tables import duration, machine, table
@@ -149,7 +149,7 @@ def _feed(http: httpx.Client, number: int) -> None:
 def template(place: Path) -> tuple[bytes, bytes]:
     """Return a snapshot and a summary of a model as the service stores them."""
     store, metrics = SqliteStore(place / "store"), Metrics()
-    registry = Registry(Context(Settings(), Source(store, Health(metrics), metrics), Turns(1)))
+    registry = Registry(Context(Settings(), Source(store, Health(metrics), metrics), SolveScheduler(1)))
     model = registry.models.create("m000000", ModelSpec(C=1.0))
     model.update(Update(Batch(*examples(0))), None).result()
     found = model.current.encode(), model._summarize()

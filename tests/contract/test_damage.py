@@ -20,7 +20,7 @@ from livesvm.service.history.replay import Patience
 from livesvm.service.models.state import ModelState
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
-from livesvm.service.resources.turns import Turns
+from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.store.base import Lease, Store, StoreDamaged
 from livesvm.service.store.redis import RedisStore
 from livesvm.service.store.sqlite import SqliteStore
@@ -28,7 +28,7 @@ from tests.contract.redis_server import RedisServer
 from tests.support.damage import RECORDS, SNAPSHOTS, SPEC, fill
 
 Keep = Callable[[int, int], AbstractContextManager["Stored"]]
-TURNS = Turns(1)
+TURNS = SolveScheduler(1)
 BULK = ("data", "chunk")
 """Parts whose bytes are alike to whoever reads them."""
 EVERY = 16

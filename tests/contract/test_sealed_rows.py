@@ -16,7 +16,7 @@ from livesvm.service.history.replay import Patience
 from livesvm.service.models.state import ModelState
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
-from livesvm.service.resources.turns import Turns
+from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.store.base import StoreDamaged
 from livesvm.service.store.sqlite import SqliteStore
 from tests.support.damage import RECORDS, SNAPSHOTS, SPEC, fill
@@ -34,7 +34,7 @@ def path(tmp_path: Path) -> Path:
 
 
 METRICS = Metrics()
-TURNS = Turns(1)
+TURNS = SolveScheduler(1)
 
 
 def back(path: Path) -> Recovered[ModelState]:

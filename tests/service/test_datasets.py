@@ -21,7 +21,7 @@ import pytest
 from livesvm.service.cli.main import main
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.datasets.arrays import Arrays
-from livesvm.service.datasets.catalogue import Asked, Datasets
+from livesvm.service.datasets.catalogue import Datasets, UploadFormat
 from livesvm.service.errors import TooManyDatasets
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
@@ -134,7 +134,7 @@ def test_datasets_have_a_share_of_the_disk_and_leave_room_for_updates(tmp_path: 
         upload = datasets.begin(name)
         try:
             upload.write(data)
-            datasets.finish(upload, name, Asked("npz"), None)
+            datasets.finish(upload, name, UploadFormat("npz"), None)
         except TooManyDatasets:
             upload.discard()
             raise

@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 from livesvm.service.datasets.arrays import Arrays
-from livesvm.service.datasets.catalogue import Asked, Datasets
+from livesvm.service.datasets.catalogue import Datasets, UploadFormat
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.memory import Budget
@@ -70,7 +70,7 @@ def put(datasets: Datasets, data: bytes, format: Any, key: str | None, name: str
     upload = datasets.begin(name)
     upload.write(data)
     try:
-        return datasets.finish(upload, name, Asked(format, key=key), None)[0]
+        return datasets.finish(upload, name, UploadFormat(format, key=key), None)[0]
     except BaseException:
         upload.discard()
         raise

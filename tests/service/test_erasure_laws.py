@@ -22,7 +22,7 @@ from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, is_feed, stored_feed
 from livesvm.service.history.rescue import DIRECTORY, rescue
 from livesvm.service.hosting.handle import Erased
-from livesvm.service.lifecycle.erasures import DELETING, Asked, Erasures
+from livesvm.service.lifecycle.erasures import DELETING, ErasureRequest, Erasures
 from livesvm.service.lifecycle.receipts import RECEIPT
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.monitoring.health import Health
@@ -175,15 +175,15 @@ def test_an_erasure_ends_in_a_receipt_or_leaves_nothing_or_is_tried_again(
         rescue(tmp_path, name, b"", (1, b"", 1))
     plan, before = world.plan(first=True), len(store.documents(RECEIPT))
     if plan["error"] is None:
-        answered = erasures.erase_everywhere(Sought(("a",)), Asked("someone", f"once-{seed}", "body"))
+        answered = erasures.erase_everywhere(Sought(("a",)), ErasureRequest("someone", f"once-{seed}", "body"))
         check_receipt(answered.receipt, world, plan)
         assert not answered.replayed
-        again = erasures.erase_everywhere(Sought(("a",)), Asked("someone", f"once-{seed}", "body"))
+        again = erasures.erase_everywhere(Sought(("a",)), ErasureRequest("someone", f"once-{seed}", "body"))
         assert again.receipt == answered.receipt
         assert again.replayed
     else:
         with pytest.raises(plan["error"]):
-            erasures.erase_everywhere(Sought(("a",)), Asked("someone", None, "body"))
+            erasures.erase_everywhere(Sought(("a",)), ErasureRequest("someone", None, "body"))
     assert (world.ended, [one for one in world.rewritten if one]) == (
         plan["ended"],
         [o for o in plan["rewritten"] if o],
@@ -218,7 +218,7 @@ def test_what_cannot_be_kept_is_not_begun(store: SqliteStore, tmp_path: Path, mo
 
     monkeypatch.setattr(store, "put_document", refuse)
     with pytest.raises(StoreError):
-        erasures.erase_everywhere(Sought(("a",)), Asked(None, None, ""))
+        erasures.erase_everywhere(Sought(("a",)), ErasureRequest(None, None, ""))
     assert world.ended == []
     assert erasures.is_owed  # it may be there all the same
 
@@ -280,7 +280,7 @@ def test_a_request_gets_the_receipt_of_its_own_erasure(
     erasures = made(world, store, tmp_path, monkeypatch)
     for request in ("first", "second"):
         monkeypatch.setattr(world, "intent", Intent(EVERYWHERE, (part,)))
-        asked = Asked(None, request, "body")
+        asked = ErasureRequest(None, request, "body")
         told = replace(asked, body=f"{EVERYWHERE} body").asks(world.intent)
         store.put_document(told.at_store, told.encode())  # which a crash has cut off
         if request == "second":

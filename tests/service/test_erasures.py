@@ -20,7 +20,7 @@ from livesvm.service.history.journal import Source
 from livesvm.service.history.names import stored_feed
 from livesvm.service.history.rescue import DIRECTORY, rescue
 from livesvm.service.hosting.handle import Erased
-from livesvm.service.lifecycle.erasures import DELETING, OTHERS_SECONDS, Asked, Erasures
+from livesvm.service.lifecycle.erasures import DELETING, OTHERS_SECONDS, ErasureRequest, Erasures
 from livesvm.service.lifecycle.receipts import RECEIPT
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.monitoring.health import Health
@@ -98,7 +98,7 @@ def test_an_erasure_ends_those_that_were_begun_before_it(model: Model, erasures:
     rescue(tmp_path, "m-2", b"", (1, b"", 1))
     earlier = model.intent("someone")
     model.store.put_document(earlier.at_store, earlier.encode())
-    receipt = erasures.erase("m", Sought(("b",)), Asked("another", None, "")).receipt
+    receipt = erasures.erase("m", Sought(("b",)), ErasureRequest("another", None, "")).receipt
     assert receipt["asked_by"] == "another"
     erasures.look()
     assert {found["receipt"] for found in receipts(model)} == {earlier.id, receipt["receipt"]}
@@ -111,7 +111,7 @@ def test_an_erasure_ends_those_that_were_begun_before_it(model: Model, erasures:
 def test_one_that_cannot_be_ended_is_owed_until_it_is(model: Model, erasures: Erasures) -> None:
     model.fails = True
     with pytest.raises(StoreUnavailable):
-        erasures.erase("m", Sought(("b",)), Asked(None, None, ""))
+        erasures.erase("m", Sought(("b",)), ErasureRequest(None, None, ""))
     assert erasures.is_owed
     erasures.look()
     assert erasures.is_owed
@@ -123,21 +123,21 @@ def test_one_that_cannot_be_ended_is_owed_until_it_is(model: Model, erasures: Er
 
 
 def test_an_erasure_drops_receipts_whose_time_is_over(model: Model, erasures: Erasures) -> None:
-    first = erasures.erase("m", Sought(("b",)), Asked(None, None, "")).receipt
+    first = erasures.erase("m", Sought(("b",)), ErasureRequest(None, None, "")).receipt
     over = json.dumps(first | {"kept_until": first["erased_at"]}).encode()
     model.store.put_document(DocumentName(RECEIPT, first["receipt"]), over)
-    second = erasures.erase("m", Sought(("b",)), Asked(None, None, "")).receipt
+    second = erasures.erase("m", Sought(("b",)), ErasureRequest(None, None, "")).receipt
     assert [found["receipt"] for found in receipts(model)] == [second["receipt"]]
 
 
 def test_a_request_under_way_that_comes_with_another_body_is_refused(model: Model, erasures: Erasures) -> None:
     model.fails = True
     with pytest.raises(StoreUnavailable):
-        erasures.erase("m", Sought(("b",)), Asked(None, "request", "b"))
+        erasures.erase("m", Sought(("b",)), ErasureRequest(None, "request", "b"))
     with pytest.raises(IdempotencyConflict):
-        erasures.erase("m", Sought(("a",)), Asked(None, "request", "a"))
+        erasures.erase("m", Sought(("a",)), ErasureRequest(None, "request", "a"))
     model.fails = False
-    answer = erasures.erase("m", Sought(("b",)), Asked(None, "request", "b"))
+    answer = erasures.erase("m", Sought(("b",)), ErasureRequest(None, "request", "b"))
     assert answer.replayed
     assert receipts(model) == [answer.receipt]
 
@@ -149,7 +149,7 @@ def test_where_no_model_finds_an_optimum_only_the_first_try_is_given_up(
     unsolved.set_exception(NotSolved("it took too long"))
     monkeypatch.setattr(model, "get", lambda name: SimpleNamespace(erase=lambda intent: unsolved))
     with pytest.raises(NotSolved):
-        erasures.erase("m", Sought(("b",)), Asked(None, None, ""))
+        erasures.erase("m", Sought(("b",)), ErasureRequest(None, None, ""))
     assert (begun(model.store), erasures.is_owed) == ([], False)
     cut_off = model.intent()
     model.store.put_document(cut_off.at_store, cut_off.encode())

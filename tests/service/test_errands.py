@@ -15,7 +15,7 @@ import pytest
 from livesvm.service.datasets.catalogue import Found
 from livesvm.service.errors import UnknownDataset
 from livesvm.service.history.erasure import BEGUN
-from livesvm.service.lifecycle.errands import KIND, Errands
+from livesvm.service.lifecycle.remote_erasure import KIND, RemoteErasures
 from livesvm.service.store.base import DocumentName, Store, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 
@@ -37,7 +37,7 @@ class Front:
 
     def __post_init__(self) -> None:
         parts = cast(Any, self)
-        self.errands = Errands(self.store, parts, cast(Any, _Jobs(self.ended)), parts)
+        self.errands = RemoteErasures(self.store, parts, cast(Any, _Jobs(self.ended)), parts)
 
     def is_away(self, holder: str) -> bool:
         return holder in self.away
@@ -109,7 +109,7 @@ def test_one_that_is_away_is_not_waited_for_and_one_that_shows_life_is(
         there.errands.do()
 
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
-    monkeypatch.setattr("livesvm.service.lifecycle.errands.time", clock)
+    monkeypatch.setattr("livesvm.service.lifecycle.remote_erasure.time", clock)
     assert here.errands.run("e-1", [row("b", THERE)]).open == {"front-en": ["set-b"]}
     assert slept == []
     here.away.clear()

@@ -25,7 +25,7 @@ from livesvm.service.hosting.feed import HostedFeed
 from livesvm.service.hosting.registry import Registry
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
-from livesvm.service.resources.turns import Turns
+from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Store
 from livesvm.service.store.redis import RedisStore
@@ -82,7 +82,7 @@ def feeds_of(place: Path, server: RedisServer, store: Store | None = None, holde
     settings = Settings(data_dir=place, sources=f"plant={server.url}")
     metrics = Metrics()
     held = SqliteStore(place / "store") if store is None else store
-    around = Context(settings, Source(held, Health(metrics), metrics), Turns(1), holder=holder)
+    around = Context(settings, Source(held, Health(metrics), metrics), SolveScheduler(1), holder=holder)
     registry = Registry(around)
     feeds = registry.feeds
     metrics.watch_feeds(feeds.states, feeds.samples, 9)

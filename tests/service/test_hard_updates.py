@@ -22,7 +22,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
-from livesvm.service.resources.turns import Solve, Turns
+from livesvm.service.resources.solve_scheduler import Solve, SolveScheduler
 from livesvm.service.settings import Settings
 from livesvm.service.store import codec
 from livesvm.service.store.base import Lease, Store, StoreDamaged, StoreUnavailable
@@ -80,7 +80,7 @@ def registry_of(store: Store, **settings: Any) -> Registry:
     metrics = Metrics()
     source = Source(store, Health(metrics), metrics)
     chosen = Settings(**{"snapshot_replay_seconds": 1e9, "solution_seconds": 1e9} | settings)
-    return Registry(Context(chosen, source, Turns(1)))
+    return Registry(Context(chosen, source, SolveScheduler(1)))
 
 
 def set_aside(model: HostedModel) -> int:

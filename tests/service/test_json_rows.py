@@ -17,7 +17,7 @@ from livesvm.service.api.bodies.reading import JSON, Body, parse_predict
 from livesvm.service.api.problem_documents import problem
 from livesvm.service.errors import ServiceError
 from livesvm.service.resources.memory import Budget
-from livesvm.service.resources.shares import Steps
+from livesvm.service.resources.shared_threads import Steps
 
 Entry = st.floats(allow_nan=True, allow_infinity=True) | st.integers(-(10**30), 10**30) | st.floats(-1e3, 1e3)
 Rows = st.integers(1, 4).flatmap(lambda d: st.lists(st.lists(Entry, min_size=d, max_size=d), min_size=1, max_size=30))

@@ -19,7 +19,7 @@ import trustme
 pytest.importorskip("ray")
 
 from livesvm.service.remote.frames import ASKS, CHALLENGE_BYTES, HASH, HEAD, MAC_BYTES, PLACE
-from livesvm.service.remote.lines import Lines, Number, Switchboard
+from livesvm.service.remote.rpc import Endpoint, RpcClientPool, RpcServer
 
 SLOW = b"slow"
 PATIENCE = 30.0
@@ -32,10 +32,10 @@ class Actor:
         self.asked: list[bytes] = []
         self.loop = asyncio.new_event_loop()
         self.go_on = asyncio.Event()
-        self.board = Switchboard(self.answer)
+        self.board = RpcServer(self.answer)
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
-        self.at: Number = asyncio.run_coroutine_threadsafe(self.board.number("127.0.0.1"), self.loop).result()
+        self.at: Endpoint = asyncio.run_coroutine_threadsafe(self.board.number("127.0.0.1"), self.loop).result()
 
     async def answer(self, message: bytes) -> bytes:
         """Return the message."""
@@ -74,13 +74,13 @@ def actor() -> Iterator[Actor]:
 
 
 @pytest.fixture
-def lines() -> Iterator[Lines]:
-    made = Lines()
+def lines() -> Iterator[RpcClientPool]:
+    made = RpcClientPool()
     yield made
     made.close()
 
 
-def ask(lines: Lines, message: bytes) -> Future[bytes]:
+def ask(lines: RpcClientPool, message: bytes) -> Future[bytes]:
     """Return the answer by the line, which there soon is."""
     told: Future[bytes] = Future()
 
@@ -105,7 +105,7 @@ def heard(plain: socket.socket) -> bytes:
         return b""
 
 
-def test_answers_come_as_they_are_ready_and_whole(actor: Actor, lines: Lines) -> None:
+def test_answers_come_as_they_are_ready_and_whole(actor: Actor, lines: RpcClientPool) -> None:
     lines.find("actor", actor.at)
     slow = ask(lines, SLOW)
     large = bytes(range(256)) * 20_000
@@ -116,7 +116,7 @@ def test_answers_come_as_they_are_ready_and_whole(actor: Actor, lines: Lines) ->
 
 
 @pytest.mark.parametrize("how", ["it fails", "it is given up"])
-def test_who_waits_on_a_line_that_is_lost_hears_of_it(actor: Actor, lines: Lines, how: str) -> None:
+def test_who_waits_on_a_line_that_is_lost_hears_of_it(actor: Actor, lines: RpcClientPool, how: str) -> None:
     actor.loop.call_soon_threadsafe(actor.go_on.clear)
     lines.find("actor", actor.at)
     waiting = ask(lines, SLOW)
@@ -134,7 +134,7 @@ def test_who_waits_on_a_line_that_is_lost_hears_of_it(actor: Actor, lines: Lines
 class Talker:
     """The other end of a line as anyone may write it, who knows the secret or does not."""
 
-    def __init__(self, at: Number, secret: bytes) -> None:
+    def __init__(self, at: Endpoint, secret: bytes) -> None:
         self.plain = socket.create_connection((at.host, at.port), timeout=PATIENCE)
         theirs, own = self.plain.recv(CHALLENGE_BYTES), bytes(CHALLENGE_BYTES)
         self.plain.sendall(own)
@@ -152,7 +152,7 @@ class Talker:
         return signed + hmac.digest(self.key, PLACE.pack(place) + signed, HASH)
 
 
-def test_nothing_is_heard_without_the_secret(actor: Actor, lines: Lines) -> None:
+def test_nothing_is_heard_without_the_secret(actor: Actor, lines: RpcClientPool) -> None:
     with Talker(actor.at, bytes(32)) as plain:
         plain.sendall(actor.at.secret)  # which is no proof
         assert heard(plain) == b""
@@ -192,8 +192,8 @@ def test_every_frame_is_looked_at_before_it_is_heard(actor: Actor, what: str) ->
     assert actor.asked.count(f"said and {what}".encode()) == 1
 
 
-def test_an_actor_that_does_not_know_the_secret_gets_no_calls(actor: Actor, lines: Lines) -> None:
-    wrong = Number(actor.at.host, actor.at.port, bytes(32))
+def test_an_actor_that_does_not_know_the_secret_gets_no_calls(actor: Actor, lines: RpcClientPool) -> None:
+    wrong = Endpoint(actor.at.host, actor.at.port, bytes(32))
     lines.find("actor", wrong)
     end = time.monotonic() + PATIENCE
     while lines._refused.get("actor") != wrong:
@@ -217,7 +217,7 @@ def encrypted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_lines_are_encrypted_where_ray_is(encrypted: Path) -> None:
-    with running() as actor, closing(Lines()) as lines:
+    with running() as actor, closing(RpcClientPool()) as lines:
         lines.find("actor", actor.at)
         large = bytes(range(256)) * 20_000
         assert [ask(lines, part).result(PATIENCE) for part in (b"a", large)] == [b"a", large]
@@ -231,9 +231,9 @@ def test_lines_are_encrypted_where_ray_is(encrypted: Path) -> None:
                 assert heard(stranger) == b""  # it has no certificate
 
 
-def test_where_nobody_listens_there_is_no_line(lines: Lines) -> None:
+def test_where_nobody_listens_there_is_no_line(lines: RpcClientPool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    lines.find("actor", Number("127.0.0.1", port, bytes(32)))
+    lines.find("actor", Endpoint("127.0.0.1", port, bytes(32)))
     time.sleep(0.1)
     assert not lines.ask("actor", b"", lambda answer, error: None)

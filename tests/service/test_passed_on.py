@@ -20,7 +20,7 @@ from livesvm.service.access.vouching import Vouching
 from livesvm.service.api.app import create_app
 from livesvm.service.api.forwarding import MEANT, Forwarding
 from livesvm.service.api.vouched import VOUCHED
-from livesvm.service.jobs.fronts import Front
+from livesvm.service.jobs.other_front_ends import FrontEnd
 from livesvm.service.settings import Settings
 
 ADMIN, READER = "a secret of the admin", "a secret of who reads"
@@ -35,16 +35,16 @@ class Fronts:
 
     holder: str
     vouching: Vouching = field(default_factory=Vouching)
-    other: Front | None = None
+    other: FrontEnd | None = None
 
     @property
     def mark(self) -> str:
         return f"-{self.holder}"
 
-    def holding(self, job: str) -> Front | None:
+    def holding(self, job: str) -> FrontEnd | None:
         return self.other
 
-    def others(self) -> list[Front]:
+    def others(self) -> list[FrontEnd]:
         return [] if self.other is None else [self.other]
 
     def leave(self) -> None:
@@ -83,7 +83,7 @@ async def two(place: Path, keys: str = KEYS) -> AsyncIterator[Two]:
             apps.append(app)
         first, second = apps
         theirs = second.state.service.fronts
-        first.state.service.fronts.other = Front("there", "http://127.0.0.1", theirs.vouching.secret)
+        first.state.service.fronts.other = FrontEnd("there", "http://127.0.0.1", theirs.vouching.secret)
         here, there = (
             httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") for app in apps
         )

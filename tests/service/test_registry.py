@@ -17,7 +17,7 @@ from livesvm.service.hosting.registry import Registry
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
-from livesvm.service.resources.turns import Turns
+from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import ModelExists, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput
@@ -50,7 +50,7 @@ def opened(store: RegistryStore) -> Registry:
     metrics = Metrics()
     source = Source(store, Health(metrics), metrics)
     settings = Settings(max_models=QUOTA, snapshot_replay_seconds=1e9, solution_seconds=1e9)
-    registry = Registry(Context(settings, source, Turns(1)))
+    registry = Registry(Context(settings, source, SolveScheduler(1)))
     registry.restore()
     return registry
 

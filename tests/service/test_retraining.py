@@ -312,7 +312,7 @@ def workers(service: ServiceProcess) -> set[int]:
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == service.pid and b"beside_worker" in (entry / "cmdline").read_bytes():
+            if parent == service.pid and b"subprocess_worker" in (entry / "cmdline").read_bytes():
                 found.add(int(entry.name))
     return found
 

@@ -19,7 +19,7 @@ from livesvm.service.history.replay import Patience
 from livesvm.service.hosting.collection import Collection, Kind
 from livesvm.service.hosting.handle import Reply
 from livesvm.service.hosting.replica import Replica
-from livesvm.service.resources.turns import Solve
+from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store import codec
 from livesvm.service.store.base import Lease, ModelExists
 from livesvm.service.store.sqlite import SqliteStore

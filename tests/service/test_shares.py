@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from livesvm.service.resources.shares import LONG, SharedThreads, Steps
+from livesvm.service.resources.shared_threads import LONG, SharedThreads, Steps
 
 SECONDS = 10.0
 

@@ -23,7 +23,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.window import Limits
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
-from livesvm.service.resources.turns import Turns
+from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import SERVICE, DocumentName, Fenced, Idempotency, StoreUnavailable
 from livesvm.service.store.redis import RedisStore
@@ -46,7 +46,7 @@ class Instance:
         self.health = Health(self.metrics)
         settings = Settings(snapshot_replay_seconds=1e9, solution_seconds=1e9)
         source = Source(store, self.health, self.metrics)
-        self.registry = Registry(Context(settings, source, Turns(1)))
+        self.registry = Registry(Context(settings, source, SolveScheduler(1)))
         self.health.watch_models(self.registry.models.states)
         store.ping()
         self.registry.restore()

@@ -12,7 +12,7 @@ import pytest
 from livesvm.service.errors import ModelUnavailable, QueueFull, Withdrawn
 from livesvm.service.hosting.mailbox import Mailbox, Threads
 from livesvm.service.resources.pools import Pool
-from livesvm.service.resources.shares import Steps
+from livesvm.service.resources.shared_threads import Steps
 
 
 def mailbox(size: int = 10, threads: Threads | None = None) -> Mailbox:

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from livesvm.service.errors import CutOff, NotSolved, OutOfTime, TurnMissed, Withdrawn
-from livesvm.service.resources.turns import Solve, Turns
+from livesvm.service.resources.solve_scheduler import Solve, SolveScheduler
 from livesvm.solvers.runtime.interrupt import check
 
 
@@ -22,7 +22,7 @@ class Work:
         self.steps = 0
         self.is_done = threading.Event()
 
-    def run(self, turns: Turns) -> int:
+    def run(self, turns: SolveScheduler) -> int:
         with turns.turn(self.solve):
             while not self.is_done.is_set():
                 check()
@@ -54,7 +54,7 @@ def has_moved(*works: Work) -> None:
 
 
 def test_a_cheap_solve_passes_hard_ones(threads: ThreadPoolExecutor) -> None:
-    turns, hard = Turns(1), [Work() for _ in range(3)]
+    turns, hard = SolveScheduler(1), [Work() for _ in range(3)]
     running = [threads.submit(work.run, turns) for work in hard]
     has_moved(*hard)
     for _ in range(20):
@@ -68,7 +68,7 @@ def test_a_cheap_solve_passes_hard_ones(threads: ThreadPoolExecutor) -> None:
 
 
 def test_it_is_told_how_many_run_and_how_many_wait(threads: ThreadPoolExecutor) -> None:
-    turns, hard = Turns(1), [Work() for _ in range(3)]
+    turns, hard = SolveScheduler(1), [Work() for _ in range(3)]
     assert turns.counts() == {"running": 0, "waiting": 0}
     running = [threads.submit(work.run, turns) for work in hard]
     has_moved(*hard)
@@ -80,7 +80,7 @@ def test_it_is_told_how_many_run_and_how_many_wait(threads: ThreadPoolExecutor) 
 
 
 def test_hard_solves_take_turns_and_no_more_run_than_may(threads: ThreadPoolExecutor) -> None:
-    turns, hard = Turns(1), [Work() for _ in range(3)]
+    turns, hard = SolveScheduler(1), [Work() for _ in range(3)]
     running = [threads.submit(work.run, turns) for work in hard]
     for _ in range(3):
         has_moved(*hard)
@@ -97,7 +97,7 @@ def ended(future: Future[int], kind: type[NotSolved]) -> None:
 
 
 def test_a_solve_ends_when_it_had_its_time(threads: ThreadPoolExecutor) -> None:
-    turns, patient = Turns(1), Work()
+    turns, patient = SolveScheduler(1), Work()
     went_on = threads.submit(patient.run, turns)
     ended(threads.submit(Work(Solve(seconds=0.1)).run, turns), OutOfTime)
     ended(threads.submit(Work(Solve(until=time.monotonic() + 0.3)).run, turns), OutOfTime)
@@ -107,7 +107,7 @@ def test_a_solve_ends_when_it_had_its_time(threads: ThreadPoolExecutor) -> None:
 
 
 def test_time_that_others_take_does_not_count_as_solving(threads: ThreadPoolExecutor) -> None:
-    turns, hard, limited = Turns(1), Work(), Work(Solve(seconds=0.5))
+    turns, hard, limited = SolveScheduler(1), Work(), Work(Solve(seconds=0.5))
     first = threads.submit(hard.run, turns)
     second = threads.submit(limited.run, turns)
     ended(second, OutOfTime)
@@ -117,12 +117,12 @@ def test_time_that_others_take_does_not_count_as_solving(threads: ThreadPoolExec
 
 
 def test_who_never_had_a_turn_is_told_so() -> None:
-    with pytest.raises(TurnMissed), Turns(1).turn(Solve(until=time.monotonic() - 1.0)):
+    with pytest.raises(TurnMissed), SolveScheduler(1).turn(Solve(until=time.monotonic() - 1.0)):
         pass
 
 
 def test_a_solve_that_nobody_wants_ends_whether_it_runs_or_waits(threads: ThreadPoolExecutor) -> None:
-    turns, works = Turns(1), [Work() for _ in range(4)]
+    turns, works = SolveScheduler(1), [Work() for _ in range(4)]
     running = [threads.submit(work.run, turns) for work in works]
     has_moved(*works)
     for work, future in zip(works, running, strict=True):
@@ -133,7 +133,7 @@ def test_a_solve_that_nobody_wants_ends_whether_it_runs_or_waits(threads: Thread
 
 
 def test_a_closed_service_ends_what_is_there_and_begins_nothing(threads: ThreadPoolExecutor) -> None:
-    turns, works = Turns(1), [Work() for _ in range(4)]
+    turns, works = SolveScheduler(1), [Work() for _ in range(4)]
     running = [threads.submit(work.run, turns) for work in works]
     has_moved(*works)
     turns.close()
@@ -148,7 +148,7 @@ def test_a_closed_service_ends_what_is_there_and_begins_nothing(threads: ThreadP
 
 
 def test_a_place_is_given_back_when_a_solve_fails(threads: ThreadPoolExecutor) -> None:
-    turns = Turns(1)
+    turns = SolveScheduler(1)
     for _ in range(5):
         with pytest.raises(ZeroDivisionError), turns.turn(Solve()):
             raise ZeroDivisionError

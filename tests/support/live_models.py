@@ -19,7 +19,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
-from livesvm.service.resources.turns import Turns
+from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed, Lease, Store, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
@@ -109,7 +109,7 @@ def context_of(store: Store, **settings: Any) -> Context:
     metrics = Metrics()
     source = Source(store, Health(metrics), metrics)
     chosen = Settings(**{"snapshot_replay_seconds": 1e9, "solution_seconds": 1e9} | settings)
-    return Context(chosen, source, Turns(1))
+    return Context(chosen, source, SolveScheduler(1))
 
 
 def alive(store: Store, lease: Lease, spec: ModelSpec = SPEC, **settings: Any) -> Recovering:

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from livesvm.service.feeds import packed
-from livesvm.service.feeds.calls import Observations
+from livesvm.service.feeds.commands import Observations
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.state import FeedState, View
 from livesvm.service.feeds.step_model import StepModel

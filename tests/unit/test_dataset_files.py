@@ -245,9 +245,9 @@ def test_what_is_too_large_to_be_read_is_said(tmp_path: Path, monkeypatch: pytes
 
 
 def test_many_blocks_are_one_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from livesvm.service.datasets import arrays, npz_file, svmlight, table
+    from livesvm.service.datasets import arrays, npz_file, svmlight, text_table
 
-    for module, name in ((arrays, "BLOCK"), (npz_file, "BLOCK"), (svmlight, "LINES"), (table, "NUMBERS")):
+    for module, name in ((arrays, "BLOCK"), (npz_file, "BLOCK"), (svmlight, "LINES"), (text_table, "NUMBERS")):
         monkeypatch.setattr(module, name, 7)
     for name in DENSE:
         assert np.array_equal(parsed(tmp_path, *DENSE[name]).X(), X)

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livesvm.service.feeds import lookback, told
+from livesvm.service.feeds import past_forecasts, presenter
 from livesvm.service.feeds.cells import cell
 from livesvm.service.feeds.forecaster import Forecaster
-from livesvm.service.feeds.lookback import Lookback, look_back
+from livesvm.service.feeds.past_forecasts import PastForecastsQuery, look_back
 from livesvm.service.feeds.scores import Scored
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.timeline import Timeline
@@ -57,26 +57,26 @@ def test_the_past_is_told_newest_readings_first_to_go_and_evenly_thinned(
     first, last = (None if slot is None else times[0] + (slot - 60) * HOUR for slot in (begin, end))
     there = [t for t in times if (first is None or t >= first) and (last is None or t <= last)][-limit:]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lookback, "MOST_FORECASTS", most)
-        found = look_back(feed, Lookback(limit, first, last, step, points))
+        patch.setattr(past_forecasts, "MOST_FORECASTS", most)
+        found = look_back(feed, PastForecastsQuery(limit, first, last, step, points))
     steps = STEPS if step is None else (step,)
     every = math.ceil(len(there) / min(points, most // len(steps))) or 1
     kept = [t for back, t in enumerate(reversed(there)) if back % every == 0][::-1]
     assert found["every"] == every
-    assert [row["time"] for row in found["rows"]] == [told.time_of(feed.timeline, t) for t in kept]
+    assert [row["time"] for row in found["rows"]] == [presenter.time_of(feed.timeline, t) for t in kept]
     for time, row in zip(kept, found["rows"], strict=True):
         past = feed.timeline.past[time]
         assert (row["held"], row["value"]) == (past.held, None if past.held else past.values[0])
         expected = [(h, scored[h, time]) for h in steps if (h, time) in scored]
-        assert row["forecasts"] == [told.forecast_made(feed.timeline, h, one) for h, one in expected]
+        assert row["forecasts"] == [presenter.forecast_made(feed.timeline, h, one) for h, one in expected]
 
 
 def test_a_step_that_is_no_step_is_refused_with_those_that_are(looked_at: Any) -> None:
     with pytest.raises(InvalidInput, match=r"1, 3$"):
-        look_back(looked_at[0], Lookback(1, step=2))
+        look_back(looked_at[0], PastForecastsQuery(1, step=2))
     one = Forecaster(spec_of(FEED | {"steps": 9}))
     with pytest.raises(InvalidInput, match=r"1, 2, 3, 4, 5, 6, 7, 8, \.\.\.$"):
-        look_back(one, Lookback(1, step=10))
+        look_back(one, PastForecastsQuery(1, step=10))
 
 
 @pytest.mark.parametrize("has_left", [False, True])
@@ -147,17 +147,17 @@ def test_times_are_shown_as_readings_have_them_and_asked_for_so(
 ) -> None:
     row = {"y": 1.0} if time is None else {"time": time, "y": 1.0}
     line = Timeline(spec_of({"target": "y", "every": "1h"} | settings), 40).read([row]).timeline
-    assert told.time_of(line, line.time) == shown
-    assert told.time_of(line, None) is None
-    assert told.seconds_asked(line.spec, str(shown), "from") == line.time
-    assert told.seconds_asked(line.spec, None, "from") is None
+    assert presenter.time_of(line, line.time) == shown
+    assert presenter.time_of(line, None) is None
+    assert presenter.seconds_asked(line.spec, str(shown), "from") == line.time
+    assert presenter.seconds_asked(line.spec, None, "from") is None
     with pytest.raises(InvalidInput):
-        told.seconds_asked(line.spec, "soon", "from")
+        presenter.seconds_asked(line.spec, "soon", "from")
 
 
 def test_a_time_beyond_the_calendar_is_a_number() -> None:
     line = Timeline(spec_of({"target": "y", "every": "1h"}), 40)
-    assert told.time_of(line, 1e13) == 1e13
+    assert presenter.time_of(line, 1e13) == 1e13
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,9 @@ def test_a_direction_is_right_where_up_and_only_there_it_was_up(
     value: float, last: float, actual: float, right: bool
 ) -> None:
     line = Timeline(spec_of({"target": "y", "task": "direction"}), 40)
-    made = told.forecast_made(line, 1, Scored(1, 1.0, 0.0, value, math.nan, math.nan, actual, last, 0.0, 0.0, value))
+    made = presenter.forecast_made(
+        line, 1, Scored(1, 1.0, 0.0, value, math.nan, math.nan, actual, last, 0.0, 0.0, value)
+    )
     assert made["right"] is right
 
 
@@ -285,7 +287,7 @@ def test_a_backtest_is_what_a_feed_would_have_said(monkeypatch: pytest.MonkeyPat
     found = feed_work.backtest({"settings": {"season": 6, "lags": 5}}, copy, progress)
     assert told_of == [(0, 90), (24, 90), (48, 90), (72, 90)]
     assert (found["readings"], found["own"], found["settings"]["window"]) == (90, True, 45)
-    assert (found["scores"], found["recent"]) == told.scores(other)
+    assert (found["scores"], found["recent"]) == presenter.scores(other)
     assert [point["n"] for point in found["curve"]] == list(range(len(scored), 0, -7))[::-1]  # the newest is there
     for point in found["curve"]:
         for name, value in (("mae", "value"), ("last_value_mae", "last"), ("seasonal_mae", "seasonal")):
@@ -301,12 +303,12 @@ def test_a_backtest_is_what_a_feed_would_have_said(monkeypatch: pytest.MonkeyPat
 
 def test_settings_say_what_was_chosen_where_they_leave_it_open(looked_at: Any) -> None:
     feed, _ = looked_at
-    found = told.settings(feed)
+    found = presenter.settings(feed)
     chosen = {"every": "1h", "season": 12, "lags": [1, 2, 3, 4, 5, 6], "steps": feed.chosen()}
     assert found == feed.spec.model_dump() | {"chosen": chosen, "tried": feed.choice.table()}
     assert [one["step"] for one in chosen["steps"]] == list(STEPS)
     for settings, every in (({}, None), ({"every": "15min"}, "15min"), ({"time": None}, None)):
-        new = told.settings(Forecaster(spec_of({"target": "y"} | settings)))
+        new = presenter.settings(Forecaster(spec_of({"target": "y"} | settings)))
         assert (new["chosen"]["every"], new["chosen"]["season"], new["chosen"]["steps"], new["tried"]) == (
             every,
             None,

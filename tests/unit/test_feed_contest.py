@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from livesvm.service.feeds.contest import AHEAD, HALVES, LEAST, SERVED, Contest
 from livesvm.service.feeds.forecaster import Forecaster
-from livesvm.service.feeds.keep import from_arrays, to_arrays
+from livesvm.service.feeds.snapshot import from_arrays, to_arrays
 from livesvm.service.feeds.spec import spec_of
 from tests.support.feeds import FEED, rows_of
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.svm import SVC, SVR
 
-from livesvm.service.feeds import choose
-from livesvm.service.feeds.choose import Trial, examples, rolling_forecasts
+from livesvm.service.feeds import model_selection
 from livesvm.service.feeds.drift import PageHinkley
 from livesvm.service.feeds.features import Past, seasonal_values, shared_row
-from livesvm.service.feeds.forecaster import LOOKS, Forecaster, Outcome
-from livesvm.service.feeds.keep import from_arrays, to_arrays
+from livesvm.service.feeds.forecaster import LOOKS, FeedOutcome, Forecaster
+from livesvm.service.feeds.model_selection import Trial, examples, rolling_forecasts
 from livesvm.service.feeds.represent import represented
 from livesvm.service.feeds.rows import Rows
+from livesvm.service.feeds.snapshot import from_arrays, to_arrays
 from livesvm.service.feeds.spec import FeedSpec, spec_of
 from livesvm.service.feeds.step_model import Recipe, StepModel, weights
 from livesvm.service.feeds.timeline import Reading, Row
@@ -47,7 +47,7 @@ def feed(**given: Any) -> Forecaster:
     return Forecaster(spec_of(own | FIXED | given))
 
 
-def observe(one: Forecaster, rows: list[dict[str, Any]], size: int = 12) -> list[Outcome]:
+def observe(one: Forecaster, rows: list[dict[str, Any]], size: int = 12) -> list[FeedOutcome]:
     return [one.observe(rows[i : i + size]) for i in range(0, len(rows), size)]
 
 
@@ -369,15 +369,15 @@ def test_known_columns_and_features_are_used() -> None:
 
 def test_where_nothing_is_ahead_of_naive_forecasts_models_that_stay_close_to_them_are_tried() -> None:
     """Unless naive forecasts are served themselves."""
-    for generation, count in ((1, len(choose.CAUTIOUS)), (2, 0)):
+    for generation, count in ((1, len(model_selection.CAUTIOUS)), (2, 0)):
         one = feed(C="auto", gamma="auto", represent="auto", steps=[1], generation=generation)
         observe(one, rows_of(np.random.default_rng(5).normal(size=120).cumsum()))
         assert one.choice is not None
         assert one.rows is not None
         d = (weights(one.spec, one.rows.layout.shared + one.rows.layout.own) ** 2).sum()
-        cautious = [trial.recipe for trial in one.choice.trials if trial.recipe.C in choose.CAUTIOUS]
+        cautious = [trial.recipe for trial in one.choice.trials if trial.recipe.C in model_selection.CAUTIOUS]
         assert len(cautious) == count
-        assert {recipe.gamma for recipe in cautious} <= {choose.GAMMAS[0] / d}
+        assert {recipe.gamma for recipe in cautious} <= {model_selection.GAMMAS[0] / d}
 
 
 def test_steps_that_are_not_tried_take_what_was_chosen_for_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,9 +388,9 @@ def test_steps_that_are_not_tried_take_what_was_chosen_for_the_nearest(monkeypat
     def found(spec: FeedSpec, rows: Rows, step: int, trials: list[Trial]) -> Recipe:
         return Recipe("change", 0.01, float(spec.horizons[step]))
 
-    monkeypatch.setattr(choose, "_search", found)
-    assert [one.steps[i] for i in choose.tried_steps(one.steps)] == [1, 2, 5, 12]
-    assert [recipe.C for recipe in choose.choose(one.spec, one.rows).recipes] == [1, 2, 2, 5, 12, 12, 12, 12]
+    monkeypatch.setattr(model_selection, "_search", found)
+    assert [one.steps[i] for i in model_selection.tried_steps(one.steps)] == [1, 2, 5, 12]
+    assert [recipe.C for recipe in model_selection.choose(one.spec, one.rows).recipes] == [1, 2, 2, 5, 12, 12, 12, 12]
 
 
 def test_what_is_auto_may_be_chosen_again() -> None:

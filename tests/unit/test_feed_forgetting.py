@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service.feeds import choose, keep
+from livesvm.service.feeds import model_selection, snapshot
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.forget import forget
 from livesvm.service.feeds.scores import Scored
@@ -61,7 +61,7 @@ def decisions(feed: Forecaster, step: int, recipe: Any) -> np.ndarray[Any, Any]:
     """Return what models that learn a feed's window from nothing say of its rows."""
     assert feed.rows is not None
     known = feed.rows.known(step)
-    X, y = choose.examples(feed.spec, feed.rows, step, recipe.represent, known)
+    X, y = model_selection.examples(feed.spec, feed.rows, step, recipe.represent, known)
     model = StepModel(feed.spec, recipe)
     model.fit(X, y, known)
     return model.predict(X)
@@ -69,7 +69,7 @@ def decisions(feed: Forecaster, step: int, recipe: Any) -> np.ndarray[Any, Any]:
 
 def traces(feed: Forecaster, given: list[dict[str, Any]], slots: list[int]) -> list[str]:
     """Return where the bytes of a forgotten value stand in what would be stored of a feed."""
-    stored = codec.encode({"feed": keep.to_arrays(feed)})
+    stored = codec.encode({"feed": snapshot.to_arrays(feed)})
     names = [name for name in given[0] if name != "time"]
     return [f"{name} {slot}" for slot in slots for name in names if np.float64(given[slot][name]).tobytes() in stored]
 
@@ -104,7 +104,7 @@ def test_a_feed_is_as_if_they_had_been_missing(slots: list[int], more: dict[str,
     for step, model in enumerate(feed.models):
         assert model.recipe == before[step]
         known = feed.rows.known(step)
-        X, _ = choose.examples(feed.spec, feed.rows, step, model.recipe.represent, known)
+        X, _ = model_selection.examples(feed.spec, feed.rows, step, model.recipe.represent, known)
         np.testing.assert_allclose(model.predict(X), decisions(feed, step, model.recipe), rtol=0, atol=1e-9)
         assert model.gap() <= 1e-8
         assert not {int(feed.rows.slot[n % feed.rows.size]) + feed.steps[step] for n in known} & set(slots)
@@ -121,7 +121,7 @@ def test_a_feed_is_as_if_they_had_been_missing(slots: list[int], more: dict[str,
     for scores in feed.scores:
         assert not set(scores.recent[:, 0].astype(int)) & set(slots)
         assert scores.overall(feed.spec.task)["n"] >= len(scores.recent)
-    again = keep.from_arrays(feed.spec, codec.decode(codec.encode(keep.to_arrays(feed))))
+    again = snapshot.from_arrays(feed.spec, codec.decode(codec.encode(snapshot.to_arrays(feed))))
     more_rows = rows(2 if "features" in more else 1, N + 24)[N:]
     for one in (feed, again):  # it goes on, and comes back as it is
         one.observe(more_rows)
@@ -194,7 +194,7 @@ def test_a_band_begins_again_with_the_residuals_of_what_is_left(more: dict[str, 
     assert feed.rows is not None
     for step, band in enumerate(feed.bands):
         assert band is not None
-        forecasts, y = choose.rolling_forecasts(feed.spec, feed.rows, step, feed.models[step].recipe)
+        forecasts, y = model_selection.rolling_forecasts(feed.spec, feed.rows, step, feed.models[step].recipe)
         assert len(y) > 0
         for side, found in zip(band.sides, (forecasts[:, min(1, len(more))] - y, y - forecasts[:, -1]), strict=True):
             assert list(side.scores)[: len(y)] == pytest.approx(found.tolist())
@@ -267,9 +267,9 @@ def test_a_reading_that_comes_again_is_a_late_one() -> None:
 
 def test_nothing_is_forgotten_of_times_that_are_not_there() -> None:
     feed = fed(SPEC, rows())
-    before = codec.encode(keep.to_arrays(feed))
+    before = codec.encode(snapshot.to_arrays(feed))
     assert forget(feed, [1.0, 2.0]) is None
-    assert codec.encode(keep.to_arrays(feed)) == before
+    assert codec.encode(snapshot.to_arrays(feed)) == before
 
 
 def slots_at_random() -> Iterator[Any]:

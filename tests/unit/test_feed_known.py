@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service.feeds import told
-from livesvm.service.feeds.calls import Observations, decode_call
-from livesvm.service.feeds.every import Every
+from livesvm.service.feeds import presenter
+from livesvm.service.feeds.commands import Observations, decode_call
 from livesvm.service.feeds.features import calendar_rows, layout_of
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.holidays import _days
-from livesvm.service.feeds.keep import from_arrays, to_arrays
-from livesvm.service.feeds.lookback import what_if
+from livesvm.service.feeds.interval import Every
+from livesvm.service.feeds.past_forecasts import what_if
+from livesvm.service.feeds.snapshot import from_arrays, to_arrays
 from livesvm.service.feeds.spec import spec_of, stored_spec
 from livesvm.service.feeds.state import FeedState
 from livesvm.service.feeds.timeline import Row
@@ -163,10 +163,10 @@ def test_what_is_known_is_kept_and_told() -> None:
     for found, expected in zip(back.latest, one.latest, strict=True):
         assert (found.slot, found.value, found.low) == pytest.approx((expected.slot, expected.value, expected.low))
     assert (back.knowledge.counts == one.knowledge.counts).all()
-    overall, _ = told.scores(one)
+    overall, _ = presenter.scores(one)
     assert [score["assumes"] for score in overall] == ["perfect", "perfect"]
-    assert [f["known"] for f in told.forecasts(one.timeline, one.latest)] == ["announced", "announced"]
-    assert told.settings(one)["chosen"]["known_ahead"] == 3
+    assert [f["known"] for f in presenter.forecasts(one.timeline, one.latest)] == ["announced", "announced"]
+    assert presenter.settings(one)["chosen"]["known_ahead"] == 3
 
 
 def test_a_feed_that_was_stored_before_forecasts_as_it_did() -> None:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from livesvm import IncrementalSVC, IncrementalSVR
-from livesvm.service.feeds import choose
+from livesvm.service.feeds import model_selection
 from livesvm.service.feeds.bands import BEYOND, RATE, Band, ConformalBand, Side
 from livesvm.service.feeds.drift import CLIP, LEAST, THRESHOLD, TOLERANCE, PageHinkley
-from livesvm.service.feeds.every import DAY, Every, duration, moment
+from livesvm.service.feeds.erased_times import Forgotten, are_of
 from livesvm.service.feeds.features import (
     Ahead,
     Layout,
@@ -27,7 +27,7 @@ from livesvm.service.feeds.features import (
     waves,
 )
 from livesvm.service.feeds.forecaster import Forecaster
-from livesvm.service.feeds.forgotten import Forgotten, are_of
+from livesvm.service.feeds.interval import DAY, Every, duration, moment
 from livesvm.service.feeds.represent import FAR, LEAST_CORE, MOVED, fitted, has_moved, spread
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.scores import Scored, StepScores
@@ -423,11 +423,11 @@ def test_settings_are_judged_on_blocks_by_models_of_all_that_was_known(
     for slot in range(n + ahead):
         rows.come_true(slot, (ahead,), float(slot))
         rows.append(slot, np.full(rows.layout.shared, slot), np.zeros((1, rows.layout.own)))
-    monkeypatch.setattr(choose, "StepModel", Recorded)
-    found, y = choose.rolling_forecasts(spec, rows, 0, Recipe("change", 0.1, 1.0))
-    first = max(round(choose.FIRST * n), choose.LEAST + ahead - 1)  # so many are known then
+    monkeypatch.setattr(model_selection, "StepModel", Recorded)
+    found, y = model_selection.rolling_forecasts(spec, rows, 0, Recipe("change", 0.1, 1.0))
+    first = max(round(model_selection.FIRST * n), model_selection.LEAST + ahead - 1)  # so many are known then
     assert y.tolist() == [float(ahead)] * max(0, n - first)
-    edges = sorted({int(edge) for edge in np.linspace(first, n, choose.BLOCKS + 1)}) if first < n else []
+    edges = sorted({int(edge) for edge in np.linspace(first, n, model_selection.BLOCKS + 1)}) if first < n else []
     starts = [max(edge for edge in edges if edge <= i) for i in range(first, n)]
     assert found[:, 0].tolist() == [start - ahead + 1 for start in starts]  # those whose reading has come
     if starts:
@@ -470,8 +470,8 @@ def test_one_setting_is_chosen_after_the_other_where_it_is_clearly_better(
         y = np.array([naive, -naive])
         return (y - [error, -error])[:, None], y
 
-    monkeypatch.setattr(choose, "rolling_forecasts", rolling)
-    chosen = choose.choose(spec, rows)
+    monkeypatch.setattr(model_selection, "rolling_forecasts", rolling)
+    chosen = model_selection.choose(spec, rows)
     (recipe,) = chosen.recipes
     assert (recipe.represent, round(recipe.gamma * d, 9), recipe.C) == expected
     assert len({trial.recipe for trial in chosen.trials}) == len(chosen.trials)
@@ -481,10 +481,13 @@ def test_one_setting_is_chosen_after_the_other_where_it_is_clearly_better(
 @given(st.sets(st.integers(1, 200), min_size=1, max_size=30))
 def test_some_steps_are_tried_that_grow_by_a_factor(steps: set[int]) -> None:
     horizons = tuple(sorted(steps))
-    tried = [horizons[i] for i in choose.tried_steps(horizons)]
-    wanted = [horizons[0] * (horizons[-1] / horizons[0]) ** (k / (choose.TRIED - 1)) for k in range(choose.TRIED)]
+    tried = [horizons[i] for i in model_selection.tried_steps(horizons)]
+    wanted = [
+        horizons[0] * (horizons[-1] / horizons[0]) ** (k / (model_selection.TRIED - 1))
+        for k in range(model_selection.TRIED)
+    ]
     nearest = {min(horizons, key=lambda step: abs(step - w)) for w in wanted}
-    assert tried == (sorted(nearest) if len(horizons) > choose.TRIED else list(horizons))
+    assert tried == (sorted(nearest) if len(horizons) > model_selection.TRIED else list(horizons))
 
 
 RECORDED = [
@@ -516,7 +519,7 @@ def test_what_is_scored_is_what_was_said_and_what_came(settings: dict[str, Any])
     for start in range(0, 60, 10):
         fresh.observe(rows[start : start + 10])
     assert fresh.rows is not None
-    residuals = [] if fresh.choice is None else choose.choose(fresh.spec, fresh.rows).residuals
+    residuals = [] if fresh.choice is None else model_selection.choose(fresh.spec, fresh.rows).residuals
     for band, before in zip(bands, residuals, strict=False):
         assert band is not None
         band.seed(before[:, min(1, before.shape[1] - 1)], before[:, -1])

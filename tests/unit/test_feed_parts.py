@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from livesvm.service.feeds.bands import ConformalBand, Side
 from livesvm.service.feeds.drift import CLIP, PageHinkley
-from livesvm.service.feeds.every import Every
 from livesvm.service.feeds.features import (
     Ahead,
     History,
@@ -20,6 +19,7 @@ from livesvm.service.feeds.features import (
     shared_row,
     waves,
 )
+from livesvm.service.feeds.interval import Every
 from livesvm.service.feeds.represent import LEAST_CORE, fitted, has_moved, reference, represented
 from livesvm.service.feeds.scores import Scored, StepScores
 from livesvm.service.feeds.season import find_season

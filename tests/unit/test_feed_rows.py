@@ -12,7 +12,7 @@ import pytest
 
 from livesvm.service.feeds.features import YEAR
 from livesvm.service.feeds.forecaster import Forecaster
-from livesvm.service.feeds.keep import from_arrays, to_arrays
+from livesvm.service.feeds.snapshot import from_arrays, to_arrays
 from livesvm.service.feeds.spec import spec_of
 
 HOUR, DAY = 3600.0, 86400.0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from livesvm.service.feeds import timeline as timeline_module
 from livesvm.service.feeds.cells import rows_of
-from livesvm.service.feeds.every import Every, duration, found_in, moment, seconds_of
+from livesvm.service.feeds.interval import Every, duration, found_in, moment, seconds_of
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.timeline import Plan, Reading, Timeline
 from livesvm.service.feeds.times import parse

@@ -103,5 +103,5 @@ def test_where_it_is_installed_a_process_of_its_own_imports_the_same_package(tmp
     for name in ("service", "solvers"):
         ignored = shutil.ignore_patterns("__pycache__", "page")
         shutil.copytree(ROOT / name, tmp_path / "livesvm" / name, ignore=ignored)
-    asked = "from livesvm.service.resources import beside; print(beside.__file__, beside.ROOT)"
-    assert printed(asked, tmp_path) == f"{tmp_path}/livesvm/service/resources/beside.py {tmp_path}\n"
+    asked = "from livesvm.service.resources import subprocess_work as work; print(work.__file__, work.ROOT)"
+    assert printed(asked, tmp_path) == f"{tmp_path}/livesvm/service/resources/subprocess_work.py {tmp_path}\n"

@@ -30,8 +30,8 @@ from livesvm.service.remote.calls import Call
 from livesvm.service.remote.commands import Command
 from livesvm.service.remote.handle import RemoteFeed, RemoteModel
 from livesvm.service.remote.hosting import RemoteHosting
-from livesvm.service.remote.messages import Answer, Asked, News, View, packed
-from livesvm.service.remote.there import There
+from livesvm.service.remote.messages import Answer, News, Question, View, packed
+from livesvm.service.remote.process_view import ProcessView
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed
 from livesvm.service.store.redis import RedisStore
@@ -119,7 +119,7 @@ class Subject:
     """A model, or a feed, of which something is asked."""
 
     stored: str = "m"
-    there: There = field(default_factory=lambda: There(PLACE))
+    there: ProcessView = field(default_factory=lambda: ProcessView(PLACE))
     spec: ModelSpec = field(default_factory=lambda: SPEC)
     heard: list[Any] = field(default_factory=list)
 
@@ -141,7 +141,7 @@ def call(
     cluster: Cluster, command: Command = RemoteModel.update, subject: Subject | None = None, until: float = 110.0
 ) -> Call:
     subject = subject or Subject()
-    return Call(cast(Any, cluster), subject, Asked("id", subject.stored, command), until, None).send()
+    return Call(cast(Any, cluster), subject, Question("id", subject.stored, command), until, None).send()
 
 
 def test_a_call_is_sent_again_when_its_actor_is_lost_on_the_way(later: Callable[[float], None]) -> None:
@@ -203,7 +203,7 @@ def test_one_that_gets_no_answer_ends_when_its_time_is_over_and_its_actor_is_sil
     monkeypatch.setattr(cluster, "_answered", lambda message: SimpleNamespace(future=lambda: waiting))
     subject = Subject()
     subject.there.made_at = 100.0 if silent else 100.0 + seconds
-    monkeypatch.setattr("livesvm.service.remote.there.time", SimpleNamespace(monotonic=lambda: 100.0 + seconds))
+    monkeypatch.setattr("livesvm.service.remote.process_view.time", SimpleNamespace(monotonic=lambda: 100.0 + seconds))
     made = call(cluster, subject=subject)
     later(seconds)
     made.expire(5.0)
@@ -438,8 +438,8 @@ def test_one_that_is_being_made_is_not_dropped_and_one_that_another_deleted_can_
 
 def test_an_actor_is_silent_that_said_nothing_for_a_lease(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("livesvm.service.remote.there.time", SimpleNamespace(monotonic=lambda: now[0]))
-    there = There(PLACE)
+    monkeypatch.setattr("livesvm.service.remote.process_view.time", SimpleNamespace(monotonic=lambda: now[0]))
+    there = ProcessView(PLACE)
     now[0] += 5.0
     assert not there.is_silent(5.0)
     now[0] += 0.1

@@ -31,10 +31,10 @@ from livesvm.service.ray.places import place_of
 from livesvm.service.remote import commands
 from livesvm.service.remote.calls import Call
 from livesvm.service.remote.handle import DECIDED_ROWS, LATELY_SECONDS, RemoteFeed, RemoteModel
-from livesvm.service.remote.messages import Answer, Asked, FeedNow, News, View, packed, unpacked
-from livesvm.service.remote.there import There
+from livesvm.service.remote.messages import Answer, FeedNow, News, Question, View, packed, unpacked
+from livesvm.service.remote.process_view import ProcessView
 from livesvm.service.remote.transport import Done, Terms
-from livesvm.service.resources.turns import Solve
+from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed
 
@@ -58,17 +58,17 @@ class Clock:
 class Actor:
     """Answers calls as a test says, and remembers them; also who has its models, and by which office it is called."""
 
-    answer: Callable[[Asked], Any]
-    asked: list[Asked] = field(default_factory=list)
+    answer: Callable[[Question], Any]
+    asked: list[Question] = field(default_factory=list)
     open: set[Call] = field(default_factory=set)
-    home: There = field(default_factory=lambda: There(place_of("m", 1)))
+    home: ProcessView = field(default_factory=lambda: ProcessView(place_of("m", 1)))
     terms: Terms = field(default_factory=lambda: Terms("actor", 20.0, "snapshot"))
 
     @property
     def office(self) -> Any:
         return self
 
-    def there(self, stored: str) -> There:
+    def there(self, stored: str) -> ProcessView:
         return self.home
 
     def seen(self, stored: str, view: View | None) -> None:
@@ -126,7 +126,7 @@ def newest(number: int) -> Actor:
     return Actor(lambda asked: version(number))
 
 
-def away(asked: Asked) -> Any:
+def away(asked: Question) -> Any:
     raise ModelUnavailable("its actor does not answer")
 
 

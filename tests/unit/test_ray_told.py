@@ -9,8 +9,8 @@ import pytest
 
 from livesvm.service.hosting.handle import Description
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.remote import told as telling
-from livesvm.service.remote.told import Told
+from livesvm.service.remote import announcer as telling
+from livesvm.service.remote.announcer import Announcer
 from livesvm.service.store.base import Indexed
 
 
@@ -22,7 +22,7 @@ def model(version: int, *, rests: bool = False) -> Any:
 
 
 def test_what_changed_since_a_moment_is_told_and_nothing_else() -> None:
-    told = Told()
+    told = Announcer()
     assert [told.note(name, model(1)) for name in ("m", "k", "m", "k")] == [True, True, False, False]
     assert (told.moment, set(told.since(0)), set(told.since(1)), told.since(2)) == (2, {"m", "k"}, {"k"}, {})
     assert told.note("m", model(2))
@@ -31,7 +31,7 @@ def test_what_changed_since_a_moment_is_told_and_nothing_else() -> None:
 
 
 def test_what_an_answer_has_told_is_told_again_only_with_everything() -> None:
-    told = Told()
+    told = Announcer()
     for name in ("m", "k"):
         told.note(name, model(1))
     told.say("m")
@@ -43,7 +43,7 @@ def test_what_an_answer_has_told_is_told_again_only_with_everything() -> None:
 def test_rest_and_the_end_of_one_are_told_and_forgotten_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(telling, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    told = Told()
+    told = Announcer()
     for name in ("m", "k"):
         told.note(name, model(1))
     first = told.view("m")

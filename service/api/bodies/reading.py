@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from livesvm.service.api.bodies import json_bounds, npz
 from livesvm.service.api.bodies.memory import COPIES
-from livesvm.service.api.edge.reception import Reception
+from livesvm.service.api.edge.body_limits import BodyLimits
 from livesvm.service.api.requests import MOST_OLDEST, PredictRequest, UpdateRequest
 from livesvm.service.errors import BodyTooLarge, InvalidRequest, MalformedBody, UnsupportedMedia, not_among
 from livesvm.service.logs.calls import stage
@@ -65,7 +65,7 @@ async def read_body(request: Request, read: Mapping[str, str] = MEDIA) -> Body:
 
     Raises BodyTooLarge, BodyTimeout, MalformedBody, UnsupportedMedia or QueueFull.
     """
-    reception: Reception = request.app.state.reception
+    reception: BodyLimits = request.app.state.reception
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media not in read:
         raise UnsupportedMedia(f"the body is {media[:64] or 'of no media type'}; this service reads {', '.join(read)}")

@@ -30,7 +30,7 @@ from livesvm.service.jobs.plots import MEDIA
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.logs.calls import known_as, note
 from livesvm.service.models.fields import MODEL_ID
-from livesvm.service.resources.turns import Solve
+from livesvm.service.resources.solve_scheduler import Solve
 
 SOON_SECONDS = 0.05
 """After so long it is watched whether the caller still waits."""

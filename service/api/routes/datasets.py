@@ -9,9 +9,9 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.datasets import Dataset, DatasetList
-from livesvm.service.api.edge.reception import Reception
+from livesvm.service.api.edge.body_limits import BodyLimits
 from livesvm.service.api.routes.access import Parts, answers, in_control, scope, told
-from livesvm.service.datasets.catalogue import Asked, Upload
+from livesvm.service.datasets.catalogue import Upload, UploadFormat
 from livesvm.service.datasets.parsing import Format
 from livesvm.service.errors import BodyTooLarge, UnsupportedMedia
 from livesvm.service.models.fields import MODEL_ID, check_id
@@ -70,7 +70,7 @@ async def put(
     """
     service.models()
     check_name(name)
-    asked = Asked(_format(request), target, weights, key)
+    asked = UploadFormat(_format(request), target, weights, key)
     expected, largest = request.headers.get("content-length", "0"), service.settings.dataset_bytes
     if expected.isdigit() and int(expected) > largest:
         raise BodyTooLarge(f"the dataset has {expected} bytes, the limit is {largest} (LIVESVM_DATASET_BYTES)")
@@ -145,7 +145,7 @@ def _format(request: Request) -> Format:
 
 async def _receive(request: Request, service: Parts, upload: Upload) -> None:
     """Write the body to disk, a piece at a time."""
-    reception: Reception = request.app.state.reception
+    reception: BodyLimits = request.app.state.reception
     piece = bytearray()
     async for chunk in reception.stream(request):
         piece += chunk

@@ -23,7 +23,7 @@ from livesvm.service.api.routes.access import FeedId, FleetId, ModelId, Parts, a
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.fleets.names import feed_of, name_of
 from livesvm.service.fleets.readings import ids_of
-from livesvm.service.lifecycle.erasures import Answered, Asked
+from livesvm.service.lifecycle.erasures import Answered, ErasureRequest
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.logs.calls import current, note
 from livesvm.service.receipts.receipt import hashed
@@ -84,10 +84,13 @@ async def erase_everywhere(request: Request, service: Parts, idempotency_key: Id
 
 
 async def _erased(
-    service: Service, erase: Callable[[Asked], Answered], wanted: EraseRequest | FeedEraseRequest, request: str | None
+    service: Service,
+    erase: Callable[[ErasureRequest], Answered],
+    wanted: EraseRequest | FeedEraseRequest,
+    request: str | None,
 ) -> Response:
     call = current()
-    asked = Asked(None if call is None else call.key, request, wanted.model_dump_json())
+    asked = ErasureRequest(None if call is None else call.key, request, wanted.model_dump_json())
     found = await service.erasing.run(erase, asked)
     if found.replayed:
         note(outcome="replayed")

@@ -12,7 +12,7 @@ from livesvm.service.api.examples import MEDIA, MOST, PAGE, Format, encoded, for
 from livesvm.service.api.routes.access import ModelId, Parts, answers, awaited, scope
 from livesvm.service.models.arrays import MAX_KEY_LENGTH
 from livesvm.service.models.examples import Wanted
-from livesvm.service.resources.turns import Solve
+from livesvm.service.resources.solve_scheduler import Solve
 
 router = APIRouter(tags=["examples"])
 

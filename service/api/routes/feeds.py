@@ -27,11 +27,11 @@ from livesvm.service.api.routes.access import (
     told,
     up_to_date,
 )
-from livesvm.service.feeds.calls import Progress
+from livesvm.service.feeds.commands import Progress
 from livesvm.service.history.names import stored_feed
 from livesvm.service.hosting.handle import AnyFeed, FeedHandle
 from livesvm.service.lifecycle.parts import Service
-from livesvm.service.resources.turns import Solve
+from livesvm.service.resources.solve_scheduler import Solve
 
 router = APIRouter(tags=["feeds"])
 

@@ -27,8 +27,8 @@ from livesvm.service.api.routes.access import FleetId, Parts, answers, in_contro
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.routes.readings import rows_content
 from livesvm.service.feeds.sources.opening import url_of
+from livesvm.service.fleets import presenter as fleets_told
 from livesvm.service.fleets import readings
-from livesvm.service.fleets import told as fleets_told
 from livesvm.service.fleets.catalogue import Fleet, settings_of
 from livesvm.service.fleets.names import feed_of
 from livesvm.service.fleets.split import Table, digest_of

@@ -13,7 +13,7 @@ from livesvm.service.api.answers.learn import Checkpoint, UpdateAnswer, Writebac
 from livesvm.service.api.bodies.reading import NPZ, parse_update, read_body, schema_content
 from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, replied, scope, within
 from livesvm.service.api.routes.quick import LONGEST_KEY, quick
-from livesvm.service.resources.turns import Solve
+from livesvm.service.resources.solve_scheduler import Solve
 
 QUICK_BYTES = 2**14
 """A shorter body is read where it comes in, in a fraction of a millisecond, as handing it to a thread takes longer."""

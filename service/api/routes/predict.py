@@ -26,7 +26,7 @@ from livesvm.service.hosting.coverage import Wanted
 from livesvm.service.hosting.handle import ModelHandle, Reader
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.published import Cut, Published
-from livesvm.service.resources.turns import Solve
+from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.solvers.errors import InvalidInput
 
 router = APIRouter(tags=["predictions"], route_class=quick("read"))

@@ -19,7 +19,7 @@ from livesvm.service.hosting.what_if import what_if
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.models.arrays import Rows
 from livesvm.service.models.state import ModelCopy
-from livesvm.service.resources.turns import Solve
+from livesvm.service.resources.solve_scheduler import Solve
 
 router = APIRouter(tags=["learning"])
 

@@ -35,14 +35,14 @@ from livesvm.service.api.routes.access import (
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.streams import Event, every_event
 from livesvm.service.errors import ModelUnavailable, Restoring, UnknownFeed
-from livesvm.service.feeds.lookback import MOST_POINTS, Lookback
+from livesvm.service.feeds.past_forecasts import MOST_POINTS, PastForecastsQuery
+from livesvm.service.feeds.presenter import seconds_asked
 from livesvm.service.feeds.spec import FeedSpec
-from livesvm.service.feeds.told import seconds_asked
 from livesvm.service.jobs.feed_plots import draw_feed
 from livesvm.service.jobs.plots import MEDIA as PICTURES
 from livesvm.service.jobs.plots import Extension
 from livesvm.service.lifecycle.parts import Service
-from livesvm.service.resources.turns import Solve
+from livesvm.service.resources.solve_scheduler import Solve
 
 router = APIRouter(tags=["feeds"])
 
@@ -163,7 +163,7 @@ async def look_back(
     """
     live = service.feeds().get(id)
     ends = seconds_asked(live.spec, begin, "from"), seconds_asked(live.spec, end, "to")
-    found = await awaited(request, live.history(Lookback(limit, *ends, step, points)), Solve(), changes=False)
+    found = await awaited(request, live.history(PastForecastsQuery(limit, *ends, step, points)), Solve(), changes=False)
     return await in_control(service, lambda: _json(found))
 
 
@@ -231,7 +231,7 @@ async def watch(id: FeedId, request: Request, service: Parts, last_event_id: Las
 async def plot(id: FeedId, extension: Extension, request: Request, service: Parts, limit: Limit = PLOTTED) -> Response:
     """The newest readings, what was forecast of them with its band, what is to come, errors beside naive ones."""
     live = service.feeds().get(id)
-    asked = Lookback(limit, step=live.spec.horizons[0], points=PLOTTED_MOST)
+    asked = PastForecastsQuery(limit, step=live.spec.horizons[0], points=PLOTTED_MOST)
     rows = (await awaited(request, live.history(asked), Solve(), changes=False))["rows"]
     seen = live.view
     return await in_control(

@@ -13,7 +13,7 @@ GONE_SECONDS = 600.0
 """For which those who watch are told that one is gone, or went to rest; the store's index says it as well."""
 
 
-class Told:
+class Announcer:
     """What is told of those that live here, in the order in which it changed; None of those that are gone."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from livesvm.service.feeds import told
+from livesvm.service.feeds import presenter
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.scores import Scored
 from livesvm.service.feeds.timeline import Row
@@ -23,7 +23,7 @@ MOST_FORECASTS = 50_000
 
 
 @dataclass(frozen=True)
-class Lookback:
+class PastForecastsQuery:
     """What is asked of the past.
 
     Parameters
@@ -49,7 +49,7 @@ class Lookback:
         return [feed.steps.index(self.step)]
 
 
-def look_back(feed: Forecaster, asked: Lookback) -> Document:
+def look_back(feed: Forecaster, asked: PastForecastsQuery) -> Document:
     """The ``rows``, oldest first, ``every`` so many readings one; raises InvalidInput."""
     steps = asked.steps(feed)
     wanted = (
@@ -67,10 +67,10 @@ def look_back(feed: Forecaster, asked: Lookback) -> Document:
         recent = feed.scores[number].recent
         for row in recent[np.isin(recent[:, 0], slots)]:
             scored = Scored(int(row[0]), *row[1:].tolist())
-            made[scored.slot].append(told.forecast_made(feed.timeline, feed.steps[number], scored))
+            made[scored.slot].append(presenter.forecast_made(feed.timeline, feed.steps[number], scored))
     rows = [
         {
-            "time": told.time_of(feed.timeline, time),
+            "time": presenter.time_of(feed.timeline, time),
             "value": None if one.held else one.values[0],
             "held": one.held,
             "forecasts": made[one.slot],
@@ -82,8 +82,8 @@ def look_back(feed: Forecaster, asked: Lookback) -> Document:
 
 def what_if(feed: Forecaster, rows: Sequence[Row]) -> Document:
     """The forecasts as they would be with known columns as ``rows`` announce them; raises InvalidInput."""
-    found = told.forecasts(feed.timeline, feed.forecasts_if(rows))
-    return {"time": told.time_of(feed.timeline, feed.timeline.time), "forecasts": found}
+    found = presenter.forecasts(feed.timeline, feed.forecasts_if(rows))
+    return {"time": presenter.time_of(feed.timeline, feed.timeline.time), "forecasts": found}
 
 
 def _some(steps: tuple[int, ...]) -> str:

@@ -47,7 +47,7 @@ def run_beside(work: str, asked: Document, tell: Callable[[Document], object], c
     WorkerLost : the process ended without an answer: it was killed, or did not have the memory
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", "livesvm.service.resources.beside_worker", work],
+        [sys.executable, "-m", "livesvm.service.resources.subprocess_worker", work],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=_environment(),

@@ -15,7 +15,7 @@ from typing import Any
 from livesvm.service.datasets.catalogue import Datasets, Found
 from livesvm.service.errors import UnknownDataset
 from livesvm.service.history.erasure import BEGUN
-from livesvm.service.jobs.fronts import Fronts, short
+from livesvm.service.jobs.other_front_ends import FrontEnds, short
 from livesvm.service.jobs.queue import Jobs
 from livesvm.service.store.base import DocumentName, Store
 
@@ -29,23 +29,23 @@ Document = dict[str, Any]
 
 
 @dataclass
-class Outcome:
+class ErasureOutcome:
     """Rows that have been forgotten, and by front end the datasets in which they are still to be."""
 
     rows: list[Found] = field(default_factory=list)
     open: dict[str, list[str]] = field(default_factory=dict)
 
 
-class Errands:
+class RemoteErasures:
     """What this front end asks of others, and does for them; without ``fronts`` there are none. May block for long."""
 
-    def __init__(self, store: Store, fronts: Fronts | None, jobs: Jobs, datasets: Datasets) -> None:
+    def __init__(self, store: Store, fronts: FrontEnds | None, jobs: Jobs, datasets: Datasets) -> None:
         self._store, self._fronts, self._jobs, self._datasets = store, fronts, jobs, datasets
         self._seen: dict[DocumentName, list[Found]] = {}
 
-    def run(self, erasure: str, rows: Iterable[Document], seconds: float = WAIT_SECONDS) -> Outcome:
+    def run(self, erasure: str, rows: Iterable[Document], seconds: float = WAIT_SECONDS) -> ErasureOutcome:
         """Have rows forgotten here, and by others, who are waited for as long as they show life; raises StoreError."""
-        found, asked = Outcome(), dict[str, list[Found]]()
+        found, asked = ErasureOutcome(), dict[str, list[Found]]()
         for one in (Found(**row) for row in rows):
             if self._fronts is None or one.held_by in (None, self._fronts.holder):
                 found.rows += self._forgotten([one])

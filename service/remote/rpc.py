@@ -37,7 +37,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 @dataclass(frozen=True)
-class Number:
+class Endpoint:
     """Where an actor listens, and the secret of who may call it there."""
 
     host: str
@@ -45,7 +45,7 @@ class Number:
     secret: bytes = field(repr=False)
 
 
-class Switchboard:
+class RpcServer:
     """The actor's end: answers whoever knows the secret. All of it belongs on the actor's event loop."""
 
     def __init__(self, answer: Callable[[bytes], Awaitable[bytes]], secret: bytes | None = None) -> None:
@@ -54,7 +54,7 @@ class Switchboard:
         self._secret = secret or secrets.token_bytes(SECRET_BYTES)
         self._under_way: set[asyncio.Task[None]] = set()
 
-    async def number(self, host: str) -> Number:
+    async def number(self, host: str) -> Endpoint:
         """Where it listens; begins to, the first time. Raises OSError."""
         if self._server is None:
             context, loop = tls(ssl.Purpose.CLIENT_AUTH), asyncio.get_running_loop()
@@ -62,7 +62,7 @@ class Switchboard:
             self._server = await loop.create_server(
                 lambda: _Answering(self, self._secret), host, 0, ssl=context, ssl_handshake_timeout=seconds
             )
-        return Number(host, int(self._server.sockets[0].getsockname()[1]), self._secret)
+        return Endpoint(host, int(self._server.sockets[0].getsockname()[1]), self._secret)
 
     async def attach(self, end: socket.socket, ended: Callable[[], None]) -> None:
         """Answer also what comes by this end of a connection; ``ended`` is called when that ends."""
@@ -87,7 +87,7 @@ class Switchboard:
 class _Answering(Frames):
     """One front end's line, at the actor's end."""
 
-    def __init__(self, board: Switchboard, secret: bytes, ended: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, board: RpcServer, secret: bytes, ended: Callable[[], None] = lambda: None) -> None:
         super().__init__(secret, ANSWERS, ASKS)
         self._board, self._ended = board, ended
 
@@ -106,7 +106,7 @@ class _Answering(Frames):
 class _Line(Frames):
     """A line at the front end's end, with the calls that wait for their answers."""
 
-    def __init__(self, at: Number | None, secret: bytes, ended: Callable[[_Line], None]) -> None:
+    def __init__(self, at: Endpoint | None, secret: bytes, ended: Callable[[_Line], None]) -> None:
         super().__init__(secret, ASKS, ANSWERS)
         self.at = at
         self._ended = ended
@@ -144,20 +144,20 @@ class _Line(Frames):
             done(None, exc or ConnectionError("the line was lost"))
 
 
-class Lines:
+class RpcClientPool:
     """The lines of a front end, by the name of the process; they live in a thread of their own, or on a given loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._lines: dict[str, _Line] = {}
-        self._sought: dict[str, Number] = {}
-        self._refused: dict[str, Number] = {}
+        self._sought: dict[str, Endpoint] = {}
+        self._refused: dict[str, Endpoint] = {}
         self._loop = loop or new_loop()
         self._thread: threading.Thread | None = None
         if loop is None:
             self._thread = threading.Thread(target=self._run, name="lines", daemon=True)
             self._thread.start()
 
-    def find(self, name: str, at: Number) -> None:
+    def find(self, name: str, at: Endpoint) -> None:
         """Have a line with an actor that listens there, soon, if there is none."""
         line = self._lines.get(name)
         if line is not None and line.at == at:
@@ -229,7 +229,7 @@ class Lines:
         await asyncio.sleep(0)  # for what is told when a line is lost
         self._loop.stop()
 
-    async def _connect(self, name: str, at: Number) -> None:
+    async def _connect(self, name: str, at: Endpoint) -> None:
         line = _Line(at, at.secret, lambda ended: self._forget(name, ended))
         try:
             async with asyncio.timeout(CONNECT_SECONDS):

@@ -20,7 +20,7 @@ STREAMED_PACE = 100_000.0
 """The same of a body that is written to disk as it comes, which may take as long as its size asks for."""
 
 
-class Reception:
+class BodyLimits:
     """Bodies on their way; used from one event loop.
 
     They hold bytes, and no place of those who work: a slow client keeps nobody waiting.

@@ -9,7 +9,7 @@ from livesvm.service.access.vouching import Vouching
 
 
 @dataclass(frozen=True)
-class Front:
+class FrontEnd:
     """A front end by the name that it keeps, and the address that it announces, as ``http://host:port``.
 
     Others vouch for callers by ``secret``.
@@ -25,7 +25,7 @@ class Front:
         return short(self.holder)
 
 
-class Fronts(Protocol):
+class FrontEnds(Protocol):
     """What a front end tells of itself, and knows of the others. Its calls wait for the store."""
 
     holder: str
@@ -49,10 +49,10 @@ class Fronts(Protocol):
     def leave(self) -> None:
         """Tell the others that it is not there any more."""
 
-    def holding(self, job: str) -> Front | None:
+    def holding(self, job: str) -> FrontEnd | None:
         """Who was asked for a job; None: this one, or nobody. Raises JobElsewhere if that one is away, StoreError."""
 
-    def others(self) -> list[Front]:
+    def others(self) -> list[FrontEnd]:
         """Return all others that show life; raises StoreError."""
 
     def is_away(self, holder: str) -> bool:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from livesvm.service.feeds import times
-from livesvm.service.feeds.every import moment
 from livesvm.service.feeds.forecaster import Forecast, Forecaster
+from livesvm.service.feeds.interval import moment
 from livesvm.service.feeds.scores import Scored, StepScores
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.timeline import Timeline

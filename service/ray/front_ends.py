@@ -12,7 +12,7 @@ import ray.util
 
 from livesvm.service.access.vouching import Vouching
 from livesvm.service.errors import JobElsewhere
-from livesvm.service.jobs.fronts import Front, short
+from livesvm.service.jobs.other_front_ends import FrontEnd, short
 from livesvm.service.monitoring.health import Health
 from livesvm.service.ray.membership import MEMBERSHIP, NotJoined
 from livesvm.service.store.base import DocumentName, Store, StoreError
@@ -24,7 +24,7 @@ KIND = "front"
 Document = dict[str, Any]
 
 
-class RayFronts:
+class RayFrontEnds:
     """One front end among those of a cluster.
 
     Parameters
@@ -86,7 +86,7 @@ class RayFronts:
         found: Document = {} if data is None else json.loads(data)
         return found
 
-    def holding(self, job: str) -> Front | None:
+    def holding(self, job: str) -> FrontEnd | None:
         """Who was asked for a job; None: this one, or nobody. Raises JobElsewhere, StoreError."""
         name = job.rpartition("-")[2]
         if not job.endswith(f"-{name}") or job.count("-") != 2 or self.mark == f"-{name}":
@@ -96,19 +96,19 @@ class RayFronts:
                 return self._reached(holder, job)
         return None
 
-    def _reached(self, holder: str, job: str) -> Front:
+    def _reached(self, holder: str, job: str) -> FrontEnd:
         found = self._found(holder)
         if found is None:
             raise JobElsewhere.of(job, short(holder))
         return found
 
-    def _found(self, holder: str) -> Front | None:
+    def _found(self, holder: str) -> FrontEnd | None:
         """A front end that shows life, and is there for others."""
         told = {} if self._is_silent(holder) else self.told(holder)
         address, secret = told.get("address"), told.get("secret")
-        return None if address is None or secret is None else Front(holder, address, bytes.fromhex(secret))
+        return None if address is None or secret is None else FrontEnd(holder, address, bytes.fromhex(secret))
 
-    def others(self) -> list[Front]:
+    def others(self) -> list[FrontEnd]:
         """All others that show life; raises StoreError."""
         found = [self._found(holder) for holder in self._named() if holder != self.holder]
         return [front for front in found if front is not None]

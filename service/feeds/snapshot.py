@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.choose import Choice, Trial, examples
 from livesvm.service.feeds.contest import SERVED
 from livesvm.service.feeds.features import layout_of
 from livesvm.service.feeds.forecaster import Forecast, Forecaster, Pending
+from livesvm.service.feeds.model_selection import Choice, Trial, examples
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.step_model import Recipe, StepModel

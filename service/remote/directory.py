@@ -13,7 +13,7 @@ from prometheus_client.core import Metric
 
 from livesvm.service.hosting.context import Context
 from livesvm.service.remote.messages import News, View, unpacked
-from livesvm.service.remote.there import There
+from livesvm.service.remote.process_view import ProcessView
 from livesvm.service.remote.transport import Since, Transport
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class UnderWay(Protocol):
         """Send it again: what was asked before is not answered any more."""
 
 
-class Office:
+class ProcessDirectory:
     """All processes that host something, as far as one front end has to do with them.
 
     Parameters
@@ -51,7 +51,7 @@ class Office:
         self.settings, self.health, self.store = context.settings, context.source.health, context.source.store
         self.transport, self.terms = transport, transport.terms
         self._on_news, self._on_return, self._spec = told, back, spec
-        self._places: dict[str, There] = {}
+        self._places: dict[str, ProcessView] = {}
         self._lock = threading.Lock()
         self.stopped = threading.Event()
         self.open: set[UnderWay] = set()
@@ -72,7 +72,7 @@ class Office:
 
     # What collections and calls ask.
 
-    def all(self) -> list[There]:
+    def all(self) -> list[ProcessView]:
         """The processes where something lives."""
         with self._lock:
             return [there for there in self._places.values() if there.count]
@@ -82,11 +82,11 @@ class Office:
         """Whether any of them is lost, or was not heard of yet."""
         return not all(there.answers for there in self.all())
 
-    def there(self, stored: str) -> There:
+    def there(self, stored: str) -> ProcessView:
         """Where what is stored under this name lives."""
         place = self.transport.place(stored)
         with self._lock:
-            return self._places.setdefault(place.name, There(place, self.terms.word))
+            return self._places.setdefault(place.name, ProcessView(place, self.terms.word))
 
     def lives(self, stored: str, change: int) -> None:
         """One more, or one fewer, lives where this does; a process without any is not asked any more."""
@@ -123,7 +123,7 @@ class Office:
         for call in list(self.open):
             call.lost()
 
-    def _ask(self, there: There) -> None:
+    def _ask(self, there: ProcessView) -> None:
         there.is_asked = True
         spec, told = partial(self._spec, str(there.place.model)), partial(self._told, there, there.round)
         try:
@@ -132,13 +132,13 @@ class Office:
             there.is_asked = False  # the next look asks again
             raise
 
-    def hear(self, there: There, views: Mapping[str, View]) -> None:
+    def hear(self, there: ProcessView, views: Mapping[str, View]) -> None:
         """Take in what an answer tells of others than those that it was asked of."""
         for stored, view in views.items():
             if there.take(stored, view):
                 self._on_news(stored, view)
 
-    def _told(self, there: There, round: int, message: bytes | None, error: BaseException | None) -> None:
+    def _told(self, there: ProcessView, round: int, message: bytes | None, error: BaseException | None) -> None:
         """Take in what a process tells, and ask for more; one that was lost is asked again at the next look."""
         if round != there.round:
             return

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from livesvm.service.feeds.cells import rows_of
-from livesvm.service.feeds.forecaster import Event, Forecaster, Given, Outcome
+from livesvm.service.feeds.forecaster import Event, FeedOutcome, Forecaster, Given
 from livesvm.service.feeds.sources.base import DeadLetter, Entry, Position
 from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.feeds.timeline import Plan
@@ -43,7 +43,7 @@ class Call(Protocol):
     def check(self, feed: Forecaster) -> Plan | None:
         """What it brings to a feed, which stays as it is; raises InvalidInput."""
 
-    def apply(self, feed: Forecaster, plan: Plan | None) -> Outcome:
+    def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
         """Bring it; ``plan`` is what ``check`` returned. Raises SolverError, with the feed broken."""
 
     def after(self, progress: Progress) -> Progress:
@@ -85,7 +85,7 @@ class Observations:
         """What the rows bring; raises InvalidInput with row and column."""
         return feed.check(self.rows())
 
-    def apply(self, feed: Forecaster, plan: Plan | None) -> Outcome:
+    def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
         """Take the rows."""
         return feed.take(plan or feed.check(self.rows(), logged=True, moves=self.moves), self.given)
 
@@ -119,7 +119,7 @@ class Tuning:
         if feed.state != "live" or len(self.recipes) != len(feed.steps):
             raise InvalidInput("the feed has other steps, or no models yet", field="choice")
 
-    def apply(self, feed: Forecaster, plan: Plan | None) -> Outcome:
+    def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
         """Learn the window anew with them."""
         return feed.adopt(self.recipes)
 
@@ -176,7 +176,7 @@ class Delivery:
     def _rows(self) -> list[Document]:
         return [] if self.reading is None else self.reading.rows()
 
-    def apply(self, feed: Forecaster, plan: Plan | None) -> Outcome:
+    def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
         """Take the readings."""
         return feed.take(plan or feed.check(self._rows(), logged=True, moves=self.moves))
 
@@ -246,10 +246,10 @@ class Pause:
     def check(self, feed: Forecaster) -> None:
         """It can always be."""
 
-    def apply(self, feed: Forecaster, plan: Plan | None) -> Outcome:
+    def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
         """Nothing comes of it for forecasts."""
         kind, line = "paused" if self.paused else "resumed", feed.timeline
-        return Outcome(0, 0, 0, [], list(feed.latest), [Event(kind, line.slot, line.time, {})])
+        return FeedOutcome(0, 0, 0, [], list(feed.latest), [Event(kind, line.slot, line.time, {})])
 
     def after(self, progress: Progress) -> Progress:
         """As far as before."""

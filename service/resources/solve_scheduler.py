@@ -78,7 +78,7 @@ class Solve:
         return self.used + (0.0 if self._since is None else now - self._since)
 
 
-class Turns:
+class SolveScheduler:
     """The places of solves; each runs in the thread that asks for its turn.
 
     Parameters

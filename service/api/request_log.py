@@ -34,7 +34,7 @@ Traced = Callable[[Call, float, dict[str, Any], list[tuple[bytes, bytes]]], dict
 """Tells a call that has ended as a trace: its end, its line, the head of its request; what the line says of that."""
 
 
-class Observation:
+class RequestLog:
     """ASGI middleware; a path that no route matches counts as ``unmatched``.
 
     Parameters

@@ -10,7 +10,7 @@ from livesvm.service.remote.messages import News, View
 from livesvm.service.remote.transport import Place
 
 
-class There:
+class ProcessView:
     """One such process, from any thread; ``word`` is what people call it.
 
     Invariant: no view here is of an incarnation that another one has followed, but for those of :meth:`forget_dead`.

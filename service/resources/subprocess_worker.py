@@ -1,4 +1,4 @@
-"""The process that :mod:`.beside` starts: ``python -m livesvm.service.resources.beside_worker module:function``."""
+"""The process that :mod:`.subprocess_work` starts, named a module and a function of it."""
 
 from __future__ import annotations
 

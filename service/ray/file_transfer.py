@@ -14,7 +14,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.errors import DatasetElsewhere
-from livesvm.service.ray.fronts import RayFronts
+from livesvm.service.ray.front_ends import RayFrontEnds
 from livesvm.service.ray.membership import MEMBERSHIP
 from livesvm.service.remote.messages import Answer, packed, unpacked
 from livesvm.service.resources.memory import MEGABYTE
@@ -26,10 +26,10 @@ PIECE = 16 * MEGABYTE
 Document = dict[str, Any]
 
 
-class Carrier:
+class RayFileTransfer:
     """How a front end comes by the datasets of others."""
 
-    def __init__(self, fronts: RayFronts) -> None:
+    def __init__(self, fronts: RayFrontEnds) -> None:
         self._fronts, self.holder = fronts, fronts.holder
 
     def announce(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from livesvm.service import crash
 from livesvm.service.errors import NotSolved, ServiceError
-from livesvm.service.feeds.calls import Progress
+from livesvm.service.feeds.commands import Progress
 from livesvm.service.feeds.sources.base import Backlog, Entry, Source, SourceError
 from livesvm.service.store.base import StoreError
 from livesvm.solvers.errors import SolverError
@@ -54,7 +54,7 @@ class Flow:
     backlog: Backlog | None = None
 
 
-class Pump:
+class SourceReader:
     """Moves entries from a source to a feed until it is stopped.
 
     Parameters
