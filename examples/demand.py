@@ -30,7 +30,7 @@ def made_up(weeks: int = 12) -> list[dict[str, Any]]:
 
 
 def read(file: Path) -> list[dict[str, Any]]:
-    """Readings of a CSV file; an empty cell is a missing one."""
+    """Return readings of a CSV file; an empty cell is a missing one."""
     with file.open(newline="") as lines:
         return [{"time": row["time"], "demand": float(row["demand"] or "nan")} for row in csv.DictReader(lines)]
 

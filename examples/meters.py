@@ -18,7 +18,10 @@ HOURS_A_CALL = 24
 
 
 def made_up(meters: int = 12, days: int = 35) -> list[dict[str, Any]]:
-    """Readings of meters that do not exist, in a region whose weather they share; one of them hardly has a course."""
+    """Return readings of meters that do not exist, in a region whose weather they share.
+
+    One of them hardly has a course.
+    """
     random = np.random.default_rng(3)
     strength, shift = random.uniform(0.5, 2.0, meters), random.uniform(-3, 3, meters)
     strength[-1] = 0.05
@@ -37,7 +40,7 @@ def made_up(meters: int = 12, days: int = 35) -> list[dict[str, Any]]:
 
 
 def read(file: Path) -> list[dict[str, Any]]:
-    """Readings of a CSV file."""
+    """Return readings of a CSV file."""
     with file.open(newline="") as lines:
         return [
             {**row, "load": float(row["load"]), "temperature": float(row["temperature"])}

@@ -102,7 +102,7 @@ def both_labels(random: Random, n: int) -> Table:
 
 
 def near_duplicates(random: Random, n: int) -> Table:
-    """Rows in clusters whose width goes from rounding up to 1e-5."""
+    """Return rows in clusters whose width goes from rounding up to 1e-5."""
     base = _gaussian(random, max(2, n // 5))
     X = base[random.integers(0, len(base), n)]
     X = X + 10.0 ** random.uniform(-16, -5) * random.normal(size=X.shape)

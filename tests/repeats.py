@@ -36,7 +36,7 @@ def _noisy(random: Random, X: Matrix, score: Vector, noise: float) -> Table:
 
 
 def copies(random: Random, n: int) -> Table:
-    """Rows drawn again and again from a quarter as many, targets drawn for each: copies contradict."""
+    """Return rows drawn again and again from a quarter as many, targets drawn for each: copies contradict."""
     base = random.normal(size=(max(n // 4, 1), 5))
     X = base[random.integers(0, len(base), n)]
     return _noisy(random, X, X[:, 0], 0.8)
@@ -51,7 +51,7 @@ def agreeing(random: Random, n: int) -> Table:
 
 
 def replay(random: Random, n: int) -> Table:
-    """Rows with little signal, the second half of which is the first one again."""
+    """Return rows with little signal, the second half of which is the first one again."""
     half = (n + 1) // 2
     label = np.where(np.arange(half) % 2, 1.0, -1.0)
     X = (random.normal(size=(half, 20)) + 0.15 * label[:, None]).round(6)

@@ -24,7 +24,10 @@ def _parsed(number: int, entry: str) -> str:
 
 
 def host_of(authority: str) -> str | None:
-    """The host of a ``Host`` header or an origin, in lower case and without its port; None if it cannot be read."""
+    """Return the host of a ``Host`` header or an origin, in lower case and without its port.
+
+    None if it cannot be read.
+    """
     match = _AUTHORITY.fullmatch(authority)
     if match is None:
         return None

@@ -106,7 +106,7 @@ def _listed(X: Rows) -> list[Any]:
 
 
 def _npz(page: Page) -> bytes:
-    """Members as an update takes them, and what it does not; keys are text unless all are numbers."""
+    """Return members as an update takes them, and what it does not; keys are text unless all are numbers."""
     keys = page.keys if all(type(key) is int for key in page.keys) else [str(key) for key in page.keys]
     out = io.BytesIO()
     np.savez(
@@ -126,7 +126,7 @@ def _npz(page: Page) -> bytes:
 
 
 def _tag_columns(tags: Tags) -> np.ndarray[Any, Any]:
-    """Tags as text, (n, most), with empty ones where an example has fewer."""
+    """Return tags as text, (n, most), with empty ones where an example has fewer."""
     most = max(map(len, tags))
     return np.array([[*one, *[""] * (most - len(one))] for one in tags])
 

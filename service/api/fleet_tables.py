@@ -15,7 +15,7 @@ _NUMBERS = ("value", "low", "high")
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """A row of names, then a row each; what is not there is empty."""
+    """Return a row of names, then a row each; what is not there is empty."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -24,7 +24,7 @@ def csv_of(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def parquet_of(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """The same as a Parquet file; raises NotAcceptable where pyarrow is not installed."""
+    """Return the same as a Parquet file; raises NotAcceptable where pyarrow is not installed."""
     try:
         import pyarrow as pa
         from pyarrow import parquet

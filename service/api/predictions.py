@@ -158,7 +158,7 @@ def _decided(live: Reader, seen: Published, stale: bool, X: Rows, asked: Calibra
 
 
 def _products(X: Rows, seen: Published) -> float:
-    """Multiplications that the features of a kernel value take."""
+    """Return multiplications that the features of a kernel value take."""
     own = seen.sparse_bytes
     if isinstance(X, SparseRows) and own is not None:
         return STEP * (X.nbytes / len(X) + own) / BYTES

@@ -384,7 +384,7 @@ class FleetRequest(Request, FleetSpec):
     id: Annotated[str, StringConstraints(pattern=FLEET_ID)]
 
     def spec(self) -> FleetSpec:
-        """Its settings."""
+        """Return its settings."""
         return FleetSpec.model_validate(self.model_dump(exclude={"id"}))
 
 
@@ -396,5 +396,5 @@ class FeedRequest(Request, FeedSpec):
     id: Id | None = None
 
     def spec(self) -> FeedSpec:
-        """Its settings."""
+        """Return its settings."""
         return FeedSpec.model_validate(self.model_dump(exclude={"id"}))

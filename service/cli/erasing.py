@@ -64,7 +64,7 @@ def erase_everywhere(
 def _wanted(
     keys: list[str] | None, keys_from: Path | None, tags: list[str] | None
 ) -> tuple[list[int | str], list[str]]:
-    """Keys and tags as they were given; raises BadParameter where there are none."""
+    """Return keys and tags as they were given; raises BadParameter where there are none."""
     from livesvm.service.cli.files import as_key
 
     lines = [] if keys_from is None else keys_from.read_text(encoding="utf-8").splitlines()

@@ -216,13 +216,13 @@ def delete(feed: FeedId, yes: Yes = False, url: Url = LOCAL, key: ApiKey = "", a
 
 
 def steps_in(text: str) -> Any:
-    """The steps that an option holds: a number, or some with commas."""
+    """Return the steps that an option holds: a number, or some with commas."""
     wanted = [int(step) if step.strip().isdecimal() else step for step in text.split(",")]
     return wanted if "," in text else wanted[0]
 
 
 def columns_in(**given: str) -> dict[str, list[str]]:
-    """The names of columns, with commas, that options hold, where they hold any."""
+    """Return the names of columns, with commas, that options hold, where they hold any."""
     return {name: [column.strip() for column in text.split(",")] for name, text in given.items() if text}
 
 

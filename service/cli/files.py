@@ -88,7 +88,7 @@ def _json(path: Path) -> Examples:
 
 
 def _svmlight(path: Path) -> Examples:
-    """Labels and sparse features; a comment is none of either."""
+    """Return labels and sparse features; a comment is none of either."""
     y, indptr, indices, values = [], [0], list[int](), list[float]()
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         entries = line.partition("#")[0].split()
@@ -178,12 +178,12 @@ def _of_rows(given: dict[str, Any]) -> Any:
 
 
 def _tags(text: str) -> Any:
-    """Tags in a cell: a JSON list, as the service writes them, or one."""
+    """Return tags in a cell: a JSON list, as the service writes them, or one."""
     return json.loads(text) if text.startswith("[") else text or None
 
 
 def _listed(tags: Any) -> list[Any] | None:
-    """Tags of a file; of an array (n,) or (n, most), in which an empty text is none."""
+    """Return tags of a file; of an array (n,) or (n, most), in which an empty text is none."""
     if not isinstance(tags, np.ndarray):
         return None if tags is None else list(tags)
     return [[tag for tag in row if tag] for row in tags.reshape(len(tags), -1).tolist()]
@@ -197,7 +197,7 @@ def _time(text: str) -> str | float:
 
 
 def _targets(values: Any) -> NDArray[Any] | None:
-    """Numbers if all of them are, else words."""
+    """Return numbers if all of them are, else words."""
     if values is None:
         return None
     try:

@@ -79,7 +79,7 @@ def what_if(
 
 
 def _told(answer: dict[str, Any]) -> dict[str, Any]:
-    """What an answer says of the model, the window and the rows, in one line each."""
+    """Return what an answer says of the model, the window and the rows, in one line each."""
     parts = {name: answer[name] or {} for name in ("certificate", "window", "rows")}
     short = {name: value for name, value in answer.items() if name not in parts}
     short["certificate"] = parts["certificate"].get("relative_gap")
@@ -89,7 +89,7 @@ def _told(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _removal(remove: list[str] | None, oldest: int) -> dict[str, Any] | None:
-    """Which examples are to go; None: none of them."""
+    """Return which examples are to go; None: none of them."""
     from livesvm.service.cli import files
 
     if remove and oldest:
@@ -158,7 +158,7 @@ def predict(
 
 
 def _read(client: Client, model: str, file: Path) -> Examples:
-    """The examples in a file, as wide as the model has them."""
+    """Return the examples in a file, as wide as the model has them."""
     from livesvm.service.cli import files
 
     found = files.read(file)
@@ -174,5 +174,5 @@ def certificate(model: ModelId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJ
 
 
 def _counted(answer: dict[str, Any]) -> dict[str, Any]:
-    """An answer with numbers in place of keys."""
+    """Return an answer with numbers in place of keys."""
     return {name: len(value) if isinstance(value, list) else value for name, value in answer.items()}

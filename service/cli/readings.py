@@ -31,7 +31,7 @@ def rows_in(file: Path, time: str | None) -> list[dict[str, Any]]:
 
 
 def csv_of(lines: list[Line]) -> bytes:
-    """Lines as CSV."""
+    """Return lines as CSV."""
     text = io.StringIO(newline="")
     csv.writer(text).writerows(lines)
     return text.getvalue().encode()

@@ -113,7 +113,7 @@ class AsyncClient:
     series = async_every_page(fleet_requests.series)
 
     async def progress(self, job: str) -> AsyncIterator[dict[str, Any]]:
-        """The job, without its result, each time it has changed, until it has ended."""
+        """Yield the job, without its result, each time it has changed, until it has ended."""
         seen: dict[str, Any] = {}
         while not (seen and is_over(seen)):
             found = await self.job(job)
@@ -135,7 +135,7 @@ class AsyncClient:
     async def wait(
         self, job: str, on_progress: Callable[[dict[str, Any]], object] = lambda job: None
     ) -> dict[str, Any]:
-        """The job once it is done or cancelled; raises ServiceProblem if it has failed.
+        """Return the job once it is done or cancelled; raises ServiceProblem if it has failed.
 
         ``on_progress`` is called with the job as it is each time it has changed.
         """
@@ -144,7 +144,7 @@ class AsyncClient:
         return ended(await self.job(job))
 
     async def feed_events(self, id: str, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
-        """A feed's events as they come, each once and in order, over breaks and restarts too; ends with the feed.
+        """Yield a feed's events as they come, each once and in order, over breaks and restarts too; ends with the feed.
 
         ``after`` is the ``id`` of the newest event that is known; without it they begin with the newest.
         """
@@ -160,7 +160,7 @@ class AsyncClient:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def is_ready(self) -> bool:
-        """Whether the service can do its work now."""
+        """Return whether the service can do its work now."""
         try:
             return (await self._http.get("/health/ready")).is_success
         except httpx.TransportError:
@@ -191,7 +191,7 @@ class AsyncClient:
 
 
 async def _pieces(path: Path) -> AsyncIterator[bytes]:
-    """The bytes of a file, read beside the event loop."""
+    """Yield the bytes of a file, read beside the event loop."""
     source = pieces(path)
     while piece := await asyncio.to_thread(next, source, b""):
         yield piece

@@ -13,7 +13,7 @@ RETRY_SECONDS = 1.0
 
 
 def told_by(line: str) -> dict[str, Any] | None:
-    """The job that a line of the stream tells of, if it is such a line."""
+    """Return the job that a line of the stream tells of, if it is such a line."""
     name, _, data = line.partition(":")
     if name != "data":
         return None
@@ -33,11 +33,14 @@ class FeedEvents:
         self._kind = ""
 
     def headers(self) -> dict[str, str]:
-        """What the next request for the stream says."""
+        """Return what the next request for the stream says."""
         return {} if self.newest is None else {"last-event-id": str(self.newest)}
 
     def told_by(self, line: str) -> dict[str, Any] | None:
-        """The event that a line completes, with its ``id`` and ``kind``; of some that are kept no more ``missed``."""
+        """Return the event that a line completes, with its ``id`` and ``kind``.
+
+        Of some that are kept no more ``missed``.
+        """
         name, _, text = line.partition(":")
         text = text.strip()
         if name == "id":
@@ -53,5 +56,5 @@ class FeedEvents:
 
 
 def is_over(job: dict[str, Any]) -> bool:
-    """Whether nothing will change any more."""
+    """Return whether nothing will change any more."""
     return job["state"] not in RUNNING

@@ -60,12 +60,12 @@ def announce(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Requ
 
 
 def forecast_if(id: str, rows: Rows) -> Request[Document]:
-    """The forecasts as they would be with known columns as in ``rows``; nothing is stored."""
+    """Return the forecasts as they would be with known columns as in ``rows``; nothing is stored."""
     return Request("POST", f"/feeds/{id}/forecast", document, True, *rows_content(rows))
 
 
 def forecast(id: str) -> Request[Document]:
-    """The newest forecasts of a feed: ``time``, ``forecasts``, ``stale``."""
+    """Return the newest forecasts of a feed: ``time``, ``forecasts``, ``stale``."""
     return Request("GET", f"/feeds/{id}/forecast", document, True)
 
 
@@ -78,7 +78,7 @@ def history(
     step: int | None = None,
     points: int | None = None,
 ) -> Request[list[Document]]:
-    """The newest readings of a feed's window, oldest first, with the forecasts that were made for them.
+    """Return the newest readings of a feed's window, oldest first, with the forecasts that were made for them.
 
     ``begin`` and ``end`` are times as the feed's readings have them, or datetimes. Forecasts are of one ``step`` or of
     all; of more readings than ``points``, some evenly apart are told.
@@ -103,12 +103,12 @@ def erase_readings(
 
 
 def feed_certificate(id: str) -> Request[Document]:
-    """The certificate of every step's models."""
+    """Return the certificate of every step's models."""
     return Request("GET", f"/feeds/{id}/certificate", document, True)
 
 
 def feed_plot(id: str, extension: Literal["svg", "png"] = "svg", limit: int = 300) -> Request[bytes]:
-    """A picture of a feed's newest readings and forecasts."""
+    """Return a picture of a feed's newest readings and forecasts."""
     path = f"/feeds/{id}/plot.{extension}"
     return Request("GET", path, lambda answer: answer.content, True, params={"limit": limit})
 
@@ -145,7 +145,7 @@ def write_back_feed(id: str) -> Request[Document]:
 
 
 def rows_of(data: Rows) -> list[Document]:
-    """Rows of what users have; neither pandas nor polars needs to be installed."""
+    """Return rows of what users have; neither pandas nor polars needs to be installed."""
     if hasattr(data, "to_dicts"):  # polars
         return list(data.to_dicts())
     if hasattr(data, "to_dict") and hasattr(data, "reset_index"):  # pandas
@@ -160,17 +160,17 @@ def rows_of(data: Rows) -> list[Document]:
 
 
 def rows_content(rows: Rows) -> tuple[bytes, dict[str, str]]:
-    """A body of rows, and its header."""
+    """Return a body of rows, and its header."""
     return (rows, {"content-type": "text/csv"}) if isinstance(rows, bytes) else json_content({"rows": rows_of(rows)})
 
 
 def json_content(body: Document) -> tuple[bytes, dict[str, str]]:
-    """A body of JSON, and its header."""
+    """Return a body of JSON, and its header."""
     return json.dumps(body, default=_plain).encode(), {"content-type": "application/json"}
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can say of times and numpy's numbers."""
+    """Return what JSON can say of times and numpy's numbers."""
     if isinstance(value, date):  # datetimes and pandas' timestamps are dates
         return value.isoformat()
     if hasattr(value, "tolist"):
@@ -181,6 +181,6 @@ def _plain(value: Any) -> Any:
 
 
 def document(answer: Any) -> Document:
-    """The JSON of an answer."""
+    """Return the JSON of an answer."""
     found: Document = answer.json()
     return found

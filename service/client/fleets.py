@@ -58,7 +58,7 @@ def announce_fleet(id: str, rows: Rows, *, idempotency_key: str | None = None) -
 def fleet_forecast(
     after: str, id: str, series: Iterable[str] | None = None, steps: Iterable[int] = ()
 ) -> Request[Page]:
-    """The newest forecasts of all series or of some, a row each series and step, page by page."""
+    """Return the newest forecasts of all series or of some, a row each series and step, page by page."""
     params = _wanted(series, steps) | ({"after": after} if after else {})
     return Request("GET", f"/fleets/{id}/forecast", _page_of("rows"), True, params=params)
 
@@ -66,13 +66,13 @@ def fleet_forecast(
 def fleet_forecast_file(
     id: str, format: _FORMATS, after: str = "", *, limit: int = 1000, steps: Iterable[int] = ()
 ) -> Request[bytes]:
-    """One page of the forecasts as CSV or Parquet, of so many series behind one."""
+    """Return one page of the forecasts as CSV or Parquet, of so many series behind one."""
     params = _wanted(None, steps) | {"format": format, "limit": limit, "after": after}
     return Request("GET", f"/fleets/{id}/forecast", lambda answer: answer.content, True, params=params)
 
 
 def series(after: str, id: str) -> Request[Page]:
-    """The series of a fleet with their scores, page by page; ``feed`` is the id of each as a feed."""
+    """Return the series of a fleet with their scores, page by page; ``feed`` is the id of each as a feed."""
     return Request("GET", f"/fleets/{id}/series", _page_of("series"), True, params={"after": after} if after else {})
 
 
@@ -123,7 +123,7 @@ def _wanted(series: Iterable[str] | None, steps: Iterable[int]) -> dict[str, Any
 
 def _page_of(name: str) -> Any:
     def read(answer: httpx.Response) -> Page:
-        """The entries of the page."""
+        """Return the entries of the page."""
         found = answer.json()
         return Page(list(found[name]), found["next"])
 

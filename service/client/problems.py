@@ -22,7 +22,7 @@ class ServiceProblem(Exception):
 
 
 def checked(response: httpx.Response) -> httpx.Response:
-    """A good answer; raises ServiceProblem for any other."""
+    """Return a good answer; raises ServiceProblem for any other."""
     if response.is_success:
         return response
     try:
@@ -35,7 +35,7 @@ def checked(response: httpx.Response) -> httpx.Response:
 
 
 def ended(job: dict[str, Any]) -> dict[str, Any]:
-    """A job that has ended; raises ServiceProblem if it has failed."""
+    """Return a job that has ended; raises ServiceProblem if it has failed."""
     if job["state"] == "failed":
         raise ServiceProblem(int(job["error"]["status"]), job["error"])
     return job

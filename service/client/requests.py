@@ -75,10 +75,10 @@ def models(after: str = "") -> Request[Page]:
 
 
 def page(name: str, after: str) -> Request[Page]:
-    """One page of the list of models, or of feeds."""
+    """Return one page of the list of models, or of feeds."""
 
     def read(answer: httpx.Response) -> Page:
-        """The entries of the page; services before 0.3 told all at once."""
+        """Return the entries of the page; services before 0.3 told all at once."""
         found = answer.json()
         return Page(list(found[name]), found.get("next"))
 
@@ -249,12 +249,12 @@ def verify_receipt(receipt: bytes | Document) -> Request[Document]:
 
 
 def receipts() -> Request[list[Document]]:
-    """Every receipt of an erasure that is kept."""
+    """Return every receipt of an erasure that is kept."""
     return Request("GET", "/receipts", lambda answer: list(answer.json()["receipts"]), is_repeatable=True)
 
 
 def receipt_key() -> Request[Document]:
-    """The ``public_key`` that receipts are signed by, and ``earlier`` ones."""
+    """Return the ``public_key`` that receipts are signed by, and ``earlier`` ones."""
     return _get("/receipts/key")
 
 
@@ -294,7 +294,7 @@ def explain(
 
 
 def certificate(id: str) -> Request[Document]:
-    """The certificate of the newest version."""
+    """Return the certificate of the newest version."""
     return _get(f"/models/{id}/certificate")
 
 
@@ -323,7 +323,7 @@ def examples(
 
 
 def versions(id: str) -> Request[Document]:
-    """Which versions can be restored: ``current``, ``oldest``, ``snapshots``."""
+    """Return which versions can be restored: ``current``, ``oldest``, ``snapshots``."""
     return _get(f"/models/{id}/versions")
 
 
@@ -389,12 +389,12 @@ def apply(job: str, **choice: Any) -> Request[Document]:
 
 
 def plot(job: str, extension: Literal["svg", "png"] = "svg") -> Request[bytes]:
-    """A picture of a job's result."""
+    """Return a picture of a job's result."""
     return Request("GET", f"/jobs/{job}/plot.{extension}", lambda answer: answer.content, is_repeatable=True)
 
 
 def job(job: str) -> Request[Document]:
-    """One job as it is now, with its result when it is done."""
+    """Return one job as it is now, with its result when it is done."""
     return _get(f"/jobs/{job}")
 
 
@@ -450,7 +450,7 @@ def retrain(id: str, solver: str = "auto", **asked: Any) -> Request[Document]:
 
 
 def pieces(path: Path) -> Iterator[bytes]:
-    """The bytes of a file, a megabyte at a time."""
+    """Yield the bytes of a file, a megabyte at a time."""
     with path.open("rb") as file:
         while piece := file.read(2**20):
             yield piece
@@ -468,7 +468,7 @@ def _post(path: str, body: Any = None, *, is_repeatable: bool = False) -> Reques
 
 
 def _once(path: str, body: Any, key: str | None = None, params: dict[str, Any] | None = None) -> Request[Document]:
-    """A request with a name of its own, so that it has one effect however often it is sent."""
+    """Return a request with a name of its own, so that it has one effect however often it is sent."""
     plain = _post(path, body)
     headers = {**plain.headers, "idempotency-key": key or uuid.uuid4().hex}
     return Request("POST", path, _document, True, plain.content, headers, params or {})
@@ -480,7 +480,7 @@ def _document(answer: httpx.Response) -> Document:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can say of arrays, numpy's numbers and times."""
+    """Return what JSON can say of arrays, numpy's numbers and times."""
     if isinstance(value, datetime):
         return value.isoformat()
     if hasattr(value, "tolist"):
@@ -506,7 +506,7 @@ def _listed(values: ArrayLike | None) -> Any:
 
 
 def _rows(X: Any) -> Any:
-    """Rows as JSON has them: lists, or of sparse ones an object."""
+    """Return rows as JSON has them: lists, or of sparse ones an object."""
     if not hasattr(X, "tocsr"):
         return _listed(X)
     rows = _csr(X)
@@ -519,7 +519,7 @@ def _rows(X: Any) -> Any:
 
 
 def _csr(X: Any) -> Any:
-    """A matrix of scipy as CSR in order, what stands twice summed up."""
+    """Return a matrix of scipy as CSR in order, what stands twice summed up."""
     import numpy as np
 
     rows = X.tocsr()

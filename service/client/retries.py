@@ -47,7 +47,10 @@ def _last(state: RetryCallState) -> Any:
 
 
 def _asked_for(response: httpx.Response) -> float:
-    """The seconds that an answer says to wait, at most one; one where it says none, or a date, as proxies may."""
+    """Return the seconds that an answer says to wait, at most one.
+
+    One where it says none, or a date, as proxies may.
+    """
     try:
         said = float(response.headers.get("retry-after", MOST_SECONDS))
     except ValueError:

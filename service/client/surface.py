@@ -28,7 +28,7 @@ class AsyncSender(Protocol):
 
 
 def method(build: Callable[P, Request[T]]) -> Callable[Concatenate[Sender, P], T]:
-    """The method that sends what ``build`` makes of its arguments."""
+    """Return the method that sends what ``build`` makes of its arguments."""
 
     def call(self: Sender, /, *arguments: P.args, **named: P.kwargs) -> T:
         return self.send(build(*arguments, **named))
@@ -37,7 +37,7 @@ def method(build: Callable[P, Request[T]]) -> Callable[Concatenate[Sender, P], T
 
 
 def async_method(build: Callable[P, Request[T]]) -> Callable[Concatenate[AsyncSender, P], Coroutine[Any, Any, T]]:
-    """The same, to be awaited."""
+    """Return the same, to be awaited."""
 
     async def call(self: AsyncSender, /, *arguments: P.args, **named: P.kwargs) -> T:
         return await self.send(build(*arguments, **named))
@@ -46,7 +46,7 @@ def async_method(build: Callable[P, Request[T]]) -> Callable[Concatenate[AsyncSe
 
 
 def every_page(build: Callable[Concatenate[str, P], Request[Page]]) -> Callable[Concatenate[Sender, P], list[Document]]:
-    """The method that sends for one page after the other, and returns all entries.
+    """Return the method that sends for one page after the other, and returns all entries.
 
     ``build`` takes behind which entry the page begins, and what the method is called with.
     """
@@ -65,7 +65,7 @@ def every_page(build: Callable[Concatenate[str, P], Request[Page]]) -> Callable[
 def async_every_page(
     build: Callable[Concatenate[str, P], Request[Page]],
 ) -> Callable[Concatenate[AsyncSender, P], Coroutine[Any, Any, list[Document]]]:
-    """The same, to be awaited."""
+    """Return the same, to be awaited."""
 
     async def call(self: AsyncSender, /, *arguments: P.args, **named: P.kwargs) -> list[Document]:
         page = await self.send(build("", *arguments, **named))

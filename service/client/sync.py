@@ -110,7 +110,7 @@ class Client:
     series = every_page(fleet_requests.series)
 
     def progress(self, job: str) -> Iterator[dict[str, Any]]:
-        """The job, without its result, each time it has changed, until it has ended."""
+        """Yield the job, without its result, each time it has changed, until it has ended."""
         seen: dict[str, Any] = {}
         while not (seen and is_over(seen)):
             found = self.job(job)
@@ -130,7 +130,7 @@ class Client:
                         yield seen
 
     def wait(self, job: str, on_progress: Callable[[dict[str, Any]], object] = lambda job: None) -> dict[str, Any]:
-        """The job once it is done or cancelled; raises ServiceProblem if it has failed.
+        """Return the job once it is done or cancelled; raises ServiceProblem if it has failed.
 
         ``on_progress`` is called with the job as it is each time it has changed.
         """
@@ -139,7 +139,7 @@ class Client:
         return ended(self.job(job))
 
     def feed_events(self, id: str, after: int | None = None) -> Iterator[dict[str, Any]]:
-        """A feed's events as they come, each once and in order, over breaks and restarts too; ends with the feed.
+        """Yield a feed's events as they come, each once and in order, over breaks and restarts too; ends with the feed.
 
         ``after`` is the ``id`` of the newest event that is known; without it they begin with the newest.
         """
@@ -154,7 +154,7 @@ class Client:
             sleep(RETRY_SECONDS)
 
     def is_ready(self) -> bool:
-        """Whether the service can do its work now."""
+        """Return whether the service can do its work now."""
         try:
             return self._http.get("/health/ready").is_success
         except httpx.TransportError:

@@ -247,7 +247,7 @@ class Arrays:
             self._check(name)
 
     def X(self) -> Any:
-        """Features (n, d): a dense array, or a CSR array."""
+        """Return features (n, d): a dense array, or a CSR array."""
         if not self._described["is_sparse"]:
             return self._mapped("X").reshape(self.n, self.width)
         from scipy import sparse
@@ -256,7 +256,7 @@ class Arrays:
         return sparse.csr_array(parts, shape=(self.n, self.width))
 
     def y(self) -> NDArray[Any] | None:
-        """Targets (n,), numbers or words, if there are any."""
+        """Return targets (n,), numbers or words, if there are any."""
         if "y" not in self._described["files"]:
             return None
         found, words = self._mapped("y"), self._described.get("words")

@@ -128,7 +128,7 @@ class Upload:
             self._file.write(data)
 
     def received(self, expected: str | None) -> str:
-        """Its SHA-256, now that it is whole; raises MalformedBody if that is not the ``expected`` one."""
+        """Return its SHA-256, now that it is whole; raises MalformedBody if that is not the ``expected`` one."""
         with _on_disk():
             self._file.close()
         found = self._digest.hexdigest()
@@ -284,7 +284,10 @@ class Datasets:
         return replace(asked, marks=to_text(wanted[among(wanted, marks)]), rows=rows) if rows else None
 
     def narrowed(self, asked: Found) -> Found | None:
-        """Which of these rows a dataset that is here has; None: none, or it is another one now. Raises StoreError."""
+        """Return which of these rows a dataset that is here has; None: none, or it is another one now.
+
+        Raises StoreError.
+        """
         with self._lock:
             described = self._described(asked.name)
             is_there = described is not None and described["directory"] == asked.directory
@@ -334,7 +337,7 @@ class Datasets:
             shutil.rmtree(fresh, ignore_errors=True)
 
     def check(self, described: Document) -> Document:
-        """Its whole description; raises UnknownDataset if it is no longer the one that was described."""
+        """Return its whole description; raises UnknownDataset if it is no longer the one that was described."""
         now = self._described(described["name"])
         if now is None or now["directory"] != described["directory"]:
             what = "deleted" if now is None else "replaced"

@@ -35,7 +35,7 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
 
 
 def _blocks(path: Path) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]]:
-    """Labels (m,), columns and values (k,) of all entries, and how many each line has (m,)."""
+    """Yield labels (m,), columns and values (k,) of all entries, and how many each line has (m,)."""
     row = 0
     with path.open("rb") as file:
         lines = _lines(file)
@@ -57,7 +57,7 @@ def _some(lines: Iterator[bytes]) -> list[bytes]:
 
 
 def _lines(file: Any) -> Iterator[bytes]:
-    """Lines without comments and queries; raises InvalidInput for one too long."""
+    """Yield lines without comments and queries; raises InvalidInput for one too long."""
     while line := file.readline(LONGEST):
         if len(line) == LONGEST:
             raise InvalidInput(f"has a line of more than {LONGEST} bytes", field="body")

@@ -109,7 +109,7 @@ class Columns:
 
 
 def _lines(file: Any) -> Iterator[str]:
-    """Lines that are not empty; raises InvalidInput for one too long."""
+    """Yield lines that are not empty; raises InvalidInput for one too long."""
     while line := file.readline(LONGEST):
         if len(line) == LONGEST:
             raise InvalidInput(f"has a line of more than {LONGEST} characters", field="body")
@@ -133,7 +133,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _numbers(lines: list[str], comma: str, width: int, row: int, texts: Sequence[int]) -> Any:
-    """Lines as numbers (m, width), 0 for text; raises InvalidInput for the first cell that is none."""
+    """Return lines as numbers (m, width), 0 for text; raises InvalidInput for the first cell that is none."""
     used = [column for column in range(width) if column not in texts]
     try:
         found = np.loadtxt(
@@ -154,7 +154,7 @@ def _numbers(lines: list[str], comma: str, width: int, row: int, texts: Sequence
 
 
 def _cells(lines: list[str], comma: str, width: int, row: int) -> list[list[str]]:
-    """Lines as text, cell by cell; raises InvalidInput for the first that is longer or shorter than the head."""
+    """Return lines as text, cell by cell; raises InvalidInput for the first that is longer or shorter than the head."""
     found = []
     for at, line in enumerate(lines, row):
         cells = _split(line, comma, at)

@@ -45,11 +45,11 @@ class Batch:
     given: Given | None = None
 
     def call(self, id: str) -> Observations:
-        """The call that brings the readings of one feed."""
+        """Return the call that brings the readings of one feed."""
         return Observations(self.tables[id], self.request, self.at)
 
     def part(self, ids: list[str]) -> Batch:
-        """The same of some feeds."""
+        """Return the same of some feeds."""
         return replace(self, tables={id_: self.tables[id_] for id_ in ids})
 
 

@@ -23,6 +23,6 @@ def cell(text: str, is_time: bool) -> float | str | None:
 
 
 def rows_of(columns: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
-    """Columns of equal length as rows."""
+    """Return columns of equal length as rows."""
     names = list(columns)
     return [dict(zip(names, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]

@@ -41,19 +41,19 @@ class Call(Protocol):
     def at(self) -> float: ...
 
     def check(self, feed: Forecaster) -> Plan | None:
-        """What it brings to a feed, which stays as it is; raises InvalidInput."""
+        """Return what it brings to a feed, which stays as it is; raises InvalidInput."""
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
         """Bring it; ``plan`` is what ``check`` returned. Raises SolverError, with the feed broken."""
 
     def after(self, progress: Progress) -> Progress:
-        """How far the feed has come in its source then."""
+        """Return how far the feed has come in its source then."""
 
     def digest(self) -> bytes:
         """SHA-256 of what is asked."""
 
     def encode(self) -> bytes:
-        """Bytes for the log."""
+        """Return bytes for the log."""
 
 
 @dataclass(frozen=True)
@@ -71,18 +71,18 @@ class Observations:
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], request: str | None, at: float) -> Observations:
-        """The call that brings these rows; raises InvalidInput if there is none."""
+        """Return the call that brings these rows; raises InvalidInput if there is none."""
         return cls(table_of(rows), request, at)
 
     def rows(self) -> list[Document]:
-        """The rows."""
+        """Return the rows."""
         if "rows" in self.table:
             return list(self.table["rows"])
         columns = self.table["columns"].items()
         return rows_of({name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in columns})
 
     def check(self, feed: Forecaster) -> Plan:
-        """What the rows bring; raises InvalidInput with row and column."""
+        """Return what the rows bring; raises InvalidInput with row and column."""
         return feed.check(self.rows())
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
@@ -90,7 +90,7 @@ class Observations:
         return feed.take(plan or feed.check(self.rows(), logged=True, moves=self.moves), self.given)
 
     def after(self, progress: Progress) -> Progress:
-        """No further."""
+        """Return no further."""
         return progress
 
     def digest(self) -> bytes:
@@ -98,7 +98,7 @@ class Observations:
         return hashlib.sha256(codec.pack(self.table)).digest()
 
     def encode(self) -> bytes:
-        """Bytes for the log."""
+        """Return bytes for the log."""
         document = {"observed": self.table, "moves": self.moves, "request": self.request, "at": self.at}
         if self.given is not None:
             document["given"] = [self.given.season, [list(recipe) for recipe in self.given.recipes]]
@@ -124,7 +124,7 @@ class Tuning:
         return feed.adopt(self.recipes)
 
     def after(self, progress: Progress) -> Progress:
-        """No further."""
+        """Return no further."""
         return progress
 
     def digest(self) -> bytes:
@@ -132,7 +132,7 @@ class Tuning:
         return hashlib.sha256(codec.pack({"tuned": self.job})).digest()
 
     def encode(self) -> bytes:
-        """Bytes for the log."""
+        """Return bytes for the log."""
         found = [list(recipe) for recipe in self.recipes]
         return codec.encode({"tuned": self.job, "recipes": found, "request": self.request, "at": self.at})
 
@@ -170,7 +170,7 @@ class Delivery:
         return cls(reading, entries[-1].position, dead, at)
 
     def check(self, feed: Forecaster) -> Plan:
-        """What the readings bring."""
+        """Return what the readings bring."""
         return feed.check(self._rows())
 
     def _rows(self) -> list[Document]:
@@ -190,7 +190,7 @@ class Delivery:
         return b""
 
     def encode(self) -> bytes:
-        """Bytes for the log."""
+        """Return bytes for the log."""
         table = None if self.reading is None else self.reading.table
         dead = [[list(letter.position), letter.field, letter.reason] for letter in self.dead]
         document = {"delivered": table, "taken": list(self.taken), "dead": dead, "at": self.at}
@@ -198,7 +198,7 @@ class Delivery:
 
     @classmethod
     def decode(cls, document: Document) -> Delivery:
-        """The call that was encoded."""
+        """Return the call that was encoded."""
         at, table = document["at"], document["delivered"]
         dead = [DeadLetter(tuple(position), field, reason) for position, field, reason in document["dead"]]
         reading = None if table is None else Observations(table, None, at)
@@ -208,7 +208,7 @@ class Delivery:
 def _first_refused(
     feed: Forecaster, before: Sequence[Document], entries: Sequence[Entry], why: str | None
 ) -> tuple[int, DeadLetter] | None:
-    """The first of these entries that a feed cannot take behind others: its number, and the reason."""
+    """Return the first of these entries that a feed cannot take behind others: its number, and the reason."""
     for number, entry in enumerate(entries):
         if (fault := why or entry.fault) is not None:
             earlier = _first_refused(feed, before, entries[:number], None) if number else None
@@ -260,12 +260,12 @@ class Pause:
         return b""
 
     def encode(self) -> bytes:
-        """Bytes for the log."""
+        """Return bytes for the log."""
         return codec.encode({"paused": self.paused, "at": self.at})
 
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> Document:
-    """Rows as observations keep them; raises InvalidInput if there is none."""
+    """Return rows as observations keep them; raises InvalidInput if there is none."""
     if not rows:
         raise InvalidInput("holds no row", field="rows")
     names = list(rows[0])
@@ -275,7 +275,7 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> Document:
 
 
 def decode_call(data: bytes) -> Call:
-    """The call in a record of the log; raises StoreDamaged or StoreTooNew."""
+    """Return the call in a record of the log; raises StoreDamaged or StoreTooNew."""
     document = codec.decode(data)
     request, at = document.get("request"), document.get("at", 0.0)
     if "observed" in document:
@@ -292,7 +292,7 @@ def decode_call(data: bytes) -> Call:
 
 
 def _packed(values: list[Any]) -> Any:
-    """Numbers as an array, whatever else as it is."""
+    """Return numbers as an array, whatever else as it is."""
     if all(value is None or type(value) in (int, float) for value in values):
         return np.array([_number(value) for value in values])
     return values

@@ -37,16 +37,16 @@ class Forgotten:
     oldest: int | None
 
     def names(self, slots: Ints) -> NDArray[np.bool_]:
-        """Which of these slots have lost what they were."""
+        """Return which of these slots have lost what they were."""
         found = np.isin(slots, self._slots)
         return found if self.oldest is None else found | (slots < self.oldest)
 
     def concerns(self, first: int, last: int) -> bool:
-        """Whether one of the slots from ``first`` to ``last`` has."""
+        """Return whether one of the slots from ``first`` to ``last`` has."""
         return (self.oldest is not None and first < self.oldest) or _is_between(self._slots, first, last)
 
     def takes(self, first: int, last: int) -> bool:
-        """Whether one of the slots from ``first`` to ``last`` has no reading any more."""
+        """Return whether one of the slots from ``first`` to ``last`` has no reading any more."""
         return _is_between(self._gone, first, last)
 
     @cached_property
@@ -115,7 +115,7 @@ def are_of(layout: Layout, step: int, made: Ints, forgotten: Forgotten) -> NDArr
 
 
 def first_readings(readings: Sequence[Reading], forgotten: Forgotten) -> list[Reading]:
-    """Readings of a window that fills, with those that are forgotten missing; none where no other is left."""
+    """Return readings of a window that fills, with those that are forgotten missing; none where no other is left."""
     found = [
         reading._replace(values=forgotten.values.get(reading.slot, reading.values), held=held)
         for reading in readings

@@ -46,7 +46,7 @@ class Every:
     day: int = 0
 
     def seen(self, time: float) -> Every:
-        """The same, when a reading of this time has come."""
+        """Return the same, when a reading of this time has come."""
         if not self.months or self.day == 31:
             return self
         return replace(self, day=max(self.day, moment(time, self.zone).day))

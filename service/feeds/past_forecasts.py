@@ -50,7 +50,7 @@ class PastForecastsQuery:
 
 
 def look_back(feed: Forecaster, asked: PastForecastsQuery) -> Document:
-    """The ``rows``, oldest first, ``every`` so many readings one; raises InvalidInput."""
+    """Return the ``rows``, oldest first, ``every`` so many readings one; raises InvalidInput."""
     steps = asked.steps(feed)
     wanted = (
         (time, one)
@@ -81,7 +81,7 @@ def look_back(feed: Forecaster, asked: PastForecastsQuery) -> Document:
 
 
 def what_if(feed: Forecaster, rows: Sequence[Row]) -> Document:
-    """The forecasts as they would be with known columns as ``rows`` announce them; raises InvalidInput."""
+    """Return the forecasts as they would be with known columns as ``rows`` announce them; raises InvalidInput."""
     found = presenter.forecasts(feed.timeline, feed.forecasts_if(rows))
     return {"time": presenter.time_of(feed.timeline, feed.timeline.time), "forecasts": found}
 

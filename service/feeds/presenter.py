@@ -34,7 +34,7 @@ def time_of(timeline: Timeline, seconds: float | None) -> str | float | None:
 
 
 def seconds_asked(spec: FeedSpec, text: str | None, field: str, before: float | None = None) -> float | None:
-    """What a caller means by a time, in seconds since 1970, or the number of a mere order; raises InvalidInput.
+    """Return what a caller means by a time, in seconds since 1970, or the number of a mere order; raises InvalidInput.
 
     ``before`` is the time of the row before it, which tells apart the hour that comes twice when clocks go back.
     """
@@ -51,7 +51,7 @@ def seconds_asked(spec: FeedSpec, text: str | None, field: str, before: float | 
 
 
 def forecasts(timeline: Timeline, found: Iterable[Forecast]) -> list[Document]:
-    """Forecasts by step."""
+    """Return forecasts by step."""
     return [_forecast(timeline, one) for one in found]
 
 
@@ -65,7 +65,7 @@ def _forecast(timeline: Timeline, one: Forecast) -> Document:
 
 
 def forecast_made(timeline: Timeline, step: int, scored: Scored) -> Document:
-    """A forecast whose reading has come."""
+    """Return a forecast whose reading has come."""
     told: Document = {"step": step, "made_at": time_of(timeline, scored.made_at), "value": scored.value}
     if timeline.spec.task == "direction":
         return told | {"right": (scored.value > 0) == (scored.actual > scored.last)}
@@ -79,7 +79,7 @@ def forecast_made(timeline: Timeline, step: int, scored: Scored) -> Document:
 
 
 def scores(feed: Forecaster) -> tuple[list[Document], list[Document]]:
-    """The scores of every step: over everything, and over the newest window."""
+    """Return the scores of every step: over everything, and over the newest window."""
     task = feed.spec.task
     steps: list[tuple[int, StepScores]] = list(zip(feed.steps, feed.scores, strict=True))
     overall = [{"step": step, **one.overall(task)} for step, one in steps]
@@ -90,7 +90,7 @@ def scores(feed: Forecaster) -> tuple[list[Document], list[Document]]:
 
 
 def settings(feed: Forecaster) -> Document:
-    """All settings, and under ``chosen`` what was found or chosen where they leave that open."""
+    """Return all settings, and under ``chosen`` what was found or chosen where they leave that open."""
     trials = [] if feed.choice is None else feed.choice.table()
     chosen = {"every": _every(feed), "season": feed.season, "lags": list(feed.spec.lag_list), "steps": feed.chosen()}
     if feed.spec.known:

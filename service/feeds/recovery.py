@@ -32,7 +32,10 @@ class Recovery:
     solve: Solve
 
     def run(self) -> Recovered[FeedState]:
-        """The feed after its last acknowledged call; raises StoreError, or NotSolved when it is not wanted any more."""
+        """Return the feed after its last acknowledged call.
+
+        Raises StoreError, or NotSolved when it is not wanted any more.
+        """
         with self.source.health.store_call("load"):
             newest = self.source.store.last_sequence(self.lease)
             snapshots = self.source.store.snapshots(self.lease.model)

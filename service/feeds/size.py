@@ -17,7 +17,7 @@ PYTHON = 400
 
 
 def feed_bytes(spec: FeedSpec) -> int:
-    """Bytes of a feed whose window is full, with every example of every model free."""
+    """Return bytes of a feed whose window is full, with every example of every model free."""
     width = features_at_most(spec)
     rows = spec.window + spec.batch + 1
     models = len(spec.horizons) * (1 + len(spec.quantiles or []))
@@ -27,6 +27,6 @@ def feed_bytes(spec: FeedSpec) -> int:
 
 
 def features_at_most(spec: FeedSpec) -> int:
-    """How many features a step's models have at most."""
+    """Return how many features a step's models have at most."""
     lags, rolling = len(spec.lag_list), len(spec.rolling_widths())
     return lags + rolling + len(spec.features) + 2 * len(spec.known) + CALENDAR + SEASONAL

@@ -222,19 +222,19 @@ class FeedSpec(BaseModel):
         return self.generation > 1 and self.task == "value" and self.quantiles is None
 
     def rolling_widths(self) -> list[tuple[Statistic, int]]:
-        """Every rolling statistic with its width, no wider than a quarter of the window."""
+        """Return every rolling statistic with its width, no wider than a quarter of the window."""
         pairs = {(name, min(width, self.window // 4)) for name, widths in self.rolling.items() for width in widths}
         return sorted(pairs)
 
 
 @lru_cache(maxsize=64)
 def stored_spec(text: str) -> FeedSpec:
-    """A specification as it was stored, one for all feeds that have it; those of before had no generation."""
+    """Return a specification as it was stored, one for all feeds that have it; those of before had no generation."""
     return FeedSpec.model_validate_json(to_json({"generation": 1} | from_json(text)))
 
 
 def spec_of(settings: dict[str, Any]) -> FeedSpec:
-    """The settings as a specification; raises pydantic's ValidationError or InvalidInput."""
+    """Return the settings as a specification; raises pydantic's ValidationError or InvalidInput."""
     for name in settings:
         if name not in FeedSpec.model_fields:
             raise InvalidInput(not_among(name, FeedSpec.model_fields), field=name)

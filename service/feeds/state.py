@@ -50,7 +50,7 @@ class FeedState:
 
     @classmethod
     def empty(cls, spec: FeedSpec) -> FeedState:
-        """A feed before its first call."""
+        """Return a feed before its first call."""
         return cls(spec, Forecaster(spec), events=deque(maxlen=events_kept(spec)))
 
     def skip(self) -> None:
@@ -71,13 +71,13 @@ class FeedState:
         return self._told(outcome, self.progress.refused - before.refused)
 
     def names(self) -> dict[str, float]:
-        """The times of the window, missing ones too, by what they are called."""
+        """Return the times of the window, missing ones too, by what they are called."""
         timeline = self.forecaster.timeline
         times = [*timeline.past, *(time for time, _ in timeline.waiting)]
         return {str(presenter.time_of(timeline, time)): time for time in times}
 
     def readings(self) -> dict[str, float]:
-        """The times of readings by what they are called; a missing one that has another column is among them."""
+        """Return the times of readings by what they are called; a missing one that has another column is among them."""
         past = self.forecaster.timeline.past
         return {
             name: time
@@ -135,7 +135,7 @@ class FeedState:
         return self.forecaster.held_bytes + len(self.events) * EVENT_BYTES * (1 + len(self.spec.horizons))
 
     def encode(self) -> bytes:
-        """All of it, for a snapshot."""
+        """Return all of it, for a snapshot."""
         names = ("sequence", "version", "position", "rows", "updated_at", "numbered")
         document = {name: getattr(self, name) for name in names}
         arrays = snapshot.to_arrays(self.forecaster)
@@ -145,7 +145,7 @@ class FeedState:
 
     @classmethod
     def decode(cls, spec: FeedSpec, data: bytes) -> FeedState:
-        """The feed of a snapshot; raises StoreDamaged, StoreTooNew or NotOptimal."""
+        """Return the feed of a snapshot; raises StoreDamaged, StoreTooNew or NotOptimal."""
         document = codec.decode(data)
         forecaster = snapshot.from_arrays(spec, document.pop("feed"))
         document["events"] = deque(document["events"], maxlen=events_kept(spec))
@@ -160,13 +160,13 @@ def _progress(taken: list[int] | None, dead: list[Any], refused: int, paused: bo
 
 
 def _first(dead: Sequence[DeadLetter]) -> Document:
-    """What is announced of dead letters: the first of them."""
+    """Return what is announced of dead letters: the first of them."""
     first = dead[0]
     return {"entry": "-".join(map(str, first.position)), "field": first.field, "reason": first.reason}
 
 
 def events_kept(spec: FeedSpec) -> int:
-    """How many events a feed keeps."""
+    """Return how many events a feed keeps."""
     return max(LEAST_EVENTS, min(spec.events, EVENT_FORECASTS // len(spec.horizons)))
 
 
@@ -197,7 +197,7 @@ class View:
 
     @classmethod
     def of(cls, state: FeedState, before: View | None = None) -> View:
-        """The feed as it is now; with the settings of ``before``, where nothing was chosen since."""
+        """Return the feed as it is now; with the settings of ``before``, where nothing was chosen since."""
         feed, timeline = state.forecaster, state.forecaster.timeline
         overall, recent = presenter.scores(feed)
         return cls(

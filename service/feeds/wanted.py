@@ -20,7 +20,7 @@ class Wanted:
     end: str | None = None
 
     def among(self, timeline: Timeline, readings: Mapping[str, float]) -> tuple[list[str], list[str]]:
-        """The times of ``readings`` that are wanted, as text, and those asked for at which there is none.
+        """Return the times of ``readings`` that are wanted, as text, and those asked for at which there is none.
 
         A time from before the window stands for all readings that have left it, if any has. Raises InvalidInput where
         there is none, or for what is no time.
@@ -47,5 +47,5 @@ class Wanted:
 
 
 def _have_left(timeline: Timeline) -> bool:
-    """Whether readings have left the window."""
+    """Return whether readings have left the window."""
     return bool(timeline.past) and next(iter(timeline.past.values())).slot > 0

@@ -48,7 +48,7 @@ class Entry(Protocol):
         """Return what it changed, in numbers, for the log."""
 
     def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
-        """Features by key after it; those of keys that have gone may be among them."""
+        """Return features by key after it; those of keys that have gone may be among them."""
 
     def named(self) -> Iterable[tuple[Key, Sequence[str]]]:
         """Return every key that it names, with tags where it gives any."""
@@ -186,7 +186,7 @@ def decode_entry(data: bytes) -> Entry:
 
 
 def features_of(arrays: dict[str, Any] | None) -> dict[Key, Any]:
-    """Features by key, of the arrays of a snapshot."""
+    """Return features by key, of the arrays of a snapshot."""
     return {} if arrays is None else dict(zip(arrays["keys"], arrays["X"], strict=True))
 
 

@@ -143,7 +143,7 @@ class Intent:
         return next(part for part in self.parts if part.stored == stored)
 
     def count(self, stored: str) -> int:
-        """How many keys are sought in a model or feed."""
+        """Return how many keys are sought in a model or feed."""
         return len({*self.keys, *self.part(stored).keys})
 
     def leaving(self, stored: str, keys: Iterable[Key], tags: Mapping[Key, Sequence[str]]) -> list[Key]:

@@ -133,7 +133,10 @@ class Journal:
         self._call("abort", lambda store: store.abort(self.lease, sequence))
 
     def last_sequence(self) -> int:
-        """Number of the newest record in the log; raises StoreBehind if it is older than what is known to be kept."""
+        """Return number of the newest record in the log.
+
+        Raises StoreBehind if it is older than what is known to be kept.
+        """
         newest = self._call("recall", lambda store: store.last_sequence(self.lease))
         self._compare(newest)
         return newest

@@ -27,11 +27,11 @@ def id_of(stored: str) -> str:
 
 
 def fleet_of(feed: str) -> str | None:
-    """The id of the fleet that a feed is a series of; None of one that is by itself."""
+    """Return the id of the fleet that a feed is a series of; None of one that is by itself."""
     fleet, slash, _ = feed.partition(SERIES)
     return fleet if slash else None
 
 
 def prefix_of(fleet: str) -> str:
-    """What the ids of a fleet's series begin with."""
+    """Return what the ids of a fleet's series begin with."""
     return fleet + SERIES

@@ -57,7 +57,7 @@ class Patience:
 
     @classmethod
     def short(cls, solve: Solve) -> Patience:
-        """No longer than ``solve``, and nothing is decided then."""
+        """Return no longer than ``solve``, and nothing is decided then."""
         return cls(solve, solve, solve, False)
 
     @classmethod

@@ -63,7 +63,7 @@ def _name(record: bytes) -> bytes:
 
 
 def _rows(features: dict[Key, Any], keys: list[Key], width: int, is_sparse: bool) -> Rows:
-    """Features (n, d) of ``keys``; raises StoreDamaged if one is missing."""
+    """Return features (n, d) of ``keys``; raises StoreDamaged if one is missing."""
     try:
         return like(below([features[key] for key in keys], width), is_sparse)
     except (KeyError, ValueError) as error:

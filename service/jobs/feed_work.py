@@ -171,7 +171,7 @@ def _needed(asked: Document, now: Description) -> int:
 
 
 def _plain(found: Document) -> Document:
-    """Numbers that JSON has, null for those that it has not."""
+    """Return numbers that JSON has, null for those that it has not."""
 
     def plain(value: Any) -> Any:
         """Return the same for what is inside."""

@@ -50,7 +50,10 @@ class FrontEnds(Protocol):
         """Tell the others that it is not there any more."""
 
     def holding(self, job: str) -> FrontEnd | None:
-        """Who was asked for a job; None: this one, or nobody. Raises JobElsewhere if that one is away, StoreError."""
+        """Return who was asked for a job; None: this one, or nobody.
+
+        Raises JobElsewhere if that one is away, StoreError.
+        """
 
     def others(self) -> list[FrontEnd]:
         """Return all others that show life; raises StoreError."""

@@ -140,7 +140,7 @@ class Jobs:
         return list(self._records.values())
 
     def counts(self) -> dict[str, int]:
-        """Jobs by state."""
+        """Return jobs by state."""
         found = Counter(record.state for record in self.all())
         return {state: found[state] for state in STATES}
 
@@ -255,7 +255,10 @@ class Jobs:
         return record.model, apply(self.result(id), choice)
 
     def plot(self, id: str, extension: Extension) -> bytes:
-        """A picture of a job's result, or of what is there of it so far; raises NoPlot, UnknownJob or JobNotDone."""
+        """Return a picture of a job's result, or of what is there of it so far.
+
+        Raises NoPlot, UnknownJob or JobNotDone.
+        """
         draw = self._kinds[self.get(id).kind].plot
         if draw is None:
             raise NoPlot(f"the result of a job of kind {self.get(id).kind} has no plot")

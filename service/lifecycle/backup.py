@@ -149,7 +149,7 @@ def _copy_shares(shares: Path, to: Path) -> None:
 
 
 def _described(database: Path) -> list[Document]:
-    """The descriptions of all datasets."""
+    """Return the descriptions of all datasets."""
     with closing(sqlite3.connect(database)) as db:
         rows = db.execute("SELECT data FROM documents WHERE kind = ?", (KIND,)).fetchall()
     return [json.loads(data) for (data,) in rows]
@@ -210,7 +210,7 @@ def _remove(path: Path) -> None:
 
 
 def _sums(directory: Path) -> dict[str, str]:
-    """The SHA-256 of each file below a directory, by its path."""
+    """Return the SHA-256 of each file below a directory, by its path."""
     files = sorted(path for path in directory.rglob("*") if path.is_file() and path.name != LIST)
     return {str(path.relative_to(directory)): _sum(path) for path in files}
 

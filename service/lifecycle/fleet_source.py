@@ -65,7 +65,7 @@ class FleetFed:
         return done
 
     def _taken(self, numbered: list[tuple[int, Entry]]) -> Refused:
-        """What is refused of some entries: of a series that refuses some, each is tried by itself."""
+        """Return what is refused of some entries: of a series that refuses some, each is tried by itself."""
         fleet = self._fleets.get(self._id)
         rows = [entry.row for _, entry in numbered]
         answer = readings.observe(self._fleets, self._feeds, fleet, Table(rows), (b"", None), is_whole=True)
@@ -114,7 +114,7 @@ class FleetSources:
             pump.forget()
 
     def fault(self, fleet: Fleet) -> str | None:
-        """Why the source of a fleet is not read."""
+        """Return why the source of a fleet is not read."""
         pump = self._pumps.get(fleet.id)
         return None if pump is None else pump.flow.fault
 

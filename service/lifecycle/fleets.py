@@ -35,7 +35,7 @@ class FleetCare:
         self._lock = threading.Lock()
 
     def scores(self, fleet: Fleet, at_least: float = 0.0) -> Document:
-        """What is told of all its series together, as it is, or was ``at_least`` so many seconds ago."""
+        """Return what is told of all its series together, as it is, or was ``at_least`` so many seconds ago."""
         began = time.monotonic()
         seen = self._seen.get(fleet.id)
         if seen is not None and began - seen[0] < max(seen[1], at_least):
@@ -45,7 +45,7 @@ class FleetCare:
         return found
 
     def samples(self) -> Iterator[FleetSample]:
-        """What the metrics show of each fleet."""
+        """Yield what the metrics show of each fleet."""
         for fleet in self._fleets.known():
             found = self.scores(fleet, SCRAPED_SECONDS)
             told = found["scores"]

@@ -15,7 +15,7 @@ ELSEWHERE: Places = {"backups, other copies, disks below the files": "not in thi
 
 
 def in_words(stored: str) -> str:
-    """What people call a model or a feed that is stored under this."""
+    """Return what people call a model or a feed that is stored under this."""
     if stored == EVERYWHERE:
         return "all models and feeds"
     if stored.startswith(FLEET):
@@ -24,7 +24,7 @@ def in_words(stored: str) -> str:
 
 
 def on_ray(outcome: ErasureOutcome) -> Places:
-    """What else there is where models live in actors of a cluster."""
+    """Return what else there is where models live in actors of a cluster."""
     jobs = "their jobs of it, and on such datasets, are removed when they see this receipt"
     away = [f"{', '.join(names)} of {front}" for front, names in outcome.open.items()]
     datasets = "not searched yet, and done when their front end is back: " + "; ".join(away)

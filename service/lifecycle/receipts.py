@@ -66,7 +66,7 @@ class Receipts:
         return found[-1] if found else None
 
     def verify(self, data: bytes) -> Document:
-        """Whether a receipt, in the bytes in which it was kept, verifies, and by whose key."""
+        """Return whether a receipt, in the bytes in which it was kept, verifies, and by whose key."""
         try:
             receipt = verified(data)
         except BadReceipt as error:
@@ -84,7 +84,7 @@ class Receipts:
             raise StoreUnavailable(f"there is no key for receipts: {error}") from error
 
     def all(self) -> list[Document]:
-        """Every receipt that is kept, oldest first; raises StoreError."""
+        """Return every receipt that is kept, oldest first; raises StoreError."""
         found = []
         with self._health.store_call("load"):
             for at in self._store.documents(RECEIPT):
@@ -140,7 +140,7 @@ def conflict(request: str) -> IdempotencyConflict:
 
 
 def _told(part: Part, intent: Intent, erased: Erased) -> Document:
-    """What a receipt says of one model or feed."""
+    """Return what a receipt says of one model or feed."""
     return {
         "model": part.stored.removeprefix(FEEDS),
         "kind": "feed" if is_feed(part.stored) else "model",

@@ -71,7 +71,7 @@ class RemoteErasures:
         self._store.put_document(at, json.dumps(document).encode())
 
     def _awaited(self, holder: str, at: DocumentName, end: float) -> list[Found] | None:
-        """What a front end has found and forgotten; None if it has not by then, or is away."""
+        """Return what a front end has found and forgotten; None if it has not by then, or is away."""
         assert self._fronts is not None
         while True:
             rows, is_done = self._told(at)

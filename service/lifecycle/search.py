@@ -49,7 +49,7 @@ class Held:
 
 
 def held(store: Store, data_dir: Path, stored: str, sought: Sought) -> Held:
-    """What is stored of a model or a feed and names any of it; raises StoreUnavailable.
+    """Return what is stored of a model or a feed and names any of it; raises StoreUnavailable.
 
     Feeds have times and no keys: of one the names of requests are looked at.
     """
@@ -126,7 +126,7 @@ class _Search:
 
 
 def _snapshot(store: Store, model: str, sequence: int) -> bytes | None:
-    """The bytes of a snapshot, None if a newer one has replaced it meanwhile; raises StoreDamaged."""
+    """Return the bytes of a snapshot, None if a newer one has replaced it meanwhile; raises StoreDamaged."""
     try:
         return store.load_snapshot(model, sequence)
     except StoreDamaged:
@@ -136,7 +136,7 @@ def _snapshot(store: Store, model: str, sequence: int) -> bytes | None:
 
 
 def requests_of(requests: Mapping[str, Remembered], keys: Iterable[Key], texts: Iterable[str]) -> Iterator[str]:
-    """The names of requests that hold one of the texts, or whose answers name a key, or cannot be read."""
+    """Yield the names of requests that hold one of the texts, or whose answers name a key, or cannot be read."""
     wanted, texts = set(keys), tuple(texts)
     for name, known in requests.items():
         answered = names_in(known)

@@ -39,7 +39,7 @@ class Call:
         return [(name, begin, until) for (name, begin), until in zip(marks, ends, strict=True)]
 
     def stages(self, end: float) -> dict[str, float]:
-        """Seconds by stage until ``end``, in the order in which they first came."""
+        """Return seconds by stage until ``end``, in the order in which they first came."""
         found: dict[str, float] = {}
         for name, begin, until in self.spans(end):
             found[name] = found.get(name, 0.0) + until - begin

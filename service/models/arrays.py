@@ -335,7 +335,7 @@ def _unusable(entry: float) -> str:
 
 
 def npy_keys(array: NDArray[Any], field: str) -> list[Key]:
-    """Keys from a one-dimensional array of strings or integers."""
+    """Return keys from a one-dimensional array of strings or integers."""
     if array.ndim != 1 or array.dtype.kind not in "iuU":
         raise InvalidInput("must be a one-dimensional array of integers or strings", field=field)
     if array.dtype.kind == "U":

@@ -110,7 +110,7 @@ class Edits:
         return self.change is not None or self.rescale
 
     def only(self, staying: Container[Key]) -> Edits:
-        """These edits without those of examples that do not stay."""
+        """Return these edits without those of examples that do not stay."""
         relabel = {key: y for key, y in self.relabel.items() if key in staying}
         reweight = {key: weight for key, weight in self.reweight.items() if key in staying}
         robust = self.robust
@@ -119,7 +119,7 @@ class Edits:
         return replace(self, relabel=relabel, reweight=reweight, robust=robust)
 
     def document(self) -> dict[str, Any]:
-        """These edits as numbers, lists and dicts."""
+        """Return these edits as numbers, lists and dicts."""
         parts = dict(vars(self)) | {"robust": self.robust and vars(self.robust)}
         for name in ("robust", "change", "rescale"):
             if not parts[name]:
@@ -241,7 +241,7 @@ class Command:
         return {"action": action, **counts, "C": C, "events": outcome.events}
 
     def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
-        """Features by key after it; those of keys that have gone may be among them."""
+        """Return features by key after it; those of keys that have gone may be among them."""
         if self.add is not None:
             features.update(zip(self.added, self.add.X, strict=True))
         return features

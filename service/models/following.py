@@ -16,7 +16,10 @@ from livesvm.solvers.sparse import SparseRows, like, stacked
 
 
 def window_after(model: LiveEstimator | None, command: Command, edits: Edits) -> Batch:
-    """Every example that a window holds after a command, in the order in which they came; None: there was no window."""
+    """Return every example that a window holds after a command, in the order in which they came.
+
+    None: there was no window.
+    """
     leaving = set(command.remove)
     add, here = command.add, [] if model is None else model.keys_
     keys = [key for key in here if key not in leaving]

@@ -54,7 +54,7 @@ def check_targets(array: NDArray[Any], field: str = "y") -> Targets:
 
 
 def check_numbers(y: Targets | None, field: str) -> Vector:
-    """Targets that have to be there, and to be numbers; raises InvalidInput."""
+    """Return targets that have to be there, and to be numbers; raises InvalidInput."""
     if y is None:
         raise InvalidInput("is missing; this task learns targets", field=field)
     if y.dtype.kind == "U":
@@ -96,7 +96,7 @@ def check_among(y: Targets, labels: list[Any], field: str) -> None:
 
 
 def as_labels(y: Any) -> NDArray[Any]:
-    """Labels as a model has them: whole numbers, whatever they came as, or words."""
+    """Return labels as a model has them: whole numbers, whatever they came as, or words."""
     found = np.asarray(y)
     if found.dtype.kind == "f" and (found == np.rint(found)).all():
         return found.astype(np.int64)

@@ -88,5 +88,8 @@ def new_estimator(spec: ModelSpec, cache_mb: int, **changed: Any) -> LiveEstimat
 
 
 def restored_estimator(spec: ModelSpec, cache_mb: int, arrays: dict[str, Any], **changed: Any) -> LiveEstimator:
-    """The estimator that ``to_arrays`` described; raises NotOptimal or InvalidInput if the arrays are damaged."""
+    """Return the estimator that ``to_arrays`` described.
+
+    Raises NotOptimal or InvalidInput if the arrays are damaged.
+    """
     return task_of(spec).estimator.from_arrays(parameters(spec, cache_mb) | changed, arrays)

@@ -127,7 +127,10 @@ class Window:
         return batch, self.next_key
 
     def _as_held(self, X: Rows) -> Rows:
-        """Rows as the window has them; raises InvalidInput for sparse ones where it is dense: they could be huge."""
+        """Return rows as the window has them.
+
+        Raises InvalidInput for sparse ones where it is dense: they could be huge.
+        """
         if self.is_sparse is None:
             return X
         if isinstance(X, SparseRows) and not self.is_sparse:

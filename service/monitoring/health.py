@@ -188,7 +188,7 @@ class Health:
 
 
 def _told(states: Mapping[ServingState, int]) -> list[str]:
-    """How many models are not served, by why."""
+    """Return how many models are not served, by why."""
     total = sum(states.values())
     counts = sorted((state, count) for state, count in states.items() if count and state != "live")
     return [f"{count} of {total} models {_UNSERVED.get(state, f'are {state}')}" for state, count in counts]

@@ -96,13 +96,13 @@ async def _ask_all(app: FastAPI) -> None:
 
 
 async def _ask(app: FastAPI, method: str, path: str, body: bytes) -> int:
-    """One request; the status of its answer."""
+    """Return one request; the status of its answer."""
     statuses = []
 
     parts = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> MutableMapping[str, Any]:
-        """The whole body at once; then the caller waits."""
+        """Return the whole body at once; then the caller waits."""
         if not parts:
             await asyncio.Event().wait()
         return parts.pop()

@@ -67,7 +67,7 @@ def _serve(service: Service, listening: socket.socket) -> int:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket that is bound, not listening yet; raises OSError."""
+    """Return a socket that is bound, not listening yet; raises OSError."""
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -94,11 +94,11 @@ class ModelActor:
         return await self._host.watch(Since(incarnation, moment, predicted))
 
     async def scrape(self) -> bytes:
-        """The metrics of what is done here, as Prometheus's families, with where that is."""
+        """Return the metrics of what is done here, as Prometheus's families, with where that is."""
         return packed(labelled(self._host.scrape(), {"node": self._home.label, "actor": self._place.name}))
 
     async def _line(self) -> Endpoint | None:
-        """Where front ends may call; None where this cannot listen."""
+        """Return where front ends may call; None where this cannot listen."""
         try:
             return await self._board.number(self._home.host)
         except OSError as error:
@@ -133,7 +133,7 @@ class ModelActor:
 
 
 def _store(place: Place, settings: Settings) -> _Part:
-    """The store once it can be reached: an actor that cannot be made would not be tried again."""
+    """Return the store once it can be reached: an actor that cannot be made would not be tried again."""
     while True:
         try:
             store = _Part(

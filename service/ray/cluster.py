@@ -106,7 +106,7 @@ class Cluster:
         return True
 
     def _is_known(self) -> bool | None:
-        """Whether the head knows this process's node; None where it does not answer."""
+        """Return whether the head knows this process's node; None where it does not answer."""
         try:
             (known,) = self._asks.check_alive([self._node], timeout=ASK_SECONDS)
         except Exception as error:
@@ -158,7 +158,7 @@ class Cluster:
         ).remote(place, settings)
 
     def known(self, place: Place) -> Any | None:
-        """The actor of a place, if it was asked for before; waits for nothing."""
+        """Return the actor of a place, if it was asked for before; waits for nothing."""
         return self._actors.get(place.name)
 
     def lost(self, place: Place, error: BaseException) -> None:
@@ -168,7 +168,7 @@ class Cluster:
             self._actors.pop(place.name, None)
 
     def _bytes(self, spec: ModelSpec | FeedSpec | None) -> int:
-        """What those of an actor may take; of one that does not say, what the setting says."""
+        """Return what those of an actor may take; of one that does not say, what the setting says."""
         settings = self._settings
         if isinstance(spec, FeedSpec):
             return feed_bytes(spec)
@@ -194,7 +194,7 @@ def when_done(reference: Any, call: Callable[[Any, BaseException | None], None])
 
 
 def answered(references: list[Any], seconds: float) -> list[Any]:
-    """The results of those calls that have one by then."""
+    """Return the results of those calls that have one by then."""
     ready, _ = ray.wait(references, num_returns=len(references), timeout=seconds) if references else ([], [])
     found = []
     for reference in ready:

@@ -32,7 +32,7 @@ class Node:
         return self.id[:12]
 
     def is_to_be_left(self) -> bool:
-        """Whether it is drained, and there is another one that is not; asks Ray now and then."""
+        """Return whether it is drained, and there is another one that is not; asks Ray now and then."""
         if time.monotonic() - self._looked_at < LOOK_SECONDS:
             return False
         self._looked_at = time.monotonic()

@@ -37,7 +37,7 @@ class RayFileTransfer:
         self._fronts.announce()
 
     def where(self, described: Mapping[str, Any]) -> Document:
-        """The node and the directory of a dataset's files; raises DatasetElsewhere, StoreUnavailable."""
+        """Return the node and the directory of a dataset's files; raises DatasetElsewhere, StoreUnavailable."""
         name, holder = described["name"], str(described["held_by"])
         found = self._fronts.told(holder)
         try:
@@ -72,14 +72,14 @@ class Reader:
         self._arrays: Arrays | None = None
 
     def ask(self, what: str, *which: Any) -> bytes:
-        """The answer of one of the methods below, or what it raises."""
+        """Return the answer of one of the methods below, or what it raises."""
         try:
             return packed(Answer(getattr(self, what)(*which)))
         except Exception as error:
             return packed(Answer(error=error))
 
     def piece(self, name: str, start: int) -> bytes:
-        """Bytes of a file."""
+        """Return bytes of a file."""
         try:
             with (self._directory / name).open("rb") as stream:
                 stream.seek(start)
@@ -88,17 +88,17 @@ class Reader:
             raise StoreUnavailable(f"the data of dataset {self._described['name']} cannot be read: {error}") from error
 
     def columns(self) -> tuple[Any, Any]:
-        """Targets (n,), and weights (n,) or None."""
+        """Return targets (n,), and weights (n,) or None."""
         y, weights = self._all().y(), self._all().weights()
         return np.array(y), None if weights is None else np.array(weights)
 
     def rows(self, first: int, last: int) -> Any:
-        """Features of rows that follow each other."""
+        """Return features of rows that follow each other."""
         found = self._all().X()[first:last]
         return np.array(found) if isinstance(found, np.ndarray) else found
 
     def take(self, rows: Any) -> Any:
-        """Features of rows by their numbers."""
+        """Return features of rows by their numbers."""
         found = self._all().X()[rows]
         return np.array(found) if isinstance(found, np.ndarray) else found
 
@@ -115,7 +115,7 @@ class Reading:
         self._reader = reader
 
     def ask(self, what: str, *which: Any) -> Any:
-        """The answer of a method of the reader; raises what that does, StoreUnavailable if it is lost."""
+        """Return the answer of a method of the reader; raises what that does, StoreUnavailable if it is lost."""
         try:
             with MEMBERSHIP.inside():
                 answer: Answer = unpacked(ray.get(self.asked(what, *which)))
@@ -126,7 +126,7 @@ class Reading:
         return answer.value
 
     def asked(self, what: str, *which: Any) -> Any:
-        """The same as what is to come, for another worker to take."""
+        """Return the same as what is to come, for another worker to take."""
         return self._reader.ask.remote(what, *which)
 
 

@@ -74,20 +74,20 @@ class RayFrontEnds:
         self._store.put_document(DocumentName(KIND, self.holder), json.dumps(here).encode())
 
     def _node(self) -> str | None:
-        """The node that this front end belongs to; the last known one while it joins anew."""
+        """Return the node that this front end belongs to; the last known one while it joins anew."""
         with suppress(NotJoined), MEMBERSHIP.inside():
             return str(ray.get_runtime_context().get_node_id())
         return self._told_node
 
     def told(self, holder: str) -> Document:
-        """What a front end has told of itself, empty where nothing is known; raises StoreError."""
+        """Return what a front end has told of itself, empty where nothing is known; raises StoreError."""
         with self._health.store_call("load"):
             data = self._store.document(DocumentName(KIND, holder))
         found: Document = {} if data is None else json.loads(data)
         return found
 
     def holding(self, job: str) -> FrontEnd | None:
-        """Who was asked for a job; None: this one, or nobody. Raises JobElsewhere, StoreError."""
+        """Return who was asked for a job; None: this one, or nobody. Raises JobElsewhere, StoreError."""
         name = job.rpartition("-")[2]
         if not job.endswith(f"-{name}") or job.count("-") != 2 or self.mark == f"-{name}":
             return None
@@ -103,18 +103,18 @@ class RayFrontEnds:
         return found
 
     def _found(self, holder: str) -> FrontEnd | None:
-        """A front end that shows life, and is there for others."""
+        """Return a front end that shows life, and is there for others."""
         told = {} if self._is_silent(holder) else self.told(holder)
         address, secret = told.get("address"), told.get("secret")
         return None if address is None or secret is None else FrontEnd(holder, address, bytes.fromhex(secret))
 
     def others(self) -> list[FrontEnd]:
-        """All others that show life; raises StoreError."""
+        """Return all others that show life; raises StoreError."""
         found = [self._found(holder) for holder in self._named() if holder != self.holder]
         return [front for front in found if front is not None]
 
     def is_away(self, holder: str) -> bool:
-        """Whether one has left, or shows no life; raises StoreError."""
+        """Return whether one has left, or shows no life; raises StoreError."""
         return self._is_silent(holder) or self.told(holder).get("address") is None
 
     def _named(self) -> list[str]:

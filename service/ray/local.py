@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def _facts(node: Any) -> dict[str, Any]:
-    """The process that a node's workers are children of, and what Ray knows the node as."""
+    """Return the process that a node's workers are children of, and what Ray knows the node as."""
     return {"raylet": int(node.all_processes["raylet"][0].process.pid), "node": str(node.node_id)}
 
 

@@ -23,12 +23,12 @@ class Place:
     of: int = 0
 
     def holds(self, model: str) -> bool:
-        """Whether a model lives here."""
+        """Return whether a model lives here."""
         return model == self.model if self.model is not None else _number(model, self.of) == self.number
 
 
 def place_of(model: str, actors: int) -> Place:
-    """Where a model lives; ``actors`` is how many there are, 0 for one a model."""
+    """Return where a model lives; ``actors`` is how many there are, 0 for one a model."""
     if not actors:
         return Place(model if is_feed(model) else f"model-{model}", model)
     number = _number(model, actors)

@@ -78,7 +78,7 @@ class Rows(Protocol):
     """Who reads rows, for workers to take."""
 
     def asked(self, what: str, *which: Any) -> Any:
-        """An answer that is to come, as of :class:`.carrier.Reading`."""
+        """Return an answer that is to come, as of :class:`.carrier.Reading`."""
 
 
 class RayCrew:
@@ -129,21 +129,21 @@ class RayCrew:
             ray.get(under_way)
 
     def prepare(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """What each of ``works`` returns of its own shard, which is another one where one was lost."""
+        """Return what each of ``works`` returns of its own shard, which is another one where one was lost."""
         name = self._preparation.keep(works)
         found = self._tried([packed(work) for work in works])
         return [self._replaced(s)[name] if answer is None else answer.value for s, answer in enumerate(found)]
 
     def everywhere(self, work: Callable[[Shard], T]) -> list[T]:
-        """What ``work`` returns of each shard, all at once; raises ShardLost."""
+        """Return what ``work`` returns of each shard, all at once; raises ShardLost."""
         return self._found(self._tried([ray.put(packed(work))] * len(self._actors)))
 
     def each(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """What each of ``works`` returns of its own shard, all at once; raises ShardLost."""
+        """Return what each of ``works`` returns of its own shard, all at once; raises ShardLost."""
         return self._found(self._tried([packed(work) for work in works]))
 
     def _tried(self, works: Sequence[Any]) -> list[Answer | None]:
-        """The answer of each shard, None of those that are lost; raises what any of them does."""
+        """Return the answer of each shard, None of those that are lost; raises what any of them does."""
         references = [actor.do.remote(work) for actor, work in zip(self._actors, works, strict=True)]
         found: list[Answer | None] = []
         for reference in references:
@@ -231,7 +231,7 @@ def _trained(work: Work, model: LiveL2SVC, data: Sharded, how: Document) -> tupl
 
 
 def _error(work: Work, model: LiveL2SVC, data: Sharded, out: Any) -> Document:
-    """What is told of the error on rows that were held back, which come some at a time."""
+    """Return what is told of the error on rows that were held back, which come some at a time."""
     step = max(1, PIECE // (8 * int(work.asked["dataset"]["described"]["n_features"])))
     parts = [out[start : start + step] for start in range(0, out.size, step)]
     wrong = sum(error_on(work, model, data.take(part), data.y[part]) * part.size for part in parts)

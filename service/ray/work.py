@@ -28,7 +28,7 @@ LOOK_SECONDS = 0.1
 def work_elsewhere(
     kind: str, asked: Document, model: Any, progress: Progress, memory: int, check: Callable[[], None]
 ) -> Document:
-    """The result of a job's work on a copy of a model, by a task that is ended when ``check`` raises.
+    """Return the result of a job's work on a copy of a model, by a task that is ended when ``check`` raises.
 
     Raises what the work does, WorkerLost if its process or node is.
     """
@@ -63,7 +63,7 @@ def work_elsewhere(
 
 
 def _answers(told: Any, check: Callable[[], None]) -> Iterator[Any]:
-    """What a task tells, as it comes."""
+    """Yield what a task tells, as it comes."""
     while True:
         check()
         with MEMBERSHIP.inside():

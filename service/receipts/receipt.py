@@ -46,7 +46,10 @@ def signed(receipt: Document, signer: Signer) -> Document:
 
 
 def verified(data: bytes, public_key: str | None = None) -> Document:
-    """The receipt in a file; raises BadReceipt if any byte was changed, or if another key than this one has signed."""
+    """Return the receipt in a file.
+
+    Raises BadReceipt if any byte was changed, or if another key than this one has signed.
+    """
     try:
         receipt = json.loads(data, parse_constant=_refuse)
         text = data.decode().removesuffix("\n")

@@ -22,7 +22,7 @@ class Announcer:
         self._said: dict[str, int] = {}  #: moments of which an answer has told all that watch
 
     def view(self, stored: str) -> View | None:
-        """How one was at the last look."""
+        """Return how one was at the last look."""
         return self._views.get(stored, (0, 0.0, None))[2]
 
     def note(self, stored: str, found: Any) -> bool:
@@ -43,12 +43,15 @@ class Announcer:
             self._said[stored] = self._views[stored][0]
 
     def since(self, moment: int) -> dict[str, View | None]:
-        """What has changed since a moment, but for what answers have told; since the first, all."""
+        """Return what has changed since a moment, but for what answers have told; since the first, all."""
         new = takewhile(lambda one: one[1][0] > moment, reversed(self._views.items()))
         return {stored: view for stored, (at, _, view) in new if not moment or self._said.get(stored) != at}
 
     def due(self) -> list[str]:
-        """Those that may change without being asked; the index alone tells of those that were at rest for a while."""
+        """Return those that may change without being asked.
+
+        The index alone tells of those that were at rest for a while.
+        """
         until = time.monotonic() - GONE_SECONDS
         in_memory = {id_: told for id_, told in self._views.items() if told[2] is not None and not told[2].rests}
         self._views = {id_: told for id_, told in self._views.items() if id_ in in_memory or told[1] > until}

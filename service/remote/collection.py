@@ -39,7 +39,7 @@ class RemoteCollection(Collection[Any]):
         self.office = office
 
     def find(self, id: str) -> Any:
-        """One, which another front end may just have made; raises UnknownModel or UnknownFeed."""
+        """Return one, which another front end may just have made; raises UnknownModel or UnknownFeed."""
         source, stored = self._context.source, self.kind.stored(id)
         if source.store.shared and self.known(id) is None and source.health.store_up and id_of(stored) == id:
             with suppress(StoreError):
@@ -48,16 +48,16 @@ class RemoteCollection(Collection[Any]):
         return super().find(id)
 
     def readable(self, id: str) -> Any:
-        """The same as :meth:`get`: whatever process holds a model can be asked."""
+        """Return the same as :meth:`get`: whatever process holds a model can be asked."""
         return self.get(id)
 
     def troubles(self) -> list[str]:
-        """Sources that are not read, and why."""
+        """Return sources that are not read, and why."""
         flows = [(feed, feed.flow) for feed in self.awake()]
         return sorted(f"the source of {feed}: {flow.fault}" for feed, flow in flows if flow is not None and flow.fault)
 
     def states(self) -> Mapping[ServingState, int]:
-        """How many are in which state."""
+        """Return how many are in which state."""
         return Counter(one.state for one in self.page()) if self.office.is_lost else super().states()
 
     def create(self, id: str | None, spec: Any) -> Any:
@@ -141,7 +141,7 @@ class RemoteCollection(Collection[Any]):
             replica.learn(replica.told)
 
     def settled(self) -> set[str]:
-        """Which there are, but for those that are being made."""
+        """Return which there are, but for those that are being made."""
         with self._lock:
             return self._index.keys() - self._making
 

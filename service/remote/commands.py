@@ -57,11 +57,11 @@ class Command:
     arguments: tuple[Any, ...] = ()
 
     def __call__(self, *arguments: Any) -> Command:
-        """The same, asked with these."""
+        """Return the same, asked with these."""
         return replace(self, arguments=arguments)
 
     def __get__(self, replica: Any, kind: type[Any]) -> Any:
-        """What asks it of this replica; its last argument may be the solve that it has to end within."""
+        """Return what asks it of this replica; its last argument may be the solve that it has to end within."""
         return self if replica is None else lambda *arguments, **named: self._asked(replica, *arguments, **named)
 
     def _asked(self, replica: Any, *arguments: Any, solve: Solve | None = None) -> Future[Any]:
@@ -71,17 +71,17 @@ class Command:
         return asked
 
     def with_name(self) -> Command:
-        """The same by a named request, as it may be lost on the way."""
+        """Return the same by a named request, as it may be lost on the way."""
         if not self.named or self.arguments[-1] is not None:
             return self
         return replace(self, unnamed=True, arguments=(*self.arguments[:-1], f"unnamed {uuid4().hex}"))
 
     def others(self) -> Iterable[str]:
-        """Which others it may change, by stored name."""
+        """Return which others it may change, by stored name."""
         return () if self.touches is None else self.touches(*self.arguments)
 
     def subject(self, home: Collection[Any], id: str) -> tuple[Any, ...]:
-        """Whom it is asked of; raises as ``home.get`` does."""
+        """Return whom it is asked of; raises as ``home.get`` does."""
         if self.of == "all":
             return home, id
         return (home.get(id) if self.of == "served" else home.find(id),)

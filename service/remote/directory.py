@@ -67,13 +67,13 @@ class ProcessDirectory:
         self.transport.leave()
 
     def scrape(self) -> list[Metric]:
-        """The metrics of where something lives, as far as they are told in time."""
+        """Return the metrics of where something lives, as far as they are told in time."""
         return self.transport.scrape([there.place for there in self.all()])
 
     # What collections and calls ask.
 
     def all(self) -> list[ProcessView]:
-        """The processes where something lives."""
+        """Return the processes where something lives."""
         with self._lock:
             return [there for there in self._places.values() if there.count]
 
@@ -83,7 +83,7 @@ class ProcessDirectory:
         return not all(there.answers for there in self.all())
 
     def there(self, stored: str) -> ProcessView:
-        """Where what is stored under this name lives."""
+        """Return where what is stored under this name lives."""
         place = self.transport.place(stored)
         with self._lock:
             return self._places.setdefault(place.name, ProcessView(place, self.terms.word))
@@ -97,7 +97,7 @@ class ProcessDirectory:
                 self._places.pop(there.place.name, None)
 
     def is_stored(self, stored: str) -> bool:
-        """Whether the store has it, as far as that is not known where it lives; raises StoreError."""
+        """Return whether the store has it, as far as that is not known where it lives; raises StoreError."""
         return not self.store.shared or self.store.model(stored) is not None
 
     # In threads of the front end, and in those of its connections.

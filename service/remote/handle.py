@@ -52,7 +52,7 @@ DECIDED_ROWS = 10_000
 
 
 def is_told(found: Indexed, seen: Summary | None) -> bool:
-    """Whether the index, and the summary in it, tell all of one that is at rest."""
+    """Return whether the index, and the summary in it, tell all of one that is at rest."""
     return seen is not None and seen.told is not None and found.described >= found.sequence
 
 
@@ -170,7 +170,10 @@ class RemoteReplica:
         return self.state in SERVED
 
     def serving(self) -> Any:
-        """The replica itself; raises ModelUnavailable of one that is not served there, though it may yet wake."""
+        """Return the replica itself.
+
+        Raises ModelUnavailable of one that is not served there, though it may yet wake.
+        """
         told = self.told
         if told is not None and told.state not in (*SERVED, "restoring"):
             raise ModelUnavailable(f"{self} is not served here: {told.reason}")
@@ -197,11 +200,11 @@ class RemoteReplica:
         return Call(self._owner.office, self, asked, until, logged).send()
 
     def _gets_copies(self, command: Command) -> bool:
-        """Whether the version after it is to come along."""
+        """Return whether the version after it is to come along."""
         return False
 
     def news(self) -> Call:
-        """What others were told of may not have come here yet."""
+        """Return what others were told of may not have come here yet."""
         return self.ask(commands.HEAR, patience=NEWS_SECONDS)
 
     write_back = Command(Replica.write_back, mutates=True)
@@ -218,7 +221,7 @@ class _Decided(Published):
         """It was checked where it was decided."""
 
     def decide(self, spec: ModelSpec, X: Rows) -> Any:
-        """What was decided."""
+        """Return what was decided."""
         return self.found
 
 
@@ -247,7 +250,7 @@ class RemoteModel(RemoteReplica):
         return self
 
     def updates(self) -> list[dict[str, Any]]:
-        """The newest updates, newest first; asks where it lives, so it belongs in a thread."""
+        """Return the newest updates, newest first; asks where it lives, so it belongs in a thread."""
         found: list[dict[str, Any]] = self.ask(commands.RECENT).result()
         return found
 
@@ -268,16 +271,16 @@ class RemoteModel(RemoteReplica):
         return described_at_rest(self.spec, self._summary, self._settings)
 
     def describe(self) -> Description:
-        """The model as it was last heard of."""
+        """Return the model as it was last heard of."""
         now = self._now
         return replace(now, state=self.state, error=self.reason, predicted=now.predicted + self.predicted)
 
     def stamp(self) -> object:
-        """All that is told of it."""
+        """Return all that is told of it."""
         return self.describe()
 
     def sample(self) -> ModelSample:
-        """What the metrics show."""
+        """Return what the metrics show."""
         return self.describe().sample(self.id)
 
     @property
@@ -305,7 +308,7 @@ class RemoteModel(RemoteReplica):
         return time.monotonic() < self._held_until
 
     def reader(self, X: Rows) -> Published:
-        """The version that rows X (m, d) are to be decided by; it may be asked where that lives, in a thread."""
+        """Return the version that rows X (m, d) are to be decided by; it may be asked where that lives, in a thread."""
         limit = self._settings.max_predict_rows
         if self._terms.predictions == "actor" and len(X) <= DECIDED_ROWS:
             version, decision, prediction, classes = self.ask(commands.DECIDE(X, limit)).result()
@@ -351,7 +354,7 @@ class RemoteModel(RemoteReplica):
         return asked
 
     def calibrated(self, solve: Solve | None = None) -> Future[Published]:
-        """The newest version with its calibration, which is kept here from then on."""
+        """Return the newest version with its calibration, which is kept here from then on."""
         call: Future[Published] = self._calibrated(solve=solve)
         call.add_done_callback(self._keep)
         return call
@@ -361,7 +364,7 @@ class RemoteModel(RemoteReplica):
             self.hold(call.result())
 
     def versions(self) -> dict[str, Any]:
-        """Which versions can be had; asks where it lives, so it belongs in a thread."""
+        """Return which versions can be had; asks where it lives, so it belongs in a thread."""
         found: dict[str, Any] = self.ask(commands.VERSIONS).result()
         return found
 
@@ -424,11 +427,11 @@ class RemoteFeed(RemoteReplica):
         return glimpse_of(self.spec, self._summary)
 
     def stamp(self) -> object:
-        """Its state, and what is shown of it."""
+        """Return its state, and what is shown of it."""
         return self.state, self._seen, self._now
 
     def sample(self) -> FeedSample | None:
-        """What the metrics show; None where nothing is known."""
+        """Return what the metrics show; None where nothing is known."""
         return sample_of(self, self.shown or self.glimpse) if self.is_served else None
 
     @property

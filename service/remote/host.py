@@ -121,7 +121,7 @@ class Host:
         return await self.answer(unpacked(message))
 
     async def answer(self, asked: Question) -> bytes:
-        """The same, once it is unpacked."""
+        """Return the same, once it is unpacked."""
         self.asked_at, self._loop = time.monotonic(), asyncio.get_running_loop()
         call = calls.Call(asked.request or asked.id)
         call.key = asked.key
@@ -143,7 +143,7 @@ class Host:
         return packed(Answer(value, error, self._told.view(asked.stored), call.facts, copy, self._others(asked)))
 
     def _others(self, asked: Question) -> dict[str, View]:
-        """What else a call of many may have changed, as it is now."""
+        """Return what else a call of many may have changed, as it is now."""
         found = {}
         for stored in asked.command.others():
             self._look(stored)
@@ -207,7 +207,7 @@ class Host:
             del self._under_way[asked.id]
 
     def _at(self, stored: str) -> tuple[Collection[Any], str]:
-        """All of a kind, and an id."""
+        """Return all of a kind, and an id."""
         return self.registry.feeds if is_feed(stored) else self.registry.models, id_of(stored)
 
     def _found(self, stored: str) -> Any:
@@ -215,7 +215,7 @@ class Host:
         return home.known(id_)
 
     def _copy(self, stored: str) -> Published | None:
-        """The version that a model is at, if it is small enough to go along."""
+        """Return the version that a model is at, if it is small enough to go along."""
         live = self._found(stored)
         seen = live.published if isinstance(live, HostedModel) else None
         if seen is None or seen.predictor is None:
@@ -288,7 +288,10 @@ def labelled(families: Iterable[Metric], where: dict[str, str]) -> list[Metric]:
 
 
 async def _awaited(future: Future[Any], solve: Solve) -> Any:
-    """The result of what a writer was asked; raises TurnMissed or Withdrawn if its turn does not come in time."""
+    """Return the result of what a writer was asked.
+
+    Raises TurnMissed or Withdrawn if its turn does not come in time.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
     future.add_done_callback(lambda future: loop.call_soon_threadsafe(_wake, done))

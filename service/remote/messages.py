@@ -63,7 +63,7 @@ class FeedNow:
 
     @classmethod
     def of(cls, feed: HostedFeed) -> FeedNow:
-        """What a feed shows in the process where it lives."""
+        """Return what a feed shows in the process where it lives."""
         now = feed.queue_depth, feed.returned, feed.flow
         try:
             seen = feed.view
@@ -89,7 +89,7 @@ class View:
 
     @classmethod
     def of(cls, replica: HostedModel | HostedFeed, life: tuple[str, int], moment: int) -> View:
-        """What a replica shows in the process where it lives."""
+        """Return what a replica shows in the process where it lives."""
         seen = FeedNow.of(replica) if isinstance(replica, HostedFeed) else replica.describe()
         now = replica.indexed or seen
         return cls(replica.spec, replica.state, replica.reason, replica.stale, now, life, moment)
@@ -133,7 +133,7 @@ class _Pickler(pickle.Pickler):
     """Pickles errors by what they hold, as their constructors take other arguments than they keep."""
 
     def reducer_override(self, value: Any) -> Any:
-        """An error: its class, its message, what it holds beside."""
+        """Return an error: its class, its message, what it holds beside."""
         if isinstance(value, Exception):
             return _error, (type(value), value.args, {k: v for k, v in vars(value).items() if k != "__notes__"})
         return NotImplemented
@@ -147,7 +147,7 @@ def _error(kind: type[Exception], arguments: tuple[Any, ...], parts: dict[str, A
 
 
 def packed(value: Any) -> bytes:
-    """Bytes of a message; an error is in an answer, if anywhere."""
+    """Return bytes of a message; an error is in an answer, if anywhere."""
     if not (isinstance(value, Answer) and value.error is not None):
         return pickle.dumps(value, protocol=5)
     stream = io.BytesIO()
@@ -156,5 +156,5 @@ def packed(value: Any) -> bytes:
 
 
 def unpacked(data: bytes) -> Any:
-    """The message in bytes that another process of this service has sent."""
+    """Return the message in bytes that another process of this service has sent."""
     return pickle.loads(data)

@@ -30,7 +30,7 @@ class ProcessView:
         self._lock = threading.Lock()
 
     def view(self, stored: str) -> View | None:
-        """The newest that was heard of one; None of one that is at rest."""
+        """Return the newest that was heard of one; None of one that is at rest."""
         return self._views.get(stored)
 
     @property
@@ -39,7 +39,7 @@ class ProcessView:
         return self.heard_at is not None and not self.is_lost
 
     def is_silent(self, seconds: float) -> bool:
-        """Whether it has said nothing for so long."""
+        """Return whether it has said nothing for so long."""
         return time.monotonic() - (self.heard_at or self.made_at) > seconds
 
     def lose(self) -> None:
@@ -110,11 +110,11 @@ class ProcessView:
             self._rows[stored] += rows
 
     def predicted(self, stored: str) -> int:
-        """Rows that were predicted here and that the actor was not told of yet."""
+        """Return rows that were predicted here and that the actor was not told of yet."""
         return self._rows[stored]
 
     def taken(self) -> dict[str, int]:
-        """The same of all, to be told now."""
+        """Return the same of all, to be told now."""
         with self._lock:
             rows, self._rows = self._rows, Counter()
         return dict(rows)

@@ -55,7 +55,7 @@ class RpcServer:
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def number(self, host: str) -> Endpoint:
-        """Where it listens; begins to, the first time. Raises OSError."""
+        """Return where it listens; begins to, the first time. Raises OSError."""
         if self._server is None:
             context, loop = tls(ssl.Purpose.CLIENT_AUTH), asyncio.get_running_loop()
             seconds = None if context is None else CONNECT_SECONDS
@@ -186,7 +186,7 @@ class RpcClientPool:
         self._loop.call_soon_threadsafe(lambda: self._loop.create_task(connect()))
 
     def ask(self, name: str, message: bytes, done: Done) -> bool:
-        """Whether there is a line; ``done`` gets then what the actor answers, or why the line was lost."""
+        """Return whether there is a line; ``done`` gets then what the actor answers, or why the line was lost."""
         line = self._lines.get(name)
         if line is None:
             return False

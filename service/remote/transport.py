@@ -61,10 +61,10 @@ class Transport(Protocol[P]):
         """What may be expected."""
 
     def place(self, stored: str) -> P:
-        """Where what is stored under a name lives."""
+        """Return where what is stored under a name lives."""
 
     def is_known(self, place: P) -> bool:
-        """Whether calls return at once."""
+        """Return whether calls return at once."""
 
     def ask(self, place: P, spec: Callable[[], Any], message: bytes, short: bool, done: Done) -> None:
         """Have a call answered; ``short`` says that its answer is small. May raise what the place is lost by."""

@@ -53,11 +53,11 @@ class Pool:
         return self._threads.submit(_in_one(call, *arguments))
 
     async def run(self, call: Callable[..., T], *arguments: object) -> T:
-        """The result of ``call(*arguments)``, for a caller that holds a place."""
+        """Return the result of ``call(*arguments)``, for a caller that holds a place."""
         return await asyncio.wrap_future(self.begin(call, *arguments))
 
     async def run_steps(self, steps: Steps[T], has_left: Callable[[], Awaitable[bool]]) -> T:
-        """The result of work in steps, between which others have their turn.
+        """Return the result of work in steps, between which others have their turn.
 
         Raises Withdrawn, and ends the work, when whoever waits for it ``has_left``.
         """
@@ -74,6 +74,6 @@ class Pool:
 
 
 def _in_one(call: Callable[..., T], *arguments: object) -> Steps[T]:
-    """A call as work in one step."""
+    """Yield a call as work in one step."""
     return call(*arguments)
     yield

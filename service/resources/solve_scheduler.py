@@ -70,11 +70,11 @@ class Solve:
         return None
 
     def rest(self) -> float | None:
-        """Seconds until it has to have ended; None where no time was given."""
+        """Return seconds until it has to have ended; None where no time was given."""
         return None if self.until == inf else max(0.0, self.until - time.monotonic())
 
     def used_by(self, now: float) -> float:
-        """Seconds that it has run until ``now``, a monotonic time."""
+        """Return seconds that it has run until ``now``, a monotonic time."""
         return self.used + (0.0 if self._since is None else now - self._since)
 
 

@@ -292,7 +292,7 @@ class Store(Protocol):
         """Mark a record as one without effect and forget its idempotency key; no error if it was never written."""
 
     def last_sequence(self, lease: Lease) -> int:
-        """Number of the newest record ever appended, 0 before the first."""
+        """Return number of the newest record ever appended, 0 before the first."""
 
     def recall(self, model: str, key: str) -> Remembered | None:
         """Return what is remembered under an idempotency key."""
@@ -342,7 +342,7 @@ class Store(Protocol):
         """Return the solution that is kept, as it was given; raises StoreDamaged if it was altered."""
 
     def log(self, model: str, after: int) -> Iterator[LogRecord]:
-        """Records with a number above ``after``, in order, aborted ones too."""
+        """Return records with a number above ``after``, in order, aborted ones too."""
 
     def put_document(self, at: DocumentName, data: bytes) -> None:
         """Keep a document in place of the one before, whole; it is as durable as an appended record."""

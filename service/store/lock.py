@@ -75,7 +75,7 @@ class DirectoryLock:
 
 
 def _lives(holder: str) -> bool:
-    """Whether the process that took the lock lives; the workers of one that was killed end by themselves."""
+    """Return whether the process that took the lock lives; the workers of one that was killed end by themselves."""
     try:
         os.kill(int(holder), 0)
     except ProcessLookupError:

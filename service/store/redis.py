@@ -103,7 +103,7 @@ log = logging.getLogger(__name__)
 
 
 def _appending(record: Appending, keep: int) -> list[Any]:
-    """What the script that appends a record is called with."""
+    """Return what the script that appends a record is called with."""
     lease, sequence, asked = record.lease, record.sequence, record.idempotency
     named: tuple[str, bytes] = ("", b"")
     if asked is not None:
@@ -371,7 +371,7 @@ class RedisStore:
         return level(settings), found
 
     def _refusal(self, record: Appending, answer: Any) -> StoreError | None:
-        """What a record is refused for by what the script has answered; raises StoreUnavailable."""
+        """Return what a record is refused for by what the script has answered; raises StoreUnavailable."""
         model = record.lease.model
         if isinstance(answer, Exception):
             if isinstance(answer, redis.ResponseError) and _FOLLOWS in str(answer):

@@ -22,7 +22,7 @@ class ScriptRunner:
         return self._hashes[script]
 
     def __call__(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """The script's answer."""
+        """Return the script's answer."""
         try:
             return self._client.evalsha(self._hash(script), len(keys), *keys, *arguments)
         except NoScriptError:  # it did not run: a server forgets its scripts when it starts

@@ -51,7 +51,7 @@ def share_of(model: str) -> int:
 
 
 def _routed(method: Callable[..., Any]) -> Any:
-    """A call of the share of the model, lease or document that is its first argument."""
+    """Return a call of the share of the model, lease or document that is its first argument."""
 
     def call(self: Shares, at: Any, *arguments: Any, **named: Any) -> Any:
         """Ask the share."""
@@ -250,7 +250,7 @@ def share_file(data_dir: Path, number: int) -> Path:
 
 
 def _opened(file: Path) -> SqliteStore:
-    """A share; what is wrong with it is said with its name."""
+    """Return a share; what is wrong with it is said with its name."""
     try:
         return SqliteStore(file, cache_kb=CACHE_KB)
     except StoreDamaged as error:

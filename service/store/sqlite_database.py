@@ -182,7 +182,7 @@ class Database:
         return is_anew
 
     def damaged_copies(self) -> list[str]:
-        """Names of the copies that were kept of what was damaged."""
+        """Return names of the copies that were kept of what was damaged."""
         return [copy.name for copy in damaged_copies(self._path)]
 
     def close(self) -> None:

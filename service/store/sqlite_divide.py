@@ -90,7 +90,7 @@ def _make_share(db: sqlite3.Connection, file: Path, number: int, kinds: Sequence
 
 
 def _part(marks: Marks, file: Path, place: Place, number: int) -> Marks:
-    """The marks of the models of one file."""
+    """Return the marks of the models of one file."""
     return marks.of(new_marks(file), lambda name: name != DOCUMENTS and place(name.decode()) == number)
 
 

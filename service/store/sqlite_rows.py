@@ -34,7 +34,10 @@ def damaged(sequence: object) -> SnapshotInfo:
 
 
 def remembered(model: str, key: str, row: Row) -> tuple[Remembered, bool]:
-    """What is remembered under a key, without an answer that is damaged, and whether it is; raises StoreDamaged."""
+    """Return what is remembered under a key, without an answer that is damaged, and whether it is.
+
+    Raises StoreDamaged.
+    """
     *name, sequence, body, sealed, answer, answer_sealed = row
     if name != [model, key] or sealed != request_seal(model, key, sequence, body):
         raise StoreDamaged(f"what is remembered of request {key!r} of model {model} does not match its checksum")

@@ -28,7 +28,7 @@ class Line(Protocol):
 
 
 def _asked(method: Callable[..., Any]) -> Any:
-    """A call of the worker's store; one that yields is answered with a list."""
+    """Return a call of the worker's store; one that yields is answered with a list."""
 
     def call(self: RemoteStore, *arguments: Any, **named: Any) -> Any:
         """Ask it; raises StoreError."""

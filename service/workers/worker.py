@@ -100,7 +100,7 @@ class Worker:
         raise TypeError(f"a worker is not asked {type(asked).__name__}")
 
     def _of_store(self, asked: AskStore) -> bytes:
-        """What a method of the store returns, or raises."""
+        """Return what a method of the store returns, or raises."""
         try:
             found = getattr(self._store, asked.method.__name__)(*asked.arguments, **asked.named)
             return packed(Answer(list(found) if isinstance(found, Iterator) else found))

@@ -39,7 +39,7 @@ CALLS = 20
 
 @contextmanager
 def services(nodes: int, **settings: Any) -> Iterator[tuple[RayCluster, dict[str, ServiceProcess]]]:
-    """A service by itself, and two front ends of one cluster."""
+    """Yield a service by itself, and two front ends of one cluster."""
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         redis = stack.enter_context(RedisServer(place / "redis"))
@@ -106,7 +106,7 @@ def simulate(models: int, nodes: int, actors: int) -> None:
 
 
 def until_live(http: httpx.Client, models: int) -> float:
-    """Seconds until a front end says of so many models that they are live."""
+    """Return seconds until a front end says of so many models that they are live."""
     began = time.perf_counter()
     while len(live := [m for m in http.get("/models").json()["models"] if m["state"] == "live"]) < models:
         if time.perf_counter() - began > PATIENCE:
@@ -116,7 +116,7 @@ def until_live(http: httpx.Client, models: int) -> float:
 
 
 def drained(cluster: RayCluster, http: httpx.Client, models: int) -> float:
-    """Seconds from draining a node with models until its actors are elsewhere, and all models are live."""
+    """Return seconds from draining a node with models until its actors are elsewhere, and all models are live."""
     left = next(raylet for raylet in cluster.raylets if cluster.actors(raylet))
     had, began = len(cluster.actors()), time.perf_counter()
     cluster.drain(left)
@@ -129,14 +129,14 @@ def drained(cluster: RayCluster, http: httpx.Client, models: int) -> float:
 
 
 def created(http: httpx.Client, model: str) -> float:
-    """Seconds of making a model."""
+    """Return seconds of making a model."""
     began = time.perf_counter()
     http.post("/models", json={"id": model}).raise_for_status()
     return time.perf_counter() - began
 
 
 def timed(http: httpx.Client, path: str) -> float:
-    """Seconds of one request."""
+    """Return seconds of one request."""
     began = time.perf_counter()
     http.get(path).raise_for_status()
     return time.perf_counter() - began

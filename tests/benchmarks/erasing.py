@@ -68,7 +68,7 @@ def run(n: int, erased: int, width: int, classes: int, scale: str) -> None:
 
 
 def _examples(rng: np.random.Generator, n: int, width: int, classes: int) -> tuple[Any, Any]:
-    """Features (n, width), and labels -1 and 1, or words."""
+    """Return features (n, width), and labels -1 and 1, or words."""
     if classes == 2:
         signs = rng.choice([-1, 1], n)
         return rng.normal(size=(n, width)) + 0.25 * signs[:, None], signs

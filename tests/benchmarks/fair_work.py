@@ -74,7 +74,7 @@ class Cell:
         return self.table.label[rows] if self.task == "svc" else self.table.target[rows]
 
     def other(self, rows: slice) -> Any:
-        """Targets that are wrong."""
+        """Return targets that are wrong."""
         y = self.targets(rows)
         if self.task == "pu":
             return 1 - y

@@ -53,7 +53,7 @@ def batch(task: str, number: int) -> dict[str, Any]:
 
 
 def newest(number: int) -> list[str]:
-    """Keys of three examples that the batch before added."""
+    """Return keys of three examples that the batch before added."""
     return [f"{number - 1}-{row}" for row in range(3)]
 
 
@@ -107,7 +107,7 @@ def prepare(directory: Path, model: dict[str, Any]) -> None:
 
 
 def processor_seconds(pid: int) -> float:
-    """Seconds that a process has kept processors busy with, by all threads it has or has had."""
+    """Return seconds that a process has kept processors busy with, by all threads it has or has had."""
     return time.clock_gettime(~pid << 3 | CPUCLOCK_SCHED)
 
 

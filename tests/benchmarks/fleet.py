@@ -33,7 +33,7 @@ GAP, ROUNDING = 1e-8, 1e-12
 
 
 def load_of(number: int, n: int) -> Any:
-    """A made-up meter: a day and a week of its own strength, a level that wanders, noise; (n,)."""
+    """Return a made-up meter: a day and a week of its own strength, a level that wanders, noise; (n,)."""
     rng = np.random.default_rng(number)
     hours = np.arange(n)
     day, week = rng.uniform(0.5, 3.0), rng.uniform(0.0, 1.0)
@@ -43,7 +43,7 @@ def load_of(number: int, n: int) -> Any:
 
 
 def readings(numbers: range, first: int, last: int) -> bytes:
-    """Readings of series as CSV, by time and then by series."""
+    """Return readings of series as CSV, by time and then by series."""
     loads = [load_of(number, last)[first:] for number in numbers]
     lines = ["meter,time,load"]
     for at in range(last - first):
@@ -53,7 +53,7 @@ def readings(numbers: range, first: int, last: int) -> bytes:
 
 
 def processor(pid: int) -> float:
-    """Seconds of processor time that a process has had."""
+    """Return seconds of processor time that a process has had."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -66,7 +66,7 @@ def sent(http: httpx.Client, body: bytes, name: str) -> None:
 
 
 def some(count: int, size: int) -> Iterator[range]:
-    """Numbers of series, so many at a time."""
+    """Yield numbers of series, so many at a time."""
     for first in range(0, count, size):
         yield range(first, min(first + size, count))
 

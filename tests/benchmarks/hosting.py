@@ -72,7 +72,7 @@ def update(http: httpx.Client, model: str, seed: int, n: int, **more: Any) -> No
 
 
 def predict(http: httpx.Client, model: str) -> float:
-    """Seconds of a prediction."""
+    """Return seconds of a prediction."""
     began = time.perf_counter()
     http.post(f"/models/{model}/predict", json={"X": [[0.1] * D]}).raise_for_status()
     return time.perf_counter() - began
@@ -97,7 +97,7 @@ def until_at_rest(http: httpx.Client) -> None:
 
 @contextmanager
 def serving(place: Path, **settings: object) -> Iterator[tuple[ServiceProcess, httpx.Client]]:
-    """A service, and a client of it."""
+    """Yield a service, and a client of it."""
     service = ServiceProcess(place, None, page="false", compile_ahead="false", **settings)
     service.waits_for_models = False
     with service, service.http() as http:

@@ -28,7 +28,7 @@ class Over(SolverError):
 
 
 def random_rows(n: int, d: int) -> tuple[Any, Any]:
-    """Labels that have nothing to do with the features."""
+    """Return labels that have nothing to do with the features."""
     rng = np.random.default_rng(0)
     return rng.normal(size=(n, d)), rng.choice([-1, 1], n)
 

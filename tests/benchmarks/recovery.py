@@ -103,7 +103,7 @@ def update(http: httpx.Client, drawn: tuple[Any, Any]) -> None:
 
 
 def processor_seconds(pid: int) -> float:
-    """Seconds that a process has kept processors busy with."""
+    """Return seconds that a process has kept processors busy with."""
     user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
@@ -145,7 +145,7 @@ def recover(name: str, directory: Path, problem: Problem, crashes: int, **settin
 
 
 def appends(store: Store, number: int) -> list[float]:
-    """Seconds of each of ``number`` appends to the log of one model."""
+    """Return seconds of each of ``number`` appends to the log of one model."""
     lease = store.create("appends", b"")
     taken = []
     with closing(store):

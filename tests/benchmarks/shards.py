@@ -73,19 +73,19 @@ class Rows:
         self._X = X
 
     def asked(self, what: str, *which: int) -> bytes:
-        """Those from the first to the last."""
+        """Return those from the first to the last."""
         from livesvm.service.remote.messages import Answer, packed
 
         return packed(Answer(self._X[slice(*which)]))
 
 
 def model_of(options: argparse.Namespace, X: Matrix) -> LiveL2SVC:
-    """The model that every row trains."""
+    """Return the model that every row trains."""
     return LiveL2SVC(C=options.C, gamma=1.0 / X.shape[1])
 
 
 def alone(options: argparse.Namespace, X: Matrix, y: Vector) -> list[str]:
-    """A row of one process."""
+    """Return a row of one process."""
     model, began, clock = model_of(options, X), time.process_time(), time.perf_counter()
     found = model.retrain_on(X, y, tol=options.tol)
     times = Times(time.process_time() - began, time.perf_counter() - clock)
@@ -93,7 +93,7 @@ def alone(options: argparse.Namespace, X: Matrix, y: Vector) -> list[str]:
 
 
 def sharded(options: argparse.Namespace, X: Matrix, y: Vector, crew: Crew, parts: list[slice], name: str) -> list[str]:
-    """A row over shards."""
+    """Return a row over shards."""
     model, timed, everyone = model_of(options, X), Timed(crew), np.ones(y.size, bool)
     data = Sharded(timed, parts, y, np.ones(y.size), lambda rows: X[rows])
     began, clock = worked(crew), time.perf_counter()
@@ -116,7 +116,7 @@ def of_process(_: Shard) -> float:
 
 
 def row(name: str, times: Times, looks: float | None, gap: float, steps: int, model: LiveL2SVC) -> list[str]:
-    """What is printed of a training."""
+    """Return what is printed of a training."""
     told = "" if looks is None else f"{looks:.0%}"
     return [
         name,
@@ -130,7 +130,7 @@ def row(name: str, times: Times, looks: float | None, gap: float, steps: int, mo
 
 
 def over_ray(options: argparse.Namespace, X: Matrix, y: Vector) -> list[str]:
-    """A row over workers of a cluster."""
+    """Return a row over workers of a cluster."""
     import ray
 
     from livesvm.service.ray.shards import RayCrew

@@ -23,7 +23,7 @@ MEGABYTE = 1e6
 
 
 def text(seed: int, n: int, width: int, words: int) -> tuple[Any, Any]:
-    """Rows (n, width) of length 1, and their classes."""
+    """Return rows (n, width) of length 1, and their classes."""
     rng = np.random.default_rng(seed)
     y = rng.choice([-1.0, 1.0], n)
     often = 1.0 / np.arange(1, width + 1) ** 0.8
@@ -41,7 +41,7 @@ def resident(pid: int) -> float:
 
 
 def processor(pid: int) -> float:
-    """Seconds of processor time so far."""
+    """Return seconds of processor time so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

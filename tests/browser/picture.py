@@ -30,7 +30,7 @@ STOP = re.compile(r"up at (http://\S+) .*?kill (\d+) && rm -r (\S+)", re.DOTALL)
 
 @contextmanager
 def demonstrated(months: int | None) -> Iterator[str]:
-    """The address of the service that the demonstration has left, which is ended afterwards."""
+    """Yield the address of the service that the demonstration has left, which is ended afterwards."""
     with tempfile.TemporaryDirectory() as place:
         asked = ["--keep", "--picture", str(Path(place) / "demo.png")]
         asked += [] if months is None else ["--months", str(months)]

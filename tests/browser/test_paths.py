@@ -19,7 +19,7 @@ FLIPPED = 15
 
 
 def written(path: Path, X: list[list[float]], y: Sequence[float]) -> Path:
-    """Examples as a CSV file: features, then the target."""
+    """Return examples as a CSV file: features, then the target."""
     path.write_text("\n".join(",".join(map(repr, [*x, label])) for x, label in zip(X, y, strict=True)) + "\n")
     return path
 
@@ -187,7 +187,7 @@ def test_paths_of_several_classes_are_looked_along_and_applied(
 
 
 def two_classes(rng: np.random.Generator, n: int) -> tuple[Matrix, Vector]:
-    """Examples of two classes that overlap little."""
+    """Return examples of two classes that overlap little."""
     y = rng.choice([-1, 1], n).astype(float)
     return rng.normal(size=(n, 2)) + 1.8 * y[:, None], y
 
@@ -201,5 +201,5 @@ def error(http: httpx.Client, held: Path) -> float:
 
 
 def words(y: Vector) -> list[str]:
-    """Labels as people write them."""
+    """Return labels as people write them."""
     return ["good" if sign > 0 else "bad" for sign in y.tolist()]

@@ -62,7 +62,7 @@ class Stored:
 
 @contextmanager
 def in_sqlite(path: Path, rows: int, d: int) -> Iterator[Stored]:
-    """The parts of a row of the table: its blob and its checksum."""
+    """Yield the parts of a row of the table: its blob and its checksum."""
     with (
         closing(SqliteStore(path / "store")) as store,
         closing(sqlite3.connect(path / "store", isolation_level=None)) as db,
@@ -80,7 +80,7 @@ def in_sqlite(path: Path, rows: int, d: int) -> Iterator[Stored]:
 
 @contextmanager
 def in_redis(server: RedisServer, rows: int, d: int) -> Iterator[Stored]:
-    """The chunk, and the pointer to it."""
+    """Yield the chunk, and the pointer to it."""
     prefix = uuid.uuid4().hex
     with closing(RedisStore(server.url, "me", prefix=prefix)) as store, closing(server.client()) as client:
         lease = fill(store, rows, d)

@@ -30,7 +30,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def filled(place: Path) -> object:
-    """A database with models, a feed, and documents of both kinds; what it holds."""
+    """Return a database with models, a feed, and documents of both kinds; what it holds."""
     with closing(SqliteStore(place / DATABASE)) as store:
         fill(store)
         store.create(FEED, b"feed")

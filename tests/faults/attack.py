@@ -202,7 +202,7 @@ def options(parser: argparse.ArgumentParser, requests: int) -> argparse.Argument
 
 @contextmanager
 def started(**settings: object) -> Iterator[ServiceProcess]:
-    """A service of its own, that does not wait long for bodies."""
+    """Yield a service of its own, that does not wait long for bodies."""
     with (
         TemporaryDirectory() as directory,
         ServiceProcess(Path(directory), None, body_seconds=5, **settings) as service,

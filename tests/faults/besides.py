@@ -63,7 +63,7 @@ def hard_update(rows: int) -> bytes:
 
 
 def examples(rng: np.random.Generator, n: int, task: str) -> dict[str, Any]:
-    """Examples that are easy to learn."""
+    """Return examples that are easy to learn."""
     y = rng.choice([-1.0, 1.0], n)
     X = rng.normal(size=(n, FEATURES)) + 0.5 * y[:, None]
     return {"X": X} if task == "oneclass" else {"X": X, "y": y}
@@ -159,7 +159,7 @@ def delete_busy(service: ServiceProcess) -> tuple[float, float, float]:
 
 
 def until_it_rests(service: ServiceProcess) -> float:
-    """Seconds until the service uses next to nothing of its cores."""
+    """Return seconds until the service uses next to nothing of its cores."""
     began = time.monotonic()
     while (before := time.monotonic()) < began + 2 * CALL_SECONDS:
         used = processor_seconds(service.pid)
@@ -240,7 +240,7 @@ def besides(service: ServiceProcess, options: argparse.Namespace) -> list[Verdic
 
 @contextmanager
 def started(directory: Path, settings: dict[str, str]) -> Iterator[ServiceProcess]:
-    """A service with the models that shall not notice, and the busy one."""
+    """Yield a service with the models that shall not notice, and the busy one."""
     with ServiceProcess(directory, on_two_cores, port=free_port(), **settings) as service:
         with service.http(timeout=60.0) as http:
             for model, task in OTHERS.items():

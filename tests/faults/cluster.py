@@ -211,7 +211,7 @@ KINDS: dict[str, Callable[[Scene], float]] = {
 
 
 def seconds_until_all_answer(clients: Sequence[Client], since: float) -> list[float]:
-    """Seconds from a moment until each one's first update that was first sent after it was acknowledged."""
+    """Return seconds from a moment until each one's first update that was first sent after it was acknowledged."""
     end = time.monotonic() + PATIENCE
     found: list[float] = []
     for client in clients:

@@ -41,7 +41,7 @@ class Disk:
 
 @contextmanager
 def disk(path: Path) -> Iterator[Disk]:
-    """A disk of some megabytes, gone at the end."""
+    """Yield a disk of some megabytes, gone at the end."""
     path.mkdir()
     made = Disk(path)
     made.mount(f"size={MEGABYTES}m")

@@ -48,7 +48,7 @@ class Sender(Protocol):
     """Who sends calls."""
 
     def send(self, times: int = 1) -> dict[str, Any]:
-        """The next calls; the last answer."""
+        """Return the next calls; the last answer."""
 
 
 def until_killed(service: ServiceProcess, stream: Sender, chance: random.Random) -> None:

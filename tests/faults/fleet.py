@@ -43,12 +43,12 @@ class FleetStream:
         self.rows = [rows_of(series(20_000, seed)) for seed in range(count)]
 
     def send(self, times: int = 1) -> dict[str, Any]:
-        """The next call; its answer."""
+        """Return the next call; its answer."""
         self.calls += 1
         return self.send_again()
 
     def send_again(self) -> dict[str, Any]:
-        """The newest call, again if it was sent."""
+        """Return the newest call, again if it was sent."""
         first, last = SIZE * (self.calls - 1), SIZE * self.calls
         rows = [
             {"series": f"s{number}", **own[at]} for at in range(first, last) for number, own in enumerate(self.rows)
@@ -60,7 +60,7 @@ class FleetStream:
         return found
 
     def positions(self) -> dict[str, int]:
-        """How many readings each series has."""
+        """Return how many readings each series has."""
         listed = self.http.get("/fleets/meters/series").raise_for_status().json()["series"]
         return {one["feed"]: self.http.get(f"/feeds/{one['feed']}").json()["position"] for one in listed}
 
@@ -96,7 +96,7 @@ def restarted(service: ServiceProcess, chance: random.Random, count: int) -> Non
 
 
 def differences(stream: FleetStream) -> list[str]:
-    """What of some series is not as it would be untroubled, and which certificates are not good."""
+    """Return what of some series is not as it would be untroubled, and which certificates are not good."""
     http, found = stream.http, []
     chosen = http.get("/fleets/meters").json()["settings"]["chosen"]
     recipes = [{name: step[name] for name in ("represent", "gamma", "C")} for step in chosen["steps"]]
@@ -164,7 +164,7 @@ def main() -> None:
 
 
 def looked_at(service: ServiceProcess, stream: FleetStream) -> list[str]:
-    """What is wrong after a start; one that dies at its point is started again, and looked at then."""
+    """Return what is wrong after a start; one that dies at its point is started again, and looked at then."""
     crash_at = service.settings.pop("crash_at", None)
     try:
         with service.http() as stream.http:

@@ -87,7 +87,10 @@ def chunked(rng: random.Random, scene: Scene) -> Sent:
 
 
 def noise(rng: random.Random, scene: Scene) -> Sent:
-    """Bytes that are nothing, or a whole request with some of them changed; it is not an update, as it might be one."""
+    """Return bytes that are nothing, or a whole request with some of them changed.
+
+    It is not an update, as it might be one.
+    """
     wanted = route(rng, scene)
     while wanted.document is not None:
         wanted = route(rng, scene)

@@ -19,7 +19,7 @@ CLOSE = 1e-6
 
 
 def draw(rng: np.random.Generator, task: str, n: int) -> dict[str, Any]:
-    """Examples that are easy to learn."""
+    """Return examples that are easy to learn."""
     y = rng.choice([-1.0, 1.0], n)
     X = rng.normal(size=(n, FEATURES)) + y[:, None]
     target = {"svc": y, "svr": X.sum(1)}.get(task)

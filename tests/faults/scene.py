@@ -31,7 +31,7 @@ class Scene:
 
 
 def rows(rng: random.Random, n: int = 2) -> list[list[float]]:
-    """Rows of numbers."""
+    """Return rows of numbers."""
     return [[round(rng.uniform(-2, 2), 3) for _ in range(FEATURES)] for _ in range(n)]
 
 

@@ -67,7 +67,7 @@ def _words(number: int) -> dict[str, Any]:
 
 
 def _scaled(number: int) -> dict[str, Any]:
-    """Features of different sizes."""
+    """Return features of different sizes."""
     rng = np.random.default_rng([2, number])
     y = rng.choice([-1, 1], 10)
     X = (rng.normal(size=(10, 3)) + y[:, None]) * [1.0, 50.0, 0.02]
@@ -133,7 +133,7 @@ class Course:
         return bool(self.erasing) or (may and rng.random() < share)
 
     def keys(self, rng: random.Random) -> list[str]:
-        """Whom to erase: some of the window, and one who left it, or was erased before."""
+        """Return whom to erase: some of the window, and one who left it, or was erased before."""
         if not self.erasing:
             self.erasing = rng.sample(self.window, ERASED_AT_ONCE)
         before = (0, 0) if (0, 0) not in self.window else self.erasing[0]
@@ -151,7 +151,7 @@ class Course:
         return bool(same and answer["version"] == self.acknowledged and gap <= 1e-8)
 
     def searched(self) -> list[list[float]]:
-        """Features of the newest who were erased."""
+        """Return features of the newest who were erased."""
         return [self.subject.batch(number)["add"]["X"][row] for number, row in self.erased[-SEARCHED:]]
 
     def _rows(self, places: list[Place]) -> Rows:

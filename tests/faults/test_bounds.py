@@ -124,7 +124,10 @@ def too_much(media: str, body: bytes) -> Attack:
 
 
 def models(name: str) -> Attack:
-    """One model after the other, each with examples; the oldest goes, so that there is room for jobs now and then."""
+    """Yield one model after the other, each with examples.
+
+    The oldest goes, so that there is room for jobs now and then.
+    """
     for number in itertools.count():
         yield partial(httpx.Client.post, url="/models", json={"id": f"{name}-{number}"})
         update = partial(httpx.Client.post, content=MODEL, headers={"content-type": NPZ})
@@ -134,7 +137,7 @@ def models(name: str) -> Attack:
 
 
 def jobs(number: int) -> Attack:
-    """Jobs on much data, some of which are cancelled."""
+    """Yield jobs on much data, some of which are cancelled."""
     for kind, body in itertools.islice(itertools.cycle(bodies_of_jobs()), number, None):
         made: list[httpx.Response] = []
 

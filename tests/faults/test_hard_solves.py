@@ -20,7 +20,7 @@ NPZ = {"content-type": "application/x-npz"}
 
 
 def hard_update() -> bytes:
-    """Labels without any rule, which a cost of 1e8 wants learnt by heart: minutes of work."""
+    """Return labels without any rule, which a cost of 1e8 wants learnt by heart: minutes of work."""
     rng = np.random.default_rng(0)
     stream = io.BytesIO()
     np.savez(stream, X=rng.normal(size=(6000, 10)), y=rng.choice([-1.0, 1.0], 6000))

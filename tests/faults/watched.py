@@ -63,7 +63,7 @@ class Prometheus:
 
 @contextmanager
 def prometheus(directory: Path, targets: list[str]) -> Iterator[Prometheus]:
-    """A Prometheus with the rules as they are deployed, that looks every second."""
+    """Yield a Prometheus with the rules as they are deployed, that looks every second."""
     config = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text())
     config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s", "scrape_timeout": "1s"}
     config["rule_files"] = [str(DEPLOY / "prometheus/alerts.yml")]

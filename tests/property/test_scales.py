@@ -45,7 +45,7 @@ def models(draw: st.DrawFn) -> Model:
 
 @st.composite
 def rows(draw: st.DrawFn) -> tuple[Any, Any]:
-    """A few rows of one size, some of them zero, and labels."""
+    """Return a few rows of one size, some of them zero, and labels."""
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
     X = draw(st.one_of(sizes(3), sizes(HALF_RANGE))) * random.normal(size=(draw(st.integers(1, 12)), 2))
     X[: draw(st.integers(0, 6))] = 0.0

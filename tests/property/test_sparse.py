@@ -23,7 +23,7 @@ Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def drawn_rows(rng: np.random.Generator, m: int, d: int = 12) -> Matrix:
-    """Rows with few entries, some of them empty, some twice."""
+    """Return rows with few entries, some of them empty, some twice."""
     X = rng.normal(size=(m, d)) * (rng.random((m, d)) < 0.3)
     X[: m // 4] = X[m // 4 : 2 * (m // 4)]
     return X

@@ -29,7 +29,7 @@ PROBE = np.random.default_rng(1).normal(size=(20, 2)) + 1.0
 
 
 def blobs(seed: int, n: int, classes: int = 3) -> tuple[Any, Any]:
-    """Features (n, 2) and words (n,), all classes among them."""
+    """Return features (n, 2) and words (n,), all classes among them."""
     rng = np.random.default_rng(seed)
     places = rng.permutation(np.arange(n) % classes)
     return CENTRES[places] + rng.normal(size=(n, 2)), WORDS[places]

@@ -77,7 +77,7 @@ def stream(redis_server: RedisServer) -> Iterator[Stream]:
 
 @contextmanager
 def feeds_of(place: Path, server: RedisServer, store: Store | None = None, holder: str = "me") -> Iterator[Registry]:
-    """The feeds of one service in this process."""
+    """Yield the feeds of one service in this process."""
     place.mkdir(exist_ok=True)
     settings = Settings(data_dir=place, sources=f"plant={server.url}")
     metrics = Metrics()

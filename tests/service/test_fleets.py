@@ -18,7 +18,7 @@ NAMES = ("a", "Zähler 7", "plot")
 
 
 def rows(names: tuple[str, ...], first: int, last: int) -> list[dict[str, Any]]:
-    """Readings of series, by time and then by series."""
+    """Return readings of series, by time and then by series."""
     by_name = [[{"meter": name, **row} for row in rows_of(series(last, i))] for i, name in enumerate(names)]
     return [one[at] for at in range(first, last) for one in by_name]
 

@@ -212,7 +212,7 @@ def test_running_and_waiting_jobs_can_be_cancelled(jobs: Jobs, live: HostedModel
 
 @contextmanager
 def crowded(live: HostedModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An update under way that does not end inside, and as many behind it as may wait."""
+    """Yield an update under way that does not end inside, and as many behind it as may wait."""
     begun, go = threading.Event(), threading.Event()
     apply = ModelState.apply
 

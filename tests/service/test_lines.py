@@ -56,7 +56,7 @@ class Actor:
 
 @contextmanager
 def running() -> Iterator[Actor]:
-    """An actor until the end."""
+    """Yield an actor until the end."""
     made = Actor()
     try:
         yield made

@@ -96,7 +96,7 @@ class Books:
 
 
 def rows(task: str, n: int, seed: int = 0) -> dict[str, Any]:
-    """Examples to add."""
+    """Return examples to add."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2)).tolist()
     return {"X": X} if task == "oneclass" else {"X": X, "y": rng.choice([-1, 1], n).tolist()}

@@ -98,7 +98,7 @@ WORDS = np.array(["ape", "bee", "cat"])
 
 
 def words(n: int, seed: int) -> tuple[Any, Any]:
-    """Features (n, 2) and words (n,) of three classes."""
+    """Return features (n, 2) and words (n,) of three classes."""
     rng = np.random.default_rng(seed)
     places = rng.permutation(np.arange(n) % 3)
     return np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]])[places] + rng.normal(size=(n, 2)), WORDS[places]

@@ -34,7 +34,7 @@ LINEAR = {"kernel": {"name": "linear"}, "C": 1.0}
 
 
 def drawn(seed: int, n: int, width: int = WIDE) -> tuple[Any, Any]:
-    """Rows of 20 words each, of which the first hundred say of which class they are."""
+    """Return rows of 20 words each, of which the first hundred say of which class they are."""
     rng = np.random.default_rng(seed)
     y = rng.choice([-1.0, 1.0], n)
     columns = np.stack([rng.choice(width, 20, replace=False) for _ in range(n)])

@@ -26,7 +26,7 @@ WORKERS = os.environ.pop("LIVESVM_TEST_WORKERS", None)
 
 
 def settings_for(data_dir: Path, given: dict[str, Any]) -> dict[str, Any]:
-    """What makes a service a front end; what has the same data directory has the same models.
+    """Return what makes a service a front end; what has the same data directory has the same models.
 
     With workers, each process has the memory that is given.
     """

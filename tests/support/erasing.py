@@ -122,7 +122,7 @@ Kept = tuple[ServiceProcess, Callable[[], dict[str, bytes]]]
 
 @contextmanager
 def keeping(store: str, directory: Path, **settings: Any) -> Iterator[Kept]:
-    """A service on an embedded store, or on a Redis of its own."""
+    """Yield a service on an embedded store, or on a Redis of its own."""
     data_dir, files = directory / "data", directory / "redis"
     if store == "sqlite":
         yield ServiceProcess(data_dir, **settings), lambda: bytes_of_directory(data_dir)

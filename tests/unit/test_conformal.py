@@ -21,7 +21,7 @@ ROWS = RNG.normal(size=(30, 2))
 
 
 def quantile(values: Any, weights: Any, level: float) -> float:
-    """The smallest value that a share of weight is not above, as an endless one counts 1."""
+    """Return the smallest value that a share of weight is not above, as an endless one counts 1."""
     order = np.argsort(values)
     reached = np.cumsum(weights[order]) / (weights.sum() + 1.0) >= level - 1e-12
     return float(values[order][np.argmax(reached)]) if reached.any() else np.inf

@@ -50,7 +50,7 @@ LOSSES: dict[str, tuple[Make, float]] = {  # and the sum of the coefficients
 
 
 def problem(name: str, C: float) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.float64]], Losses, float]:
-    """Features with copies, losses with weights, and the sum of the coefficients."""
+    """Return features with copies, losses with weights, and the sum of the coefficients."""
     rows = table("categories", N)
     weights = C * np.random.default_rng(1).uniform(0.5, 2.0, N)
     make, total = LOSSES[name]

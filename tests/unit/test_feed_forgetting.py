@@ -22,7 +22,7 @@ SPEC = FEED | {"steps": [1, 3], "late": "correct", "C": 1.0, "gamma": 0.05, "rep
 
 
 def rows(columns: int = 1, n: int = N) -> list[dict[str, Any]]:
-    """Readings of so many columns."""
+    """Return readings of so many columns."""
     values = [series(n, seed) for seed in range(columns)]
     names = ["y", "u", "v"][:columns]
     return [

@@ -34,7 +34,7 @@ STEPS = (1, 3)
 
 
 def rows(begin: int, end: int, *, target: bool | None = True) -> list[Row]:
-    """Readings with their weather; of announcements without the target, or with an empty one (None)."""
+    """Return readings with their weather; of announcements without the target, or with an empty one (None)."""
     found: list[Row] = []
     for i in range(begin, min(end, N)):
         own: dict[str, Any] = {} if target is False else {"y": Y[i] if target else None}

@@ -71,7 +71,7 @@ def pair_of(made: LiveL2SVC) -> tuple[Pair, Known | None]:
 
 @st.composite
 def slides(draw: st.DrawFn) -> list[tuple[list[int], int]]:
-    """Who leaves, as places, and how many come, some times."""
+    """Return who leaves, as places, and how many come, some times."""
     return draw(st.lists(st.tuples(st.lists(st.integers(0, 30), max_size=6), st.integers(0, 5)), max_size=5))
 
 

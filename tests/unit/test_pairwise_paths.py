@@ -21,7 +21,7 @@ LOW, HIGH = 0.05, 50.0
 
 
 def blobs(seed: int, n: int, classes: int = 3, spread: float = 1.0) -> tuple[Floats, Any]:
-    """Features (n, 2) and words (n,)."""
+    """Return features (n, 2) and words (n,)."""
     rng = np.random.default_rng(seed)
     places = np.arange(n) % classes
     return CENTRES[places] + spread * rng.normal(size=(n, 2)), WORDS[places]
@@ -106,7 +106,7 @@ def test_the_error_of_every_C_is_that_of_the_votes(kind: str, monkeypatch: pytes
 
 
 def flipped(seed: int, n: int = 90, wrong: int = 9) -> tuple[Floats, Any, Any]:
-    """Features, labels of which the first few are wrong, and the right ones."""
+    """Return features, labels of which the first few are wrong, and the right ones."""
     X, y = blobs(seed, n, spread=0.6)
     given = y.copy()
     given[:wrong] = WORDS[(np.arange(wrong) + 1) % 3]

@@ -29,7 +29,7 @@ async def read_fleet_rows(request: Request) -> Body:
 
 
 def parse_table(body: Body, spec: FleetSpec) -> Table:
-    """The rows of a body; raises MalformedBody, UnsupportedMedia, BodyTooLarge or InvalidInput."""
+    """Return the rows of a body; raises MalformedBody, UnsupportedMedia, BodyTooLarge or InvalidInput."""
     readers = {JSON: _of_json, CSV: _of_csv, NPZ: _of_npz, PARQUET: _of_parquet}
     if body.media not in readers:
         raise UnsupportedMedia(f"this call reads {', '.join(readers)}")
@@ -58,7 +58,7 @@ def _of_csv(body: Body, spec: FleetSpec) -> Table:
 
 
 def _cells(name: str, texts: list[str], spec: FleetSpec) -> list[Any]:
-    """The cells of a column: names of series as they stand, times as text, else numbers where they are."""
+    """Return the cells of a column: names of series as they stand, times as text, else numbers where they are."""
     if name == spec.series:
         return [text.strip() or None for text in texts]
     return [cell(text, name == spec.time) for text in texts]
@@ -75,7 +75,7 @@ def _of_npz(body: Body, spec: FleetSpec) -> Table:
 
 
 def _of_parquet(body: Body, spec: FleetSpec) -> Table:
-    """Columns of numbers, texts and times; a time without a zone is told without one."""
+    """Return columns of numbers, texts and times; a time without a zone is told without one."""
     try:
         import pyarrow as pa
         from pyarrow import parquet

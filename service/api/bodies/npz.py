@@ -100,7 +100,10 @@ def _check_directory(data: bytes, allowed: frozenset[str]) -> None:
 
 
 def _members(archive: zipfile.ZipFile, allowed: frozenset[str], limit: int) -> dict[str, zipfile.ZipInfo]:
-    """The members by name; raises for names, sizes and compressions that are not taken, before anything is inflated."""
+    """Return the members by name.
+
+    Raises for names, sizes and compressions that are not taken, before anything is inflated.
+    """
     found: dict[str, zipfile.ZipInfo] = {}
     for member in archive.infolist():
         name = member.filename.removesuffix(".npy")

@@ -87,7 +87,7 @@ def parse_announcements(body: Body, spec: FeedSpec) -> list[Row]:
 
 
 def checked_rows(rows: Any, name: str = "rows") -> list[Row]:
-    """Rows as JSON has them, each an object of numbers and strings; raises InvalidInput with row and column."""
+    """Return rows as JSON has them, each an object of numbers and strings; raises InvalidInput with row and column."""
     if not isinstance(rows, list):
         raise InvalidInput("must be a list of rows, each an object", field=name)
     for number, row in enumerate(rows):
@@ -128,7 +128,7 @@ def _json_rows(body: Body, spec: FeedSpec) -> list[Row]:
 
 
 def json_rows(body: Body, most_rows: int) -> list[Row]:
-    """The rows of ``{"rows": [{..}, ..]}``; raises MalformedBody or InvalidInput."""
+    """Return the rows of ``{"rows": [{..}, ..]}``; raises MalformedBody or InvalidInput."""
     shape = json_bounds.check_rows(body.data, most_rows, MOST_COLUMNS)
     with body.memory(shape.parsed_bytes(len(body.data)) + BYTES_A_CELL * (shape.objects + shape.fields)):
         document = _object(body, {"rows"})
@@ -151,7 +151,7 @@ def _csv_rows(body: Body, spec: FeedSpec) -> list[Row]:
 
 
 def named_once(table: list[list[str]]) -> tuple[list[str], list[list[str]]]:
-    """The names of a CSV's columns, and its rows; raises MalformedBody or InvalidInput."""
+    """Return the names of a CSV's columns, and its rows; raises MalformedBody or InvalidInput."""
     if not table:
         raise MalformedBody("the body is empty; the first row of a CSV has the names of columns")
     names, lines = [name.strip() for name in table[0]], table[1:]

@@ -80,7 +80,7 @@ async def read_body(request: Request, read: Mapping[str, str] = MEDIA) -> Body:
 
 
 def parse_json(body: Body, schema: type[M]) -> M:
-    """The body as ``schema``; raises MalformedBody, UnsupportedMedia or InvalidRequest."""
+    """Return the body as ``schema``; raises MalformedBody, UnsupportedMedia or InvalidRequest."""
     if body.media != JSON:
         raise UnsupportedMedia(f"this call reads {JSON}")
     if schema.most_bytes is not None and len(body.data) > schema.most_bytes:
@@ -125,7 +125,10 @@ def _names_of(schema: type[BaseModel]) -> list[str]:
 
 
 def with_json(body: Body, use: Callable[[bytes], T]) -> T:
-    """What is made of the body's bytes, which are JSON of the usual bounds; raises MalformedBody, UnsupportedMedia."""
+    """Return what is made of the body's bytes, which are JSON of the usual bounds.
+
+    Raises MalformedBody, UnsupportedMedia.
+    """
     if body.media != JSON:
         raise UnsupportedMedia(f"this call reads {JSON}")
     shape = json_bounds.check(body.data, body.most_rows)
@@ -134,17 +137,17 @@ def with_json(body: Body, use: Callable[[bytes], T]) -> T:
 
 
 def may_ask_for_more(body: Body) -> bool:
-    """Whether a JSON body may hold more than rows: that probabilities are asked for, or a coverage."""
+    """Return whether a JSON body may hold more than rows: that probabilities are asked for, or a coverage."""
     return body.media == JSON and (b'"probability"' in body.data or b'"coverage"' in body.data)
 
 
 def parse_predict_request(body: Body) -> PredictRequest:
-    """Rows to predict, and what else is asked about them, from JSON."""
+    """Return rows to predict, and what else is asked about them, from JSON."""
     return parse_json(body, PredictRequest)
 
 
 def parse_predict(body: Body) -> Rows:
-    """Rows to predict: JSON ``{"X": ...}``, an npy array, or an npz file with ``X`` or with sparse rows."""
+    """Return rows to predict: JSON ``{"X": ...}``, an npy array, or an npz file with ``X`` or with sparse rows."""
     if body.media == NPY:
         with body.memory(npz.READING * len(body.data)):
             return arrays.check_matrix(npz.npy_array(body.data, "X"))
@@ -156,7 +159,7 @@ def parse_predict(body: Body) -> Rows:
 
 
 def parse_update(body: Body) -> commands.Update:
-    """An update: JSON as in :class:`UpdateRequest`, or an npz file with :data:`UPDATE_MEMBERS`."""
+    """Return an update: JSON as in :class:`UpdateRequest`, or an npz file with :data:`UPDATE_MEMBERS`."""
     if body.media == NPY:
         raise UnsupportedMedia(f"one npy array cannot hold an update; send {NPZ} with X and y")
     if body.media == NPZ:
@@ -167,7 +170,7 @@ def parse_update(body: Body) -> commands.Update:
 
 @contextmanager
 def _unpacked(body: Body, allowed: frozenset[str]) -> Iterator[dict[str, NDArray[Any]]]:
-    """The arrays of an npz file, with memory for them and for what is made of them inside."""
+    """Yield the arrays of an npz file, with memory for them and for what is made of them inside."""
     with body.memory(npz.READING * min(body.limit, npz.declared_bytes(body.data, allowed))):
         yield npz.npz_arrays(body.data, allowed, body.limit)
 
@@ -231,7 +234,7 @@ def _by_key(
 
 
 def _scalar(found: dict[str, NDArray[Any]], name: str, largest: float) -> float:
-    """A member that is one number above 0 and at most ``largest``."""
+    """Return a member that is one number above 0 and at most ``largest``."""
     value = found[name]
     if value.size != 1 or value.dtype.kind not in "iuf" or not 0 < float(value.reshape(())) <= largest:
         raise InvalidInput(f"must be one number above 0 and at most {largest:g}", field=name)

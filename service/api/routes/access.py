@@ -44,7 +44,7 @@ bearer = HTTPBearer(auto_error=False, description="An API key; asked for when th
 
 
 async def the_service(request: Request) -> Service:
-    """The parts of the running service."""
+    """Return the parts of the running service."""
     service: Service = request.app.state.service
     return service
 
@@ -70,11 +70,11 @@ class _FeedPath(Convertor[str]):
     regex = rf"[^/]+(?:/(?!(?:{'|'.join(sorted(OF_FEEDS))})(?:[/.]|$))[^/]+)?"
 
     def convert(self, value: str) -> str:
-        """The id."""
+        """Return the id."""
         return value
 
     def to_string(self, value: str) -> str:
-        """The id."""
+        """Return the id."""
         return value
 
 
@@ -109,7 +109,7 @@ def page_of(home: Collection[Any, A], after: str, limit: int) -> tuple[Sequence[
 
 
 def within(seconds: float | None) -> Solve:
-    """A solve that has to be done within so many seconds from now; None: the service's own limit is all."""
+    """Return a solve that has to be done within so many seconds from now; None: the service's own limit is all."""
     return Solve() if seconds is None else Solve(until=time.monotonic() + seconds)
 
 
@@ -136,7 +136,7 @@ class _Scope:
 
 
 def scope(needed: str) -> Dependency:
-    """The dependency that lets only keys of this scope pass; everyone passes where no key is configured."""
+    """Return the dependency that lets only keys of this scope pass; everyone passes where no key is configured."""
     result: Dependency = Security(_Scope(needed))
     return result
 
@@ -173,7 +173,7 @@ def let_in(held: ApiKey | None, needed: str) -> ApiKey:
 
 
 async def in_control(service: Service, call: Callable[[], Response]) -> Response:
-    """The response of a call that may wait for a disk or a lock, made by one of the control threads."""
+    """Return the response of a call that may wait for a disk or a lock, made by one of the control threads."""
     with service.control.place():
         return await service.control.run(call)
 
@@ -234,12 +234,12 @@ async def _left(request: Request) -> None:
 def told(
     answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None, *, exclude_none: bool = False
 ) -> Response:
-    """The response that holds an answer; what the answer leaves open is null, or is left out."""
+    """Return the response that holds an answer; what the answer leaves open is null, or is left out."""
     return Response(answer.model_dump_json(exclude_none=exclude_none), status, headers, "application/json")
 
 
 def replied(reply: Reply) -> Response:
-    """The response to an update; its header says if this is the answer that an earlier request got."""
+    """Return the response to an update; its header says if this is the answer that an earlier request got."""
     headers = {"idempotent-replayed": "true"} if reply.replayed else None
     if reply.replayed:
         note(outcome="replayed")
@@ -272,5 +272,5 @@ def _refusals() -> dict[int | str, dict[str, Any]]:
 
 
 def moment(seconds: float | None) -> datetime | None:
-    """A Unix time as answers tell it, in UTC; None where it is not known."""
+    """Return a Unix time as answers tell it, in UTC; None where it is not known."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

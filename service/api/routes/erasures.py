@@ -99,7 +99,7 @@ async def _erased(
 
 
 def _told(receipt: dict[str, Any], wanted: EraseRequest | FeedEraseRequest) -> dict[str, Any]:
-    """The answer with a receipt: what it says, with the names that whoever asked has given."""
+    """Return the answer with a receipt: what it says, with the names that whoever asked has given."""
     missing, salt = set(receipt["keys"]["not_found"]), bytes.fromhex(receipt["keys"]["salt"])
     not_found = [name for name in wanted.named() if hashed(salt, name) in missing]
     answer = {"removed": receipt["keys"]["in_window"], "not_found": not_found, "receipt": receipt}
@@ -157,7 +157,7 @@ async def erase_series(
 
 
 def _series_of(service: Service, id: str, names: Sequence[str | int] | None) -> list[str]:
-    """The feeds of some series of a fleet, or of all; raises UnknownFleet or InvalidInput."""
+    """Return the feeds of some series of a fleet, or of all; raises UnknownFleet or InvalidInput."""
     fleet = service.fleets.live(id)
     if names is not None:
         return [feed_of(id, name_of(name, row)) for row, name in enumerate(names)]

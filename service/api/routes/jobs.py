@@ -51,7 +51,7 @@ JobId = Annotated[str, Path(json_schema_extra={"pattern": JOB_ID})]
 
 
 def submissions() -> APIRouter:
-    """One route for each kind of job in the table."""
+    """Return one route for each kind of job in the table."""
     made = APIRouter(tags=["jobs"])
     for name, kind in KINDS.items():
         made.add_api_route(
@@ -143,7 +143,7 @@ async def watch(job: JobId, request: Request, service: Parts) -> Response:
     service.jobs.get(job)
 
     def look() -> Event | None:
-        """The job as it is now; None once it is gone."""
+        """Return the job as it is now; None once it is gone."""
         try:
             record = service.jobs.get(job)
         except UnknownJob:  # it went with its model
@@ -215,7 +215,7 @@ async def _elsewhere(job: str, request: Request, service: Service) -> Response |
 
 
 def job_told(record: JobRecord) -> Response:
-    """A job that was asked for, and where to look for it."""
+    """Return a job that was asked for, and where to look for it."""
     return _told(record, status=202, headers={"location": f"/jobs/{record.id}"})
 
 
@@ -235,7 +235,7 @@ def _told(
 
 
 def _job(record: JobRecord, service: Service | None = None) -> Job:
-    """What the API says of a job; with its result, if it has one, when the service is given."""
+    """Return what the API says of a job; with its result, if it has one, when the service is given."""
     return Job(
         id=record.id,
         kind=record.kind,

@@ -105,7 +105,7 @@ def _check_askable(live: Reader, *, probability: bool, cut: Cut | None) -> None:
 
 
 async def _calibrated(live: ModelHandle, request: Request) -> Published:
-    """The newest version with probabilities, or with held-out decisions."""
+    """Return the newest version with probabilities, or with held-out decisions."""
     if live.published.calibration is not None:
         return live.published
     solve = Solve()

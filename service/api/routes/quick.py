@@ -29,7 +29,7 @@ def quick(needed: str) -> type[APIRoute]:
         """Calls its endpoint at once where there is no query, and the ``Idempotency-Key`` is as it should be."""
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            """What answers a request."""
+            """Return what answers a request."""
             thorough, endpoint = super().get_route_handler(), self.endpoint
             takes_key = "idempotency_key" in signature(endpoint).parameters
 
@@ -55,6 +55,6 @@ def _is_plain(key: str) -> bool:
 
 
 def _bearer(authorization: str) -> str:
-    """The secret in the header; empty where there is none."""
+    """Return the secret in the header; empty where there is none."""
     scheme, secret = get_authorization_scheme_param(authorization)
     return secret if scheme.lower() == "bearer" else ""

@@ -63,7 +63,7 @@ LastEventId = Annotated[
 
 
 def rows_content(media: Iterable[str]) -> dict[str, Any]:
-    """What OpenAPI says of a body of rows in one of these media."""
+    """Return what OpenAPI says of a body of rows in one of these media."""
     row = {"type": "object", "additionalProperties": {"type": ["number", "string", "null"]}}
     rows = {
         "type": "object",
@@ -205,7 +205,7 @@ async def watch(id: FeedId, request: Request, service: Parts, last_event_id: Las
             earlier = await awaited(request, live.events(), Solve(), changes=False)
 
     def look() -> list[Event] | None:
-        """What has come since; None once the feed is gone."""
+        """Return what has come since; None once the feed is gone."""
         nonlocal seen, earlier
         try:
             now = service.feeds().get(id).view
@@ -254,7 +254,7 @@ async def _taken(
 
 
 def _events_after(events: Sequence[dict[str, Any]], seen: int) -> list[Event]:
-    """The events behind one, and before them that some are missed, if so."""
+    """Return the events behind one, and before them that some are missed, if so."""
     new = [event for event in events if event["id"] > seen]
     found = [_event(event) for event in new]
     missed = new[0]["id"] - seen - 1 if new else 0

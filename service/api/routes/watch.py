@@ -67,7 +67,7 @@ class Changes:
         self._last: Event | None = None
 
     def look(self) -> Event | None:
-        """What has changed since the look before; the same event again where nothing has."""
+        """Return what has changed since the look before; the same event again where nothing has."""
         service = self._service
         health = service.health.reasons(), service.health.degraded()
         models, feeds = service.hosting.models, service.hosting.feeds
@@ -89,7 +89,7 @@ class _Kept:
         self._seen: Mapping[str, object] = {}
 
     def compare(self, now: Mapping[str, object]) -> tuple[list[str], list[str]]:
-        """The ids of those that are new or have changed since the last call, and of those that are gone."""
+        """Return the ids of those that are new or have changed since the last call, and of those that are gone."""
         new = [id_ for id_, seen in now.items() if seen != self._seen.get(id_)]
         gone = sorted(self._seen.keys() - now.keys())
         self._seen = now
@@ -99,7 +99,7 @@ class _Kept:
 def _rows(
     home: Collection[Any, A], ids: Iterable[str], row: Callable[[A], dict[str, object]]
 ) -> list[dict[str, object]]:
-    """What an overview shows of these, but for those that are gone meanwhile."""
+    """Return what an overview shows of these, but for those that are gone meanwhile."""
     rows = []
     for id_ in ids:
         with suppress(UnknownModel, UnknownFeed):
@@ -108,14 +108,14 @@ def _rows(
 
 
 def _row(model: AnyModel) -> dict[str, object]:
-    """What an overview shows of a model."""
+    """Return what an overview shows of a model."""
     now = model.describe()
     shown = {name: getattr(now, name) for name in _SHOWN}
     return {"id": model.id, "task": model.spec.task, "updated_at": moment(now.updated_at)} | shown | asdict(now.sizes)
 
 
 def _feed_row(feed: AnyFeed) -> dict[str, object]:
-    """What an overview shows of a feed."""
+    """Return what an overview shows of a feed."""
     live, seen = feed.served, feed.shown
     if live is None or seen is None:
         return _glimpsed(feed)
@@ -133,7 +133,7 @@ def _feed_row(feed: AnyFeed) -> dict[str, object]:
 
 
 def _glimpsed(feed: AnyFeed) -> dict[str, object]:
-    """The same of a feed at rest, or of one that is not served."""
+    """Return the same of a feed at rest, or of one that is not served."""
     row: dict[str, object] = {"id": feed.id, "state": feed.state, "awake": False, "error": feed.reason}
     if (seen := feed.glimpse) is None or feed.reason is not None:
         return row

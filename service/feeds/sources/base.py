@@ -54,13 +54,13 @@ class Source(Protocol):
         """Go on behind what a feed has ``taken``; of that, its newest call refused ``dead``."""
 
     def fetch(self, taken: Position | None, most: int, seconds: float) -> list[Entry]:
-        """The next entries behind ``taken``, in order; none if none has come within so many seconds."""
+        """Return the next entries behind ``taken``, in order; none if none has come within so many seconds."""
 
     def settle(self, entries: Sequence[Position], dead: Sequence[DeadLetter]) -> None:
         """Know that the effect of these is durable, or that they were refused: which goes to the dead letters."""
 
     def backlog(self, taken: Position | None) -> Backlog:
-        """How many entries wait behind ``taken``; SourceError too where new ones would come before it."""
+        """Return how many entries wait behind ``taken``; SourceError too where new ones would come before it."""
 
     def forget(self) -> None:
         """Forget what it remembers of the feed; entries and dead letters stay."""

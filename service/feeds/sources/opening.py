@@ -10,7 +10,7 @@ from livesvm.solvers.errors import InvalidInput
 
 
 def url_of(spec: RedisStreamSpec, settings: Settings) -> str:
-    """Where the source is.
+    """Return where the source is.
 
     Raises InvalidInput if this service knows no connection of that name, or if a key is one where a store of its prefix
     keeps models, in whatever Redis: two connections may lead to the same.
@@ -41,7 +41,7 @@ def open_source(
     consumer: str,
     texts: frozenset[str] = frozenset(),
 ) -> Source:
-    """The source of a feed whose column of times is ``time``; connects when first used. Raises InvalidInput.
+    """Return the source of a feed whose column of times is ``time``; connects when first used. Raises InvalidInput.
 
     Columns in ``texts`` hold text, also where that looks like a number.
     """

@@ -77,7 +77,7 @@ class RedisStream:
                 self._settle_until(taken, dead)
 
     def fetch(self, taken: Position | None, most: int, seconds: float) -> list[Entry]:
-        """What was delivered and is not acknowledged; where there is nothing, what is delivered now."""
+        """Return what was delivered and is not acknowledged; where there is nothing, what is delivered now."""
         with self._errors():
             found = self._claimed(taken, most)
             if not found and self._delivered(taken, most, seconds):
@@ -213,7 +213,7 @@ class RedisStream:
 
 
 def _row(fields: Iterable[tuple[bytes, bytes]], texts: frozenset[str]) -> dict[str, Any]:
-    """The columns of an entry; raises ValueError where that is no reading."""
+    """Return the columns of an entry; raises ValueError where that is no reading."""
     row = {}
     for name, text in fields:
         try:
@@ -238,7 +238,7 @@ def _id(position: Position) -> str:
 
 
 def _behind(taken: Position | None) -> str:
-    """The first id that an entry behind the position may have."""
+    """Return the first id that an entry behind the position may have."""
     if taken is None:
         return "0-0"
     ms, number = taken

@@ -44,7 +44,7 @@ class RedisStreamSpec(BaseModel):
     count: int = Field(default=100, ge=1, le=1000, description="Most entries that are taken at once.")
 
     def group_of(self, feed: str) -> str:
-        """The consumer group."""
+        """Return the consumer group."""
         return self.group or f"livesvm:{feed}"
 
     def dead_letters_of(self, feed: str) -> str:
