@@ -18,7 +18,7 @@ HOURS_A_CALL = 12
 
 
 def made_up(weeks: int = 12) -> list[dict[str, Any]]:
-    """Readings of a meter that does not exist: by hour of day and day of week, with noise that lasts, one missing."""
+    """Make readings of a meter: by hour of day and day of week, with noise that lasts, one missing."""
     random, noise, rows = np.random.default_rng(1), 0.0, []
     for hour in range(weeks * 168):
         time = datetime(2024, 1, 1) + timedelta(hours=hour)

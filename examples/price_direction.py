@@ -27,7 +27,7 @@ def made_up(days: int = 60) -> list[dict[str, Any]]:
 
 
 def read(file: Path) -> list[dict[str, Any]]:
-    """Prices of a CSV file."""
+    """Read prices of a CSV file."""
     with file.open(newline="") as lines:
         return [{"time": row["time"], "price": float(row["price"])} for row in csv.DictReader(lines)]
 

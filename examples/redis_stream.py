@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 60.0
 
 
 def write(server: Any) -> None:
-    """What a meter would write: a reading an hour, and one that is none."""
+    """Write what a meter would: a reading an hour, and one that is none."""
     random = np.random.default_rng(1)
     for hour in range(HOURS):
         at = (datetime(2024, 1, 1) + timedelta(hours=hour)).isoformat()

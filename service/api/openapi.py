@@ -68,7 +68,7 @@ def describe(app: FastAPI, settings: Settings, *, secured: bool) -> None:
 
 
 def _limit_features(model: dict[str, Any], most: int) -> None:
-    """A setting is the limit."""
+    """Take the limit from a setting."""
     for choice in model["properties"]["n_features"]["anyOf"]:
         if choice["type"] == "integer":
             choice["maximum"] = most

@@ -264,7 +264,7 @@ def _faults(entries: Sequence[Any]) -> dict[str, Any]:
 
 
 def _of_alternatives(faults: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The faults, but one alone of what none of several types takes: inside of one, or with the reasons of all."""
+    """Return the faults, and of a value that no one of several types takes a single one."""
     found: dict[str, dict[str, Any]] = {}
     for fault in faults:
         where, of_type = fault["pointer"], fault["reason"].startswith(_SHOULD_BE)

@@ -19,7 +19,7 @@ LOCAL = "http://127.0.0.1:8000"
 
 @contextmanager
 def connected(url: str, key: str) -> Iterator[Client]:
-    """A client of the service; what goes wrong with it, and with files that it is sent, ends the command with 1."""
+    """Yield a client of the service; an error of it, or of files that are sent, ends the command with 1."""
     import httpx
 
     from livesvm.service.client import Client, ServiceProblem

@@ -55,14 +55,14 @@ def create(
 
 @app.command("list")
 def list_all(url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
-    """Every feed, by id."""
+    """List every feed, by id."""
     with connected(url, key) as client:
         show(client.feeds(), as_json, FEEDS)
 
 
 @app.command("show")
 def show_one(feed: FeedId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
-    """One feed: how it stands, its forecasts, and its record next to that of the naive forecasts."""
+    """Show one feed: its state, its forecasts, and its record next to that of the naive forecasts."""
     with connected(url, key) as client:
         found = _served(client, feed)
         if as_json:

@@ -50,14 +50,14 @@ def create(
 
 @app.command("list")
 def list_all(url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
-    """Every fleet, by id."""
+    """List every fleet, by id."""
     with connected(url, key) as client:
         show(client.fleets(), as_json, FLEETS)
 
 
 @app.command("show")
 def show_one(fleet: FleetId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
-    """One fleet: how many series it has, how well they are forecast, and the worst of them."""
+    """Show one fleet: how many series it has, how well they are forecast, and the worst of them."""
     with connected(url, key) as client:
         found = client.fleet(fleet)
         if as_json:
@@ -69,7 +69,7 @@ def show_one(fleet: FleetId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson
 
 @app.command("series")
 def series(fleet: FleetId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
-    """Every series of a fleet, with its error over the better naive one's."""
+    """List every series of a fleet, with its error over the better naive one's."""
     with connected(url, key) as client:
         show(client.series(fleet), as_json, SERIES)
 
@@ -116,7 +116,7 @@ def forecast(
     key: ApiKey = "",
     as_json: AsJson = False,
 ) -> None:
-    """The newest forecasts of all series or of some, a row each series and step."""
+    """Print the newest forecasts of all series or of some, a row each series and step."""
     with connected(url, key) as client:
         wanted = [int(step) for step in steps.split(",")] if steps else []
         rows = client.fleet_forecast(fleet, series, wanted)

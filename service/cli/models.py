@@ -17,14 +17,14 @@ COLUMNS = ("id", "task", "state", "version", "n_examples", "n_support", "relativ
 
 @app.command("list")
 def list_all(url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
-    """Every model, by id."""
+    """List every model, by id."""
     with connected(url, key) as client:
         show(client.models(), as_json, COLUMNS)
 
 
 @app.command("show")
 def show_one(model: ModelId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
-    """One model as it is now."""
+    """Show one model as it is now."""
     with connected(url, key) as client:
         show(client.model(model), as_json)
 

@@ -530,7 +530,7 @@ def _csr(X: Any) -> Any:
 
 
 def _times(values: Any) -> Any:
-    """Times as JSON has them; those of numpy and pandas without a time zone count as UTC."""
+    """Return times as JSON has them; those of numpy and pandas without a time zone count as UTC."""
     import numpy as np
 
     if values is None:

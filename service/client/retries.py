@@ -27,7 +27,7 @@ class Policy(TypedDict):
 
 
 def policy(is_repeatable: bool, patience: float) -> Policy:
-    """The policy for a request, for so many seconds of patience; at their end the last answer or error stands."""
+    """Return the policy for a request that may take so many seconds; at their end the last answer or error stands."""
     busy = {429, 503} if is_repeatable else {429}
     again: retry_base = retry_if_result(lambda answer: answer.status_code in busy)
     if is_repeatable:

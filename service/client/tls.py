@@ -1,4 +1,4 @@
-"""Whom clients believe that they are who they say."""
+"""The certificate authorities that clients trust."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ import httpx
 
 @cache
 def authorities() -> ssl.SSLContext:
-    """The certificate authorities, read once for all clients of the process: that takes longer than most calls."""
+    """Return the certificate authorities, read once for all clients of the process, as it takes longer than a call."""
     return httpx.create_ssl_context(trust_env=False)

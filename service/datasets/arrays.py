@@ -263,7 +263,7 @@ class Arrays:
         return found if words is None else np.array(words)[found.astype(np.int64)]
 
     def weights(self) -> NDArray[np.float64] | None:
-        """Weights (n,), if there are any."""
+        """Return weights (n,), if there are any."""
         return self._mapped("weights") if "weights" in self._described["files"] else None
 
     def marks(self) -> Marks | None:
@@ -289,5 +289,5 @@ class Arrays:
 
 
 def blocks(total: int, size: int) -> Iterable[slice]:
-    """Slices of so many things, of at most ``size`` each."""
+    """Yield slices of so many things, of at most ``size`` each."""
     return (slice(start, min(total, start + size)) for start in range(0, total, max(1, size)))

@@ -251,7 +251,7 @@ class Datasets:
             self._remove(before)
 
     def find(self, keys: Sequence[int | str]) -> tuple[list[Found], list[str], set[int | str]]:
-        """Rows of these keys in every dataset that has keys, the datasets that could not be searched, the keys found.
+        """Return rows of these keys in every dataset, the datasets that could not be searched, and the keys found.
 
         Those of datasets that other front ends have are to be searched for by these. Raises StoreUnavailable.
         """

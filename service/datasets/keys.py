@@ -34,10 +34,10 @@ def among(marks: Marks, wanted: Marks) -> NDArray[np.bool_]:
 
 
 def to_text(marks: Marks) -> list[str]:
-    """Marks (n, 2) as documents hold them."""
+    """Return marks (n, 2) as documents hold them."""
     return [mark.astype("<i8").tobytes().hex() for mark in marks]
 
 
 def from_text(texts: Iterable[str]) -> Marks:
-    """Marks (n, 2) of a document."""
+    """Return marks (n, 2) of a document."""
     return np.frombuffer(b"".join(bytes.fromhex(text) for text in texts), "<i8").reshape(-1, HALVES)

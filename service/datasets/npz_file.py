@@ -232,7 +232,7 @@ def _hand_over(found: Vector, name: str, take: Callable[[NDArray[Any]], None]) -
 
 
 def _texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, kinds: str) -> Vector:
-    """Words, or whole numbers too, block by block; raises InvalidInput."""
+    """Yield words, or whole numbers too, block by block; raises InvalidInput."""
     with archive.open(member) as stream:
         shape, _, dtype = _header(stream, name, kinds)
         if len(shape) != 1 or dtype.itemsize > 4 * LONGEST_TEXT or not dtype.itemsize:

@@ -22,7 +22,7 @@ class StepErrors:
 
     @classmethod
     def of(cls, score: dict[str, Any], svr: float) -> Self:
-        """From a feed's score of a step, and the error of training again."""
+        """Make one of a feed's score of a step, and the error of training again."""
         naive = min(score["last_value_mae"], score["seasonal_mae"])
         return cls(score["mae"], naive, svr, score["coverage"])
 

@@ -25,7 +25,7 @@ PICTURE = Path("fisher-river.png")
 
 
 def run(server: Server, shown: argparse.Namespace) -> None:
-    """The demonstration itself, on a service that is up."""
+    """Run the demonstration on a service that is up."""
     print(f"service ready at {server.address} after {server.seconds:.1f} s\n")
     with Client(server.address) as client:
         feed.run(client, shown.months)

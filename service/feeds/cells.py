@@ -10,7 +10,7 @@ NOTHING = frozenset(("", "nan", "na", "null"))
 
 
 def cell(text: str, is_time: bool) -> float | str | None:
-    """A number where the text is one; text else, which is for the feed to refuse; None where there is nothing."""
+    """Return a number where the text is one, None where it is empty, else the text, which the feed refuses."""
     text = text.strip()
     if text.lower() in NOTHING:
         return None

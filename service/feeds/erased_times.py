@@ -104,7 +104,7 @@ def _make_anew(rows: Rows, steps: tuple[int, ...], ordinal: int, past: Past, for
 
 
 def are_of(layout: Layout, step: int, made: Ints, forgotten: Forgotten) -> NDArray[np.bool_]:
-    """Which forecasts, made at these slots for so many steps ahead, stand beside a reading that is to be forgotten.
+    """Return which forecasts, made at these slots for so many steps ahead, belong to a reading that is to be erased.
 
     That is the reading they are of, the one they were made at, the one before it, or the seasonal one.
     """

@@ -41,7 +41,7 @@ class PastForecastsQuery:
     points: int = MOST_POINTS
 
     def steps(self, feed: Forecaster) -> list[int]:
-        """Places of the steps that are asked for; raises InvalidInput."""
+        """Return places of the steps that are asked for; raises InvalidInput."""
         if self.step is None:
             return list(range(len(feed.steps)))
         if self.step not in feed.steps:

@@ -19,7 +19,7 @@ Document = dict[str, Any]
 
 
 def time_of(timeline: Timeline, seconds: float | None) -> str | float | None:
-    """A time as the feed's readings have it: ISO 8601, with a zone if they have one; of a mere order its number."""
+    """Return a time as the feed's readings have it: ISO 8601, with their zone if any; a number where they have none."""
     if seconds is None:
         return None
     if timeline.spec.time is None:

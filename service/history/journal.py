@@ -271,7 +271,7 @@ class Journal:
         raise error
 
     def _learn_why(self, error: Fenced) -> None:
-        """A lease does not hold: another writer has the model, or the store has lost it; raises StoreBehind then."""
+        """Note that a lease is lost: another writer has the model, or the store lost it; then raise StoreBehind."""
         with self.source.health.store_call("watch"):
             self.look()
         if self.behind:

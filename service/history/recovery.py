@@ -57,7 +57,7 @@ class Means:
 
 
 def recover(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Recovered[ModelState]:
-    """The model as it was after its last acknowledged update; raises StoreError if that cannot be had, or NotSolved.
+    """Return the model after its last acknowledged update; raises StoreError if that cannot be had, or NotSolved.
 
     A model whose updates did fit into ``cache_mb`` may need a little more when it is put together anew, as its arrays
     have other spare room then. It may take twice as much: what was acknowledged comes before the limit.
@@ -134,7 +134,7 @@ class _Recovery:
         )
 
     def _newest_good(self, snapshots: Sequence[SnapshotInfo]) -> ModelState:
-        """The newest that can be had without solving from the newest snapshot that can be trusted, or from nothing."""
+        """Return the newest model that needs no solve: from the newest good snapshot, or from nothing."""
         for snapshot in snapshots:
             try:
                 base = codec.decode(self.source.store.load_snapshot(self.lease.model, snapshot.sequence))
@@ -150,7 +150,7 @@ class _Recovery:
         return self._solved(None, 0) or ModelState.empty(self.spec, self.means.cache_mb)
 
     def _solved(self, base: dict[str, Any] | None, after: int) -> ModelState | None:
-        """The model of the solution, if that is newer than its base, good, and leaves out no answer that is owed."""
+        """Return the solution's model, if newer than its base, good, and without loss of an answer that is owed."""
         solution = self.solution
         if solution is None or solution.sequence <= after:
             return None

@@ -136,7 +136,7 @@ class Replay:
             self._apply(command)
 
     def _can_wait(self, command: Command) -> bool:
-        """Whether a command starts from a model with one optimum and brings no class, and nobody waits for its answer.
+        """Return whether a command starts from a model with one optimum, brings no class, and has no caller waiting.
 
         Which classes there are hangs on the window into which a new one comes, and a class stays when its last example
         has left: of those who come and go together nothing would be known.
@@ -203,7 +203,7 @@ class Replay:
         raise Inapplicable(failure)
 
     def _may_be_acknowledged(self, entry: Entry) -> bool:
-        """Whether the newest entry may have been applied before: it has an answer, or was judged by other rules."""
+        """Return whether the newest entry may have been applied before: it has an answer, or other rules judged it."""
         if entry.rules != RULES:
             return True
         return entry.request is not None and not self._owes(entry.request)

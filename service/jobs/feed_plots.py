@@ -76,7 +76,7 @@ def _means(values: Sequence[float]) -> list[float]:
 
 
 def _times(rows: Sequence[Document]) -> list[Any]:
-    """Times as the plot's axis takes them; without their zone, which is the same for all."""
+    """Return times as the plot's axis takes them; without their zone, which is the same for all."""
     return [
         datetime.fromisoformat(row["time"]).replace(tzinfo=None) if isinstance(row["time"], str) else row["time"]
         for row in rows

@@ -12,7 +12,7 @@ log = logging.getLogger("livesvm.jobs")
 
 
 def log_end(record: JobRecord, asked_in: Call | None) -> None:
-    """One line: which, of what, for how long, and what came of it; its request is the one that asked for the job."""
+    """Log one line: which job, of what, how long it took, and its result; its request is that of the job."""
     began, ended = record.started_at or record.finished_at, record.finished_at
     facts: dict[str, Any] = {"job": record.id, "kind": record.kind, "model": record.model, "version": record.version}
     facts |= {"outcome": record.state, "done": record.done, "total": record.total}

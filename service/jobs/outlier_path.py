@@ -140,7 +140,7 @@ def _told_of_pairs(path: PairwiseOutlierPath) -> Document:
 
 
 def _with_pair(tables: list[Document]) -> Document:
-    """Tables of columns, one a pair, as one with the number of the pair."""
+    """Join tables of columns, one a pair, to one with the number of the pair."""
     joined = {name: [value for one in tables for value in one[name]] for name in tables[0]}
     return joined | {"pair": [number for number, one in enumerate(tables) for _ in one["key"]]}
 

@@ -62,7 +62,7 @@ class Wanted:
         self.is_over = False
 
     def end(self) -> None:
-        """It is not, from now on."""
+        """Mark it as none, from now on."""
         self.is_over = True
         if self._interrupt is not None:
             self._interrupt.ask()

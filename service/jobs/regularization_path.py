@@ -210,7 +210,7 @@ def _told_curve(curve: ErrorCurve, what: str) -> Document:
 
 
 def move_to(result: Document, choice: Document) -> Update:
-    """The update that brings a live model to a C of the path: the chosen one, or the best on the validation data."""
+    """Return the update that brings a live model to a C of the path: the chosen one, or the best in validation."""
     if result["parameter"] != "C":
         raise NotApplicable(f"a path over {result['parameter']} cannot be applied; create a model with that value")
     for name in choice.keys() - {"C"}:

@@ -230,7 +230,7 @@ def held_back(work: Work, n: int, error: float) -> Document:
 
 
 def _decisions(predictor: Predictor, X: Any) -> Floats:
-    """Decisions of rows (m, d), dense or CSR; these are written out a few at a time, if at all."""
+    """Return decisions of rows (m, d), dense or CSR; these are written out a few at a time, if at all."""
     if isinstance(predictor, SparsePredictor | SparsePairsPredictor) or not sparse.issparse(X):
         return predictor.decision_function(X)
     each = max(1, WRITTEN_OUT // X.shape[1])
@@ -299,7 +299,7 @@ def _usmo(work: Work, who: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
 
 
 def _segments(sigma: Floats, c2: Floats) -> NDArray[np.int64]:
-    """On which piece or kink of its double hinge each of the unlabelled is, (n,): 0, 2, 4 are flat, 1 and 3 kinks."""
+    """Return the piece or kink of its double hinge of each unlabelled row, (n,): 0, 2, 4 are flat, 1 and 3 kinks."""
     half = 0.5 * c2
     return np.select([sigma <= 0.0, sigma < half, sigma == half, sigma < c2], [0, 1, 2, 3], 4).astype(np.int64)
 

@@ -35,7 +35,7 @@ def on_ray(outcome: ErasureOutcome) -> Places:
 
 
 def of_part(part: Part, intent: Intent, requests: int) -> Places:
-    """Of one model or feed."""
+    """Return those of one model or feed."""
     if not part.is_named:
         return {"log, snapshots, solutions": "name none of these, and stay as they are"}
     if not is_feed(part.stored):
@@ -58,7 +58,7 @@ def of_part(part: Part, intent: Intent, requests: int) -> Places:
 
 
 def around(intent: Intent, rows: Sequence[Found], n_jobs: int, n_files: int) -> Places:
-    """Of everything but the store, and the models and feeds themselves."""
+    """Return those of everything but the store, and the models and feeds themselves."""
     if intent.by_time:
         own = {"models and datasets": "not searched: they have keys, and no times"}
     else:

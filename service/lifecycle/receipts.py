@@ -77,7 +77,7 @@ class Receipts:
         return {"verified": True, "is_own": is_own, "reason": None, "receipt": receipt}
 
     def public_keys(self) -> list[str]:
-        """By which receipts are verified, oldest first; the last is of those to come. Raises StoreUnavailable."""
+        """Return the keys that verify receipts, oldest first; the last signs the next ones. Raises StoreUnavailable."""
         try:
             return self._signer.public_keys
         except (OSError, ValueError) as error:

@@ -12,7 +12,7 @@ _log = logging.getLogger(AUDIT)
 
 
 def changed(action: str, model: str, **facts: Any) -> None:
-    """A model was changed, and the call that is under way did it; ``facts`` are counts, and never examples."""
+    """Log that the call under way changed a model; ``facts`` are counts, and never examples."""
     note(model=model, **facts)
     call = current()
     if call is None or not call.is_silent:

@@ -33,7 +33,7 @@ class Call:
         self.marks: list[tuple[str, float]] = [("receive", self.began)]
 
     def spans(self, end: float) -> list[tuple[str, float, float]]:
-        """Stages one after the other until ``end``: name, begin, end."""
+        """Return stages one after the other until ``end``: name, begin, end."""
         marks = list(self.marks)  # who has not been waited for may still add to them
         ends = [moment for _, moment in marks[1:]] + [end]
         return [(name, begin, until) for (name, begin), until in zip(marks, ends, strict=True)]
@@ -64,14 +64,14 @@ def note(**facts: Any) -> None:
 
 
 def stage(name: str) -> None:
-    """From now on the time of the call that is under way goes into this."""
+    """Add the time of the call under way to this from now on."""
     call = _current.get()
     if call is not None:
         call.marks.append((name, perf_counter()))
 
 
 def known_as(key: str) -> None:
-    """The call that is under way was made with the API key of this label."""
+    """Note the label of the API key that made the call under way."""
     call = _current.get()
     if call is not None:
         call.key = key

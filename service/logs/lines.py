@@ -15,7 +15,7 @@ _ENCODER = json.JSONEncoder(default=repr)
 
 
 def formatter(as_text: bool, colors: bool = False) -> logging.Formatter:
-    """Renders records, with their ``facts``."""
+    """Return what renders records, with their ``facts``."""
     last: list[Processor] = [format_exc_info, JSONRenderer(_json)]
     if as_text:
         last = [ConsoleRenderer(colors=colors, sort_keys=False, exception_formatter=plain_traceback)]

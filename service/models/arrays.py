@@ -100,7 +100,7 @@ def check_rows(
 
 
 def npz_rows(found: Mapping[str, NDArray[Any]], field: str = "X") -> Rows:
-    """Rows of an npz file: ``X``, or sparse rows as CSR, ``indptr``, ``indices``, ``values`` and ``n_features``."""
+    """Return rows of an npz file: ``X``, or CSR as ``indptr``, ``indices``, ``values`` and ``n_features``."""
     if "X" in found:
         return check_matrix(found["X"], field)
     for name in SPARSE:
@@ -203,7 +203,7 @@ def _check_tag(tag: Any, row: int, field: str) -> None:
 
 
 def times(value: Any, field: str = "times") -> Vector:
-    """A list of times, ISO 8601 with a UTC offset or Unix seconds, as the latter, (n,) float64; n is at least 1."""
+    """Return times, ISO 8601 with a UTC offset or Unix seconds, as the latter, (n,) float64; n is at least 1."""
     if not isinstance(value, list):
         raise InvalidInput("must be an array of times", field=field)
     return check_times(np.array([_seconds(entry, row, field) for row, entry in enumerate(value)], np.float64), field)
@@ -289,7 +289,7 @@ def _to_float(value: Any, field: str) -> NDArray[np.float64]:
 
 
 def check_matrix(X: NDArray[Any], field: str = "X") -> Matrix:
-    """(n, d) numbers as finite C-ordered float64; n and d are at least 1."""
+    """Return (n, d) numbers as finite C-ordered float64; n and d are at least 1."""
     X = _numeric(X, field)
     if X.ndim != 2:
         raise InvalidInput(f"must have 2 dimensions, not {X.ndim}", field=field)
@@ -302,7 +302,7 @@ def check_matrix(X: NDArray[Any], field: str = "X") -> Matrix:
 
 
 def check_vector(v: NDArray[Any], field: str) -> Vector:
-    """(n,) numbers as finite float64; n is at least 1."""
+    """Return (n,) numbers as finite float64; n is at least 1."""
     v = _numeric(v, field)
     if v.ndim != 1:
         raise InvalidInput(f"must have 1 dimension, not {v.ndim}", field=field)
@@ -314,7 +314,7 @@ def check_vector(v: NDArray[Any], field: str) -> Vector:
 
 
 def _first_unusable(array: NDArray[np.float64]) -> int | None:
-    """The place of the first entry, row by row, that is too large or not finite; nothing is copied to find none."""
+    """Return the place of the first entry, row by row, that is too large or not finite, without a copy."""
     if array.max() <= MAX_MAGNITUDE and array.min() >= -MAX_MAGNITUDE:  # false for NaN
         return None
     return int(np.argmin(np.abs(array.reshape(-1)) <= MAX_MAGNITUDE))

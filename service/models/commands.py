@@ -153,7 +153,7 @@ class Update:
     edits: Edits | None = None
 
     def memory(self) -> int:
-        """Bytes that the update takes from when it was read to its answer: its arrays, their copies for the log."""
+        """Return the bytes that the update takes until it is answered: its arrays, and their copies for the log."""
         edits = self.edits or NO_EDITS
         n_keys = len(edits.relabel) + len(edits.reweight) + len((self.remove and self.remove.keys) or [])
         add = self.add

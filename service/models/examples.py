@@ -110,7 +110,7 @@ def _numbers(y: Targets) -> Targets:
 
 
 def _places(keys: list[Key], wanted: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Places of keys in a window, in its order; raises UnknownKey."""
+    """Return places of keys in a window, in its order; raises UnknownKey."""
     place = {key: at for at, key in enumerate(keys)}
     found: set[int] = set()
     for row, text in enumerate(wanted):

@@ -43,7 +43,7 @@ def targets(value: Any, field: str = "y") -> Targets:
 
 
 def check_targets(array: NDArray[Any], field: str = "y") -> Targets:
-    """(n,) numbers as finite float64, or words, of an array that was read; n is at least 1."""
+    """Return (n,) numbers as finite float64, or words, of an array that was read; n is at least 1."""
     if array.dtype.kind != "U":
         return arrays.check_vector(array, field)
     if array.ndim != 1 or not array.size:

@@ -47,7 +47,7 @@ class Retrained:
         return len(self._read())
 
     def brought_up_to(self, state: ModelState) -> tuple[bytes, int]:
-        """The snapshot of a model with the window of ``state`` and what was found, and how many examples that changed.
+        """Return the snapshot of a model with ``state``'s window and the solution, and how many examples changed.
 
         Raises SolverError if the engine cannot bring what was found to the window, StoreUnavailable or StoreDamaged.
         """

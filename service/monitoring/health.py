@@ -112,7 +112,7 @@ class Health:
         return [reason for reason, holds in found.items() if holds] + unserved
 
     def degraded(self) -> list[str]:
-        """What a ready service does not do: models not served, or only for reading; jobs that wait; sources unread."""
+        """Return what a ready service does not do: models not served or read-only, waiting jobs, unread sources."""
         waiting = [f"solvers of {family} are being compiled: jobs that need them wait" for family in self._uncompiled()]
         head = [] if self._head_is_up() else [HEADLESS]
         return [*_told(self._states()), *waiting, *head, *self._sources()]
@@ -123,19 +123,19 @@ class Health:
         return time.monotonic() - self._answered_at >= SILENCE_SECONDS
 
     def came_back(self) -> None:
-        """Models are there."""
+        """Note that models are there."""
         self._came_back = True
 
     def warmed(self) -> None:
-        """The solvers that updates need are compiled and loaded."""
+        """Note that the solvers of updates are compiled and loaded."""
         self._warm = True
 
     def restored(self) -> None:
-        """Models are there, compiled code is warm, and requests have been rehearsed."""
+        """Note that models are there, solvers are compiled, and requests have been rehearsed."""
         self._restored = True
 
     def stopping(self) -> None:
-        """No more work is taken."""
+        """Note that no more work is taken."""
         self._stopping = True
 
     @contextmanager

@@ -90,7 +90,7 @@ class ModelActor:
         self._host.withdraw(call)
 
     async def watch(self, incarnation: str, moment: int, predicted: dict[str, int]) -> bytes:
-        """What has changed since a moment of an incarnation, as soon as something has; rows were predicted there."""
+        """Return what has changed since a moment of an incarnation; take how many rows were predicted there."""
         return await self._host.watch(Since(incarnation, moment, predicted))
 
     async def scrape(self) -> bytes:

@@ -131,7 +131,7 @@ class Cluster:
         self.head_is_up = is_up
 
     def actor(self, place: Place, spec: Callable[[], ModelSpec | FeedSpec]) -> Any:
-        """The actor of a place, started if there is none; the first time this waits for Ray: not in its own thread.
+        """Return the actor of a place, started if there is none; the first call waits for Ray, not in Ray's thread.
 
         ``spec`` is what is to live in one of its own.
         """
@@ -162,7 +162,7 @@ class Cluster:
         return self._actors.get(place.name)
 
     def lost(self, place: Place, error: BaseException) -> None:
-        """A call of an actor has failed: one that is dead for good is looked for, or started, anew."""
+        """Look for an actor again, or start it, after a call failed and it is dead for good."""
         self.lines.lose(place.name)
         if isinstance(error, ActorDiedError):
             self._actors.pop(place.name, None)

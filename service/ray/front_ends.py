@@ -46,7 +46,7 @@ class RayFrontEnds:
         return f"-{short(self.holder)}"
 
     def listens(self, host: str, port: int) -> None:
-        """Where it listens; all addresses: others reach it by that of its node."""
+        """Note where it listens; for all addresses others take that of its node."""
         self._listens = (host, port)
 
     def announce(self) -> None:

@@ -35,7 +35,7 @@ class BadReceipt(Exception):
 
 
 def hashed(salt: bytes, name: Key) -> str:
-    """What stands for a key, or for a request's name, in hex; without the salt nobody can tell two of them apart."""
+    """Return the digest of a key, or of a request's name, in hex; it cannot be guessed without the salt."""
     return hmac.new(salt, json.dumps(name, ensure_ascii=False).encode(), hashlib.sha256).hexdigest()
 
 

@@ -64,7 +64,7 @@ class Signer:
 
 
 def is_signed(data: bytes, signature: str, public_key: str) -> bool:
-    """Whether a key, in hex, has signed these bytes; no point of small order is a key, or a part of a signature."""
+    """Return whether a key, in hex, has signed these bytes; points of small order are refused."""
     try:
         key, signed = bytes.fromhex(public_key), bytes.fromhex(signature)
         if _has_small_order(key) or _has_small_order(signed[:32]):

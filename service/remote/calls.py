@@ -37,10 +37,10 @@ class Subject(Protocol):
         """Says that there is no such thing."""
 
     def hear(self, view: View | None, at: float) -> None:
-        """It is so now."""
+        """Take its state of now."""
 
     def hold(self, copy: Published) -> None:
-        """A version to predict by came along."""
+        """Take a version to predict by that came with the answer."""
 
 
 class Call(Future[Any]):

@@ -89,7 +89,7 @@ class ProcessDirectory:
             return self._places.setdefault(place.name, ProcessView(place, self.terms.word))
 
     def lives(self, stored: str, change: int) -> None:
-        """One more, or one fewer, lives where this does; a process without any is not asked any more."""
+        """Count one more, or one fewer, where this lives; a process without any is not asked any more."""
         there = self.there(stored)
         with self._lock:
             there.count += change

@@ -93,7 +93,7 @@ class Frames(asyncio.Protocol):
         self._sent += 1
 
     def proven(self) -> None:
-        """The other end knows the secret."""
+        """Begin: the other end knows the secret."""
         raise NotImplementedError
 
     def frame(self, number: int, frame: bytes) -> None:

@@ -112,7 +112,7 @@ class RemoteReplica:
         self._spec = None if self._summary is None else self.home.parse_spec(self._summary.spec)
 
     def hear(self, view: View | None, at: float) -> None:
-        """The process said at some time, monotonic, how it is; None: nothing of that."""
+        """Take what the process said of it at some time, monotonic; None: nothing."""
         self._heard_at = at if self._heard_at is None else max(self._heard_at, at)
         if view is not None:
             self.there.is_lost = False
@@ -120,7 +120,7 @@ class RemoteReplica:
                 self._owner.seen(self.stored, view)
 
     def learn(self, told: View | None) -> None:
-        """This is what is known of it now."""
+        """Take what is known of it now."""
 
     def hold(self, copy: Published) -> None:
         """Predict by this version from now on, unless a newer one is here."""
@@ -218,7 +218,7 @@ class _Decided(Published):
     found: Any = None
 
     def check(self, spec: ModelSpec, X: Rows, limit: int) -> None:
-        """It was checked where it was decided."""
+        """Do nothing: rows were checked where they were decided."""
 
     def decide(self, spec: ModelSpec, X: Rows) -> Any:
         """Return what was decided."""
@@ -396,7 +396,7 @@ class RemoteFeed(RemoteReplica):
         self._seen = None if seen is None else replace(seen, events=self._joined(seen.events))
 
     def _joined(self, new: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-        """The events that are known here, and the newest; only those where some between are not, or were erased."""
+        """Return the events that are known here, and the newest; fewer where some are missing or erased."""
         known = () if self._seen is None else self._seen.events
         behind = [event for event in new if not known or event["id"] > known[-1]["id"]]
         erased = any(event["kind"] == "erased" for event in behind)

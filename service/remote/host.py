@@ -152,11 +152,11 @@ class Host:
         return found
 
     def withdraw(self, call: str) -> None:
-        """Nothing waits for a call any more."""
+        """Forget a call that nothing waits for any more."""
         self._under_way.get(call, lambda: None)()
 
     async def watch(self, since: Since) -> bytes:
-        """What has changed since a moment of an incarnation, as soon as something has; rows were predicted there."""
+        """Return what has changed since a moment of an incarnation; take how many rows were predicted there."""
         self._loop, began, moment = asyncio.get_running_loop(), time.monotonic(), since.moment
         for stored, rows in since.rows.items():
             self._note_predicted(stored, rows)

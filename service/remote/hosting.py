@@ -67,10 +67,10 @@ class RemoteHosting:
         return any("restoring" in home.states() for home in (self.models, self.feeds))
 
     def watch(self) -> None:
-        """Each process does that by itself."""
+        """Do nothing: each process does that by itself."""
 
     def take_over(self) -> None:
-        """Each process does that by itself."""
+        """Do nothing: each process does that by itself."""
 
     def stop(self) -> None:
         """Ask nothing any more; over Ray, replicas live on."""

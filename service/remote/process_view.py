@@ -43,11 +43,11 @@ class ProcessView:
         return time.monotonic() - (self.heard_at or self.made_at) > seconds
 
     def lose(self) -> None:
-        """It does not answer, or what it answers does not come here."""
+        """Take note that it does not answer, or cannot be reached."""
         self.is_lost, self.is_asked = True, False
 
     def begin_again(self) -> None:
-        """Nothing of what was asked will be answered."""
+        """Begin again: no open call will be answered."""
         self.lose()
         self.incarnation, self.moment = "", 0
         self.round += 1
@@ -93,7 +93,7 @@ class ProcessView:
         return {stored: view for stored, view in self._views.items() if view.life[0] == incarnation}
 
     def forget(self, stored: str) -> None:
-        """One does not live there any more."""
+        """Forget one that does not live there any more."""
         self._views.pop(stored, None)
 
     def forget_dead(self) -> list[str]:

@@ -92,7 +92,7 @@ class _Answering(Frames):
         self._board, self._ended = board, ended
 
     def proven(self) -> None:
-        """Calls may come."""
+        """Begin to take calls."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Say so."""
@@ -115,7 +115,7 @@ class _Line(Frames):
         self.opened: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     def proven(self) -> None:
-        """Calls may go."""
+        """Begin to send calls."""
         if not self.opened.done():
             self.opened.set_result(True)
 
@@ -129,7 +129,7 @@ class _Line(Frames):
         self.send(self._last, message)
 
     def frame(self, number: int, frame: bytes) -> None:
-        """An answer."""
+        """Take an answer."""
         done = self._waiting.pop(number, None)
         if done is not None:
             done(frame, None)

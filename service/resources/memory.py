@@ -132,7 +132,7 @@ class Budget:
             log.warning("%s: with it %s; LIVESVM_MEMORY_MB had better be more", model, self._told(total))
 
     def release(self, model: object) -> None:
-        """A model is gone."""
+        """Give up what a deleted model held."""
         with self._lock:
             self._hold(model, 0)
             self._models.pop(model, None)

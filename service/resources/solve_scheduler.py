@@ -144,7 +144,7 @@ class SolveScheduler:
             solve.check()
 
     def _heed(self, solve: Solve) -> None:
-        """What a solve does when it was asked to: end, or let others go first."""
+        """Do what a solve was asked to: end, or let others go first."""
         solve.check()
         with self._lock:
             if not solve._must_yield:

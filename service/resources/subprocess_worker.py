@@ -34,7 +34,7 @@ def main(work: str) -> None:
     lock = threading.Lock()
 
     def tell(document: dict[str, Any]) -> None:
-        """One line, whichever thread says it."""
+        """Write one line, whichever thread says it."""
         with lock:
             answers.write(json.dumps(document) + "\n")
             answers.flush()

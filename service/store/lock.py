@@ -86,7 +86,7 @@ def _lives(holder: str) -> bool:
 
 
 def _opened(path: Path) -> int:
-    """The lock's file, made if it is absent; on a read-only disk one that is there can be locked all the same."""
+    """Open the lock's file, made if it is absent; on a read-only disk an existing one can be locked too."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

@@ -179,7 +179,7 @@ class RedisStore:
         return True
 
     def durability(self) -> Durability:
-        """By the server's own settings; the least where it does not say."""
+        """Judge by the server's own settings; the least where it does not say."""
         with self._errors():
             try:
                 return level(self._client.config_get("*append*"))
@@ -291,7 +291,7 @@ class RedisStore:
         return holder
 
     def _has_lapsed(self, holder: bytes) -> bool:
-        """Whether a holder is gone, or has shown no life for as long as a lease lasts, from the first look at it."""
+        """Return whether a holder is gone, or silent for the length of a lease since the first look at it."""
         pipe = self._client.pipeline(transaction=False)
         pipe.sismember(f"{self._p}:gone", holder).get(f"{self._p}:alive:{holder.decode()}")
         is_gone, counter = pipe.execute()
@@ -305,7 +305,7 @@ class RedisStore:
         return now - before[1] >= self._lease_seconds
 
     def is_silent(self, holder: str) -> bool:
-        """Whether a service is gone, or has shown no life for a day, or for a lease from the first look at it."""
+        """Return whether a service is gone, or silent for a day, or for a lease since the first look at it."""
         with self._errors():
             there = self._client.exists(f"{self._p}:alive:{holder}")
             return not there or self._has_lapsed(holder.encode())

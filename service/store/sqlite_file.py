@@ -143,7 +143,7 @@ def _copy_files(path: Path, copy: Path) -> None:
 
 
 def damaged_copies(path: Path) -> list[Path]:
-    """Directories of copies of a database whose log was damaged."""
+    """Return directories of copies of a database whose log was damaged."""
     return sorted(path.parent.glob(f"{path.name}{COPY}*"))
 
 

@@ -248,7 +248,7 @@ def _member(found: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:
 
 
 def schema_content(schema: str, *binary: str) -> dict[str, Any]:
-    """OpenAPI's request body: JSON of a named schema, and binary media."""
+    """Return OpenAPI's request body: JSON of a named schema, and binary media."""
     content: dict[str, Any] = {JSON: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
     content |= {media: {"schema": {"type": "string", "format": "binary"}} for media in binary}
     return {"requestBody": {"required": True, "content": content}}

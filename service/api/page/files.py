@@ -39,7 +39,7 @@ def install(app: FastAPI) -> None:
 
     @app.get("/", include_in_schema=False)
     async def page(request: Request) -> Response:
-        """The page; of the API it has no more than any other caller."""
+        """Return the page; of the API it has no more than any other caller."""
         path = FILES / "index.html"
         return files.file_response(path, path.stat(), request.scope)
 

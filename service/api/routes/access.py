@@ -200,7 +200,7 @@ async def remove(service: Service, stored: str) -> Response:
 
 
 async def awaited(request: Request, future: Future[T], solve: Solve, *, changes: bool = True) -> T:
-    """The result of what a model's writer was asked, however long that takes, as long as the caller waits for it.
+    """Return the result of a call of a model's writer, however long that takes, while the caller waits for it.
 
     When the caller leaves, what waits is taken out of the queue, and what only reads (``changes`` nothing) is ended.
     Raises Withdrawn then, and TurnMissed if its turn does not come in the time that the caller gave.
@@ -247,18 +247,18 @@ def replied(reply: Reply) -> Response:
 
 
 def answers(status: int, model: Any, description: str) -> dict[int | str, dict[str, Any]]:
-    """OpenAPI's responses: one good one, and problem documents."""
+    """Return OpenAPI's responses: one good one, and problem documents."""
     return {status: {"model": model, "description": description}, **_refusals()}
 
 
 def stream_answers(description: str) -> dict[int | str, dict[str, Any]]:
-    """OpenAPI's responses of a call that answers with server-sent events."""
+    """Return OpenAPI's responses of a call that answers with server-sent events."""
     content = {EVENT_STREAM: {"schema": {"type": "string"}}}
     return {200: {"description": description, "content": content}, **_refusals()}
 
 
 def image_answers(description: str) -> dict[int | str, dict[str, Any]]:
-    """OpenAPI's responses of a call that answers with a picture."""
+    """Return OpenAPI's responses of a call that answers with a picture."""
     content = {media: {"schema": {"type": "string", "format": "binary"}} for media in MEDIA.values()}
     return {200: {"description": description, "content": content}, **_refusals()}
 

@@ -92,7 +92,7 @@ async def put(
     responses=answers(200, DatasetList, "Every dataset, by name."),
 )
 async def list_all(service: Parts) -> Response:
-    """Every dataset, by name."""
+    """List every dataset, by name."""
     service.models()
     return await in_control(
         service, lambda: told(DatasetList(datasets=[_dataset(found) for found in service.datasets.all()]))
@@ -106,7 +106,7 @@ async def list_all(service: Parts) -> Response:
     responses=answers(200, Dataset, "The dataset."),
 )
 async def describe(name: DatasetName, service: Parts) -> Response:
-    """One dataset."""
+    """Show one dataset."""
     service.models()
     return await in_control(service, lambda: told(_dataset(service.datasets.get(name))))
 

@@ -192,7 +192,7 @@ async def verify(request: Request, service: Parts) -> Response:
     responses=answers(200, ReceiptList, "Every receipt that is kept, oldest first."),
 )
 async def receipts(service: Parts) -> Response:
-    """Every receipt that is kept, of models that are gone too."""
+    """List every receipt that is kept, of deleted models too."""
     service.models()
     with service.control.place():
         return Response(
@@ -208,7 +208,7 @@ async def receipts(service: Parts) -> Response:
     responses=answers(200, PublicKeys, "What receipts of this service are verified by."),
 )
 async def key(service: Parts) -> Response:
-    """The public key that receipts are signed by, and those of before, so that nobody has to trust a receipt's own."""
+    """Return the public key that signs receipts, and earlier ones, so that a receipt's own need not be trusted."""
     service.models()
     with service.control.place():
         *earlier, now = await service.control.run(service.erasures.receipts.public_keys)

@@ -45,7 +45,7 @@ async def examples(
     ] = None,
     format: Annotated[Format | None, Query(description="In place of what `Accept` says.")] = None,
 ) -> Response:
-    """The examples as the window holds them: keys, features, targets, weights, arrival, side and coefficient.
+    """Return the window's examples: keys, features, targets, weights, arrival, side and coefficient.
 
     A window is its owner's: whoever may write it may read it back, whoever may only predict may not. Besides JSON, a
     page at a time, this answers with npz (members `X`, `y`, `keys`, `weights` as an update takes them) and csv. Waits

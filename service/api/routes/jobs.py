@@ -90,7 +90,7 @@ def _submission(name: str, kind: JobKind) -> Callable[..., Awaitable[Response]]:
     responses=image_answers("The plot."),
 )
 async def plot(job: JobId, extension: Extension, request: Request, service: Parts) -> Response:
-    """Of a path: validation error, and number of support vectors or of outliers, over the parameter.
+    """Plot a path: validation error, and number of support vectors or of outliers, over the parameter.
 
     Of a retraining: the relative gap over time, while it is under way too, as far as it is known then.
     """
@@ -101,7 +101,7 @@ async def plot(job: JobId, extension: Extension, request: Request, service: Part
 
 @router.get("/jobs", summary="List the jobs", dependencies=[scope("read")], responses=answers(200, JobList, "All."))
 async def list_all(request: Request, service: Parts) -> Response:
-    """Every job, oldest first, without results; `unanswered` are front ends that did not tell theirs."""
+    """List every job, oldest first, without results; `unanswered` are front ends that did not answer."""
     found = [_job(record) for record in service.jobs.all()]
     fronts = service.fronts
     if fronts is None:
@@ -119,7 +119,7 @@ async def list_all(request: Request, service: Parts) -> Response:
 
 @router.get("/jobs/{job}", summary="See a job", dependencies=[scope("read")], responses=answers(200, Job, "The job."))
 async def see(job: JobId, request: Request, service: Parts) -> Response:
-    """One job as it is now, with its result when it is done or its error when it has failed.
+    """Show one job as it is now, with its result when it is done or its error when it has failed.
 
     Keys of examples are in the result for who may list these, by a key of scope `learn`; `withheld` says what is not.
     """
@@ -201,7 +201,7 @@ async def apply(
 
 
 async def _elsewhere(job: str, request: Request, service: Service) -> Response | None:
-    """The answer of the front end that was asked for a job, if that is another one; JobElsewhere if it is away."""
+    """Return the answer of the front end that has a job, if that is another one; JobElsewhere if it is away."""
     fronts = service.fronts
     if fronts is None:
         return None

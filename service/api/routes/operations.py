@@ -30,7 +30,7 @@ router = APIRouter(tags=["operations"])
     response_model_exclude_none=True,
 )
 async def live() -> Health:
-    """True as long as the process can answer at all."""
+    """Return true as long as the process can answer at all."""
     return Health(status="alive")
 
 
@@ -41,7 +41,7 @@ async def live() -> Health:
     response_model_exclude_none=True,
 )
 async def ready(service: Parts, serves: Serves = False) -> Health:
-    """True once the list of models is read and the code is warm, while the store takes writes and a model is served.
+    """Return true once models are listed and code is compiled, while the store takes writes and a model is served.
 
     What keeps it from being ready is listed in `reasons`, what a ready service does not do in `degraded`, such as
     models that are still being restored.
@@ -59,6 +59,6 @@ async def ready(service: Parts, serves: Serves = False) -> Health:
     responses={200: {"description": "The metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 async def metrics(service: Parts) -> Response:
-    """Every metric in the text format of Prometheus."""
+    """Return every metric in the text format of Prometheus."""
     with service.control.place():
         return Response(await service.control.run(service.metrics.render), media_type=CONTENT_TYPE_LATEST)

@@ -23,7 +23,7 @@ LONGEST_KEY = 200
 
 
 def quick(needed: str) -> type[APIRoute]:
-    """The class of routes with ``id`` in their path, whose callers need a key of this scope if there are any keys."""
+    """Return the class of routes with ``id`` in their path that need a key of this scope, if there are keys."""
 
     class QuickRoute(APIRoute):
         """Calls its endpoint at once where there is no query, and the ``Idempotency-Key`` is as it should be."""

@@ -132,7 +132,7 @@ async def forecast_if(id: FeedId, request: Request, service: Parts) -> Response:
     responses=answers(200, ForecastAnswer, "What is to come, from all readings so far."),
 )
 async def forecast(id: FeedId, service: Parts) -> Response:
-    """The newest forecasts; never waits for readings that are being learnt."""
+    """Return the newest forecasts; never wait for readings that are being learnt."""
     feeds = service.feeds()
     await up_to_date(feeds.find(id))
     live = feeds.get(id)
@@ -157,7 +157,7 @@ async def look_back(
     step: Step = None,
     points: Points = MOST_POINTS,
 ) -> Response:
-    """Readings of the window, oldest first, each with the forecasts that were made before it was known.
+    """List readings of the window, oldest first, each with the forecasts that were made before it was known.
 
     Of more than `points`, or of more than 50,000 forecasts, each `every`-th reading is told.
     """
@@ -229,7 +229,7 @@ async def watch(id: FeedId, request: Request, service: Parts, last_event_id: Las
     responses=image_answers("The picture."),
 )
 async def plot(id: FeedId, extension: Extension, request: Request, service: Parts, limit: Limit = PLOTTED) -> Response:
-    """The newest readings, what was forecast of them with its band, what is to come, errors beside naive ones."""
+    """Plot the newest readings, their forecasts with the band, what is to come, and errors against naive ones."""
     live = service.feeds().get(id)
     asked = PastForecastsQuery(limit, step=live.spec.horizons[0], points=PLOTTED_MOST)
     rows = (await awaited(request, live.history(asked), Solve(), changes=False))["rows"]

@@ -22,7 +22,7 @@ router = APIRouter(tags=["versions"])
     responses=answers(200, Versions, "Every version from the oldest to the current can be restored."),
 )
 async def versions(id: ModelId, service: Parts) -> Response:
-    """The kept snapshots, and the oldest version that they and the log reach."""
+    """List the kept snapshots, and the oldest version that they and the log reach."""
     live = service.models().get(id)
     with service.control.place():
         return Response(to_json(await service.control.run(live.versions)), media_type="application/json")

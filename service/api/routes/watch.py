@@ -48,7 +48,7 @@ async def watch(request: Request, service: Parts) -> Response:
 
 @router.get("/access", summary="See what your API key allows", responses=answers(200, Access, "What it allows."))
 async def access(request: Request, service: Parts, given: Credentials) -> Response:
-    """The scope of the key that was sent, whatever it is; where no key is asked for, everyone has every scope."""
+    """Return the scope of the key that was sent; without keys, every caller has every scope."""
     key = key_of("" if given is None else given.credentials, service.keys)
     held = SCOPES[-1] if not service.keys else None if key is None else key.scope
     needed: dict[str, str | None] = request.app.state.paths

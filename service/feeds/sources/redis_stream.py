@@ -158,7 +158,7 @@ class RedisStream:
         return bool(positions)
 
     def _claimed(self, taken: Position | None, most: int) -> list[Entry]:
-        """Entries that were delivered to anyone and not acknowledged, behind the position, in order."""
+        """Return entries that were delivered and not acknowledged, behind the position, in order."""
         answer = self._client.xautoclaim(self._stream, self._group, self._consumer, 0, _behind(taken), count=most)
         there = [self._entry(id_, fields) for id_, fields in answer[1] if id_ is not None and fields is not None]
         gone = len(answer[1]) - len(there)
