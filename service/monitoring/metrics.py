@@ -67,6 +67,9 @@ class ModelSample:
     relative_gap: float | None = None
     queue_depth: int = 0
     updated_at: float | None = None
+    error_before: float | None = None
+    drift_evidence: float | None = None
+    drift_alarm: float | None = None
 
 
 _PER_MODEL: tuple[tuple[str, str, Callable[[ModelSample], float | None]], ...] = (
@@ -77,6 +80,9 @@ _PER_MODEL: tuple[tuple[str, str, Callable[[ModelSample], float | None]], ...] =
     ("max_violation", "Largest optimality violation after the newest update", lambda m: m.max_violation),
     ("relative_gap", "Duality gap over the objective after the newest update", lambda m: m.relative_gap),
     ("queue_depth", "Commands waiting for the writer", lambda m: m.queue_depth),
+    ("error_before_learning", "Mean error of the newest examples before they were learnt", lambda m: m.error_before),
+    ("drift_evidence", "Evidence of the test for drift; 1 gives an alarm", lambda m: m.drift_evidence),
+    ("drift_alarm", "1 while an alarm of drift stands", lambda m: m.drift_alarm),
     ("last_update_timestamp_seconds", "Unix time of the newest version", lambda m: m.updated_at),
 )
 
@@ -180,6 +186,10 @@ class Metrics:
         )
         for task in TASKS:
             self.abandoned.labels(task)
+        self.drift_alarms = Counter("livesvm_drift_alarms", "Alarms of drift of models", ["task"], registry=r)
+        for name, kind in TASKS.items():
+            if kind.is_exact and (kind.has_labels or kind.has_values):
+                self.drift_alarms.labels(name)
         self.updates = Counter("livesvm_updates", "Updates by outcome", ["task", "outcome"], registry=r)
         for task, outcome in product(TASKS, _OUTCOMES):
             self.updates.labels(task, outcome)

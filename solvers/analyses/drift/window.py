@@ -162,10 +162,7 @@ def drift(
         losses, alarm = _tested(view, order, test, tell)
         m = newest or _newest(n, alarm)
         present = losses[-m:]
-        tried = [
-            _remedy(kind, value, present, found)
-            for kind, value, found in _tried(view, order, m, alarm, tell)
-        ]
+        tried = [_remedy(kind, value, present, found) for kind, value, found in _tried(view, order, m, alarm, tell)]
     sure = [one for one in tried if one.better > SURE * one.spread and one.better > 0.0]
     return Drift(
         n,
