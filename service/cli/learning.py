@@ -1,4 +1,4 @@
-"""``livesvm update``, ``what-if``, ``explain``, ``drift``, ``predict`` and ``certificate``: data in files, sent to a model."""
+"""``livesvm update``, ``what-if``, ``explain``, ``drift``, ``predict``, ``certificate``: data in files, for a model."""
 
 from __future__ import annotations
 

@@ -336,7 +336,7 @@ class ModelState:
 
         Where a scale of features or a class is not that of those who stay, the model learns these from nothing. Of one
         whose updates lead to no optimum the last training is forgotten, as it holds examples that left. Raises
-        SolverError with the model as it was. A test for drift begins again: its scores are of examples that may be gone.
+        SolverError with the model as it was. A test for drift begins again, as its scores may be of them.
         """
         if self.watch is not None:
             self.watch.begin()

@@ -41,6 +41,9 @@ _EVENTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 ERASURES = ("done", "refused", "unfinished")
 """How a call of an erasure ends: with its receipt, with nothing changed, or begun and to be ended."""
 
+WATCHED = tuple(name for name, task in TASKS.items() if task.is_exact and (task.has_labels or task.has_values))
+"""Tasks whose models can be tested for drift."""
+
 CUTS = (
     "displaced",
     "head-timeout",
@@ -187,9 +190,8 @@ class Metrics:
         for task in TASKS:
             self.abandoned.labels(task)
         self.drift_alarms = Counter("livesvm_drift_alarms", "Alarms of drift of models", ["task"], registry=r)
-        for name, kind in TASKS.items():
-            if kind.is_exact and (kind.has_labels or kind.has_values):
-                self.drift_alarms.labels(name)
+        for task in WATCHED:
+            self.drift_alarms.labels(task)
         self.updates = Counter("livesvm_updates", "Updates by outcome", ["task", "outcome"], registry=r)
         for task, outcome in product(TASKS, _OUTCOMES):
             self.updates.labels(task, outcome)

@@ -69,7 +69,7 @@ def test_drift_is_shown_and_answered(service: ServiceProcess, http: httpx.Client
     page.get_by_role("button", name="Look for drift").click()
     found = http.get("/models/turned/drift").json()
     expect(page.get_by_text("The errors have grown since")).to_be_visible()
-    rows = page.get_by_role("region", name="Drift").locator("tbody tr")
+    rows = page.get_by_role("region", name="Remedies").locator("tbody tr")
     expect(rows).to_have_count(1 + len(found["remedies"]))
     page.get_by_role("button", name="Apply the best").click()
     page.get_by_role("button", name="Remove them").click()

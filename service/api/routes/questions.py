@@ -102,7 +102,7 @@ async def tell_why(id: ModelId, request: Request, service: Parts, max_seconds: M
 async def tell_drift(
     id: ModelId, request: Request, service: Parts, asked: Asked, max_seconds: MaxSeconds = None
 ) -> Response:
-    """Test the window for change by exact leave-one-out decisions, with a stated rate of false alarms, and try remedies.
+    """Test the window for change by exact leave-one-out decisions, with a stated rate of false alarms; try remedies.
 
     Remedies are the newest examples alone, and other C: each with the error that it would have had on the newest
     examples. `remedy.update` is the body of the update that applies it. It is null where none is better for sure.

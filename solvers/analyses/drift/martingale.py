@@ -2,7 +2,7 @@
 
 Each score gets a conformal p-value among those before it, of its own kind, and capital is bet on small p-values. Where
 scores are exchangeable, capital reaches c with probability 1/c at most, at any time [Ville 1939; Vovk, Gammerman &
-Shafer 2022, chapter 8]. Capital waits in a bank, from which a share of 1 / RUN goes to bettors with each score: a
+Shafer 2022, chapter 8]. Capital waits in a bank, from which a share of 1 / run goes to bettors with each score: a
 mixture over all places at which a change can begin [Shiryaev 1963].
 """
 
@@ -22,11 +22,14 @@ from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
 
 RUN = 5000
-"""Scores after which the test begins again, so that it finds late changes as soon as early ones."""
-CARRIED = 1000
-"""Newest scores that the next run compares with; nothing is bet on these again."""
+"""Scores after which a test begins again, so that it finds late changes as soon as early ones."""
+CARRIED = 5
+"""The newest scores, a run divided by this, are what the next run compares with; nothing is bet on these again."""
 POWERS = (0.5, 0.8)
-"""Of bettors: each multiplies its capital by power * p^(power - 1)."""
+"""Of bettors on extreme scores: each multiplies its capital by power * p^(power - 1)."""
+STEPS = ((0.1, 0.4), (0.2, 0.5))
+"""Of bettors on errors: each expects a p-value below the first number with the second as probability."""
+BETTORS = len(POWERS) + len(STEPS)
 LEAST_P = 1e-9
 _WHOLE: Any = ("all",)
 """Name of the test over all kinds together."""
@@ -57,14 +60,15 @@ class Alarm:
 class _Capital:
     """The capital of one test, and where a change most likely began."""
 
-    def __init__(self) -> None:
-        self.bank, self.bets = 1.0, [0.0] * len(POWERS)
-        self.risen, self.began = [0.0] * len(POWERS), [0] * len(POWERS)
+    def __init__(self, run: int) -> None:
+        self.run = run
+        self.bank, self.bets = 1.0, [0.0] * BETTORS
+        self.risen, self.began = [0.0] * BETTORS, [0] * BETTORS
 
     def bet(self, factors: Sequence[float], number: int) -> None:
         """Bet on the p-value of a score, which multiplies the bets by ``factors``."""
-        share = self.bank / RUN / len(factors)
-        self.bank -= self.bank / RUN
+        share = self.bank / self.run / len(factors)
+        self.bank -= self.bank / self.run
         for i, factor in enumerate(factors):
             self.bets[i] = (self.bets[i] + share) * factor
             if self.risen[i] <= 0.0:
@@ -79,11 +83,11 @@ class _Capital:
     @property
     def likely(self) -> int:
         """Number of the score at which a change most likely began."""
-        return self.began[max(range(len(POWERS)), key=self.risen.__getitem__)]
+        return self.began[max(range(BETTORS), key=self.risen.__getitem__)]
 
 
 class DriftTest:
-    """Test whether scores grow, with at most one false alarm in ``1 / false_alarms`` runs of 5,000 scores.
+    """Test whether scores grow, with at most one false alarm in ``1 / false_alarms`` runs.
 
     Half of the rate is for all scores together, and half for each kind alone, in equal parts; of a single kind all of
     it. The promise assumes that scores of a kind are exchangeable while nothing changes, or fall.
@@ -91,12 +95,14 @@ class DriftTest:
     Parameters
     ----------
     false_alarms : float, default 0.01
-        Largest probability of a false alarm in a run of 5,000 scores, whatever their distribution.
+        Largest probability of a false alarm in a run, whatever the distribution of the scores.
+    run : int, default 5000
+        Scores of a run. It holds 8 bytes for each, and for those of a fifth of the run before.
 
     Raises
     ------
     InvalidInput
-        A rate that is not between 0 and 1.
+        A rate that is not between 0 and 1, or a run of fewer than 10.
 
     Examples
     --------
@@ -111,18 +117,20 @@ class DriftTest:
     501
     """
 
-    def __init__(self, false_alarms: float = 0.01) -> None:
+    def __init__(self, false_alarms: float = 0.01, *, run: int = RUN) -> None:
         rate = validation.number_or_none(false_alarms)
         if rate is None or not 0 < rate < 1:
             raise InvalidInput(f"must be between 0 and 1, not {false_alarms!r}", field="false_alarms")
-        self.false_alarms = rate
+        if not isinstance(run, int) or run < 10:
+            raise InvalidInput(f"must be a whole number of at least 10, not {run!r}", field="run")
+        self.false_alarms, self.run = rate, run
         self.n = 0
         """Scores so far."""
         self._forget()
 
     def _forget(self) -> None:
         self._since = self.n
-        self._capital: dict[Any, _Capital] = {_WHOLE: _Capital()}
+        self._capital: dict[Any, _Capital] = {_WHOLE: _Capital(self.run)}
         self._scores: dict[Any, array[float]] = {}
         self._sorted: dict[Any, array[float]] = {}
 
@@ -150,7 +158,7 @@ class DriftTest:
 
     def _take(self, score: float, kind: Any) -> Alarm | None:
         self.n += 1
-        if self.n - self._since > RUN:
+        if self.n - self._since > self.run:
             self._begin_run()
         ordered = self._sorted.setdefault(kind, array("f"))
         first, last = bisect_left(ordered, score), bisect_right(ordered, score)
@@ -158,15 +166,15 @@ class DriftTest:
         ordered.insert(last, score)
         self._scores.setdefault(kind, array("f")).append(score)
         p = max(p, LEAST_P)
-        factors = [power * p ** (power - 1.0) for power in POWERS]
+        factors = _factors(p)
         self._capital[_WHOLE].bet(factors, self.n)
         if kind is not None:
-            self._capital.setdefault(kind, _Capital()).bet(factors, self.n)
+            self._capital.setdefault(kind, _Capital(self.run)).bet(factors, self.n)
         return self._alarm(kind)
 
     def _begin_run(self) -> None:
         """Begin again, with the newest scores of each kind to compare with."""
-        kept = {kind: scores[-CARRIED:] for kind, scores in self._scores.items()}
+        kept = {kind: scores[-(self.run // CARRIED) :] for kind, scores in self._scores.items()}
         self._forget()
         self._since = self.n - 1
         self._scores = kept
@@ -194,6 +202,11 @@ class DriftTest:
         return self.false_alarms / 2 if kind is _WHOLE else self.false_alarms / 2 / n_kinds
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the scores that it holds."""
+        return 2 * sum(scores.itemsize * len(scores) for scores in self._scores.values())
+
+    @property
     def strongest(self) -> float:
         """The largest :meth:`evidence` of all; at 1 there is an alarm."""
         return max(map(self.evidence, self._capital))
@@ -207,15 +220,15 @@ class DriftTest:
             "tested": [kind for kind in self._capital if kind is not _WHOLE],
             "capital": np.array(capital),
             "kinds": list(self._scores),
-            "scores": [np.array(scores, np.float64) for scores in self._scores.values()],
+            "scores": [np.array(scores, np.float32) for scores in self._scores.values()],
         }
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Take over what :meth:`to_arrays` returned."""
-        k = len(POWERS)
+        k = BETTORS
         self.n, self._since = int(arrays["n"]), int(arrays["since"])
         for name, row in zip([_WHOLE, *arrays["tested"]], np.asarray(arrays["capital"]).tolist(), strict=True):
-            self._capital[name] = capital = _Capital()
+            self._capital[name] = capital = _Capital(self.run)
             capital.bank, capital.bets, capital.risen = row[0], row[1 : 1 + k], row[1 + k : 1 + 2 * k]
             capital.began = list(map(int, row[1 + 2 * k :]))
         for kind, scores in zip(arrays["kinds"], arrays["scores"], strict=True):
@@ -229,3 +242,9 @@ def _chance(number: int) -> float:
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
     return ((z ^ (z >> 31)) >> 11) / 2.0**53
+
+
+def _factors(p: float) -> list[float]:
+    """Return what the capital of each bettor is multiplied by, for a p-value; each is 1 on average."""
+    powers = [power * p ** (power - 1.0) for power in POWERS]
+    return powers + [share / below if p < below else (1.0 - share) / (1.0 - below) for below, share in STEPS]

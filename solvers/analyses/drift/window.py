@@ -147,8 +147,8 @@ def drift(
     >>> y = np.where(X[:, 0] > 0, 1, -1)
     >>> y[240:] = -y[240:]
     >>> found = drift(IncrementalSVC(C=1.0, gamma=0.5).fit(X, y))
-    >>> found.alarm.began, found.alarm.kinds
-    (237, (-1, 1))
+    >>> found.alarm.began
+    237
     >>> found.proposed.kind, found.proposed.value
     ('window', 64)
     """
@@ -247,11 +247,11 @@ def _tried(
         shorter.update(remove=keys[n - left : n - size])
         left = size
         yield "window", size, _losses(shorter, keys[n - m :], tell)
-    C = getattr(view.model, "C", None)
+    C = float(getattr(view.model, "C", 0.0))
     other = view.copy().model
     for factor in COSTS if C else ():
-        other.update(C=float(C) * factor)
-        yield "C", float(C) * factor, _losses(other, keys[n - m :], tell)
+        other.update(C=C * factor)
+        yield "C", C * factor, _losses(other, keys[n - m :], tell)
 
 
 def _losses(model: LiveEstimator, keys: list[Any], tell: Teller) -> Floats:
