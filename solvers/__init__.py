@@ -4,6 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from livesvm.solvers.analyses.conformal import Conformal, conformal
+from livesvm.solvers.analyses.drift.martingale import Alarm, DriftTest
+from livesvm.solvers.analyses.drift.window import Drift, Remedy, before_learning, drift
 from livesvm.solvers.analyses.leave_one_out.assessment import Assessment, k_fold, leave_one_out
 from livesvm.solvers.analyses.leave_one_out.influence import DataValues, Influences, data_values, influences
 from livesvm.solvers.analyses.one_at_a_time import update_singly
@@ -32,11 +34,14 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Alarm",
     "Assessment",
     "Best",
     "Certificate",
     "Conformal",
     "DataValues",
+    "Drift",
+    "DriftTest",
     "ErrorCurve",
     "FrankWolfeSVC",
     "IncrementalOneClassSVM",
@@ -49,12 +54,15 @@ __all__ = [
     "PairwiseRegularizationPath",
     "Predictor",
     "RegularizationPath",
+    "Remedy",
     "TimeLimit",
     "Tuning",
     "UpdateReport",
+    "before_learning",
     "cccp",
     "conformal",
     "data_values",
+    "drift",
     "influences",
     "k_fold",
     "leave_one_out",

@@ -40,6 +40,9 @@ def create(
         list[str] | None, typer.Option(help="A label that there may be; repeated. Others are then refused.")
     ] = None,
     max_examples: Annotated[int | None, typer.Option(help="Window: so many of the newest examples.")] = None,
+    drift_alarms: Annotated[
+        float | None, typer.Option(help="Test for drift, with at most so many false alarms in 5,000 examples.")
+    ] = None,
     spec: Annotated[str, typer.Option(help="All else as JSON, as POST /models takes it.")] = "{}",
     url: Url = LOCAL,
     key: ApiKey = "",
@@ -56,6 +59,8 @@ def create(
             given["labels"] = _labels(label)
         if max_examples is not None:
             given["window"] = {"max_examples": max_examples}
+        if drift_alarms is not None:
+            given["drift_alarms"] = drift_alarms
         show(client.create_model(model, **given | parsed(spec, "--spec")), as_json)
 
 

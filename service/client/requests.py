@@ -293,6 +293,23 @@ def explain(
     return replace(_post(f"/models/{id}/explain", body, is_repeatable=True), params=params)
 
 
+def drift(
+    id: str, *, false_alarms: float | None = None, newest: int | None = None, max_seconds: float | None = None
+) -> Request[Document]:
+    """Ask whether a model's window has changed, and what would help: ``alarm``, ``remedies``, ``remedy``, ...
+
+    ``remedy["update"]`` has the arguments with which :func:`update` applies it; None: nothing helps for sure.
+
+    Parameters
+    ----------
+    false_alarms : largest probability of an alarm where nothing has changed; as the model is watched, or 0.01
+    newest : examples that remedies are judged by
+    """
+    asked = {"false_alarms": false_alarms, "newest": newest, "max_seconds": max_seconds}
+    params = {name: value for name, value in asked.items() if value is not None}
+    return replace(_get(f"/models/{id}/drift"), params=params)
+
+
 def certificate(id: str) -> Request[Document]:
     """Return the certificate of the newest version."""
     return _get(f"/models/{id}/certificate")

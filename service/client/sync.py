@@ -54,6 +54,7 @@ class Client:
     predict = method(requests.predict)
     what_if = method(requests.what_if)
     explain = method(requests.explain)
+    drift = method(requests.drift)
     certificate = method(requests.certificate)
     checkpoint = method(requests.checkpoint)
     write_back = method(requests.write_back)

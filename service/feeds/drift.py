@@ -1,44 +1,35 @@
-"""Whether errors have grown for good: the test of Page and Hinkley.
+"""Whether forecasts have grown worse: the test of models, on errors that have no reading in common.
 
-It sums up by how much each value is above the mean of those before, less a tolerance, and speaks where the sum has
-risen far above its least [Page 1954; Gama et al., ACM Computing Surveys 2014].
+Errors of forecasts h steps ahead that are made one after the other depend on each other, as they wait for the same
+readings. Each h-th does not, so a step's test takes these alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-TOLERANCE = 0.25  #: of the mean error
-THRESHOLD = 50.0  #: mean errors
-LEAST = 30  #: values before it speaks
-CLIP = 20.0  #: mean errors; a single value counts no more
+from livesvm.solvers.analyses.drift.martingale import DriftTest
+
+FALSE_ALARMS = 0.01
+"""Largest probability of a false alarm of a feed, over all its steps, while ``RUN`` errors of a step come."""
+RUN = 1000
 
 
-class PageHinkley:
-    """The test on a sequence of errors, each relative to the mean of those before."""
+def tests_of(steps: Sequence[int]) -> list[DriftTest]:
+    """Return a test for each step, which knows nothing yet."""
+    return [DriftTest(FALSE_ALARMS / len(steps), run=RUN) for _ in steps]
 
-    def __init__(self) -> None:
-        self.n, self.mean, self.sum, self.least = 0, 0.0, 0.0, 0.0
 
-    def learn(self, error: float) -> bool:
-        """Take an error, >= 0; say whether they have grown. The test then starts anew."""
-        if self.n >= LEAST and self.mean > 0.0:
-            self.sum += min(error / self.mean, CLIP) - 1.0 - TOLERANCE
-            self.least = min(self.least, self.sum)
-            if self.sum - self.least > THRESHOLD:
-                self.__init__()  # type: ignore[misc]
-                return True
-        self.n += 1
-        bounded = min(error, CLIP * self.mean) if self.n > LEAST and self.mean > 0.0 else error
-        self.mean += (bounded - self.mean) / self.n
-        return False
+def learn(test: DriftTest, step: int, slot: int, error: float) -> int | None:
+    """Take the error, >= 0, of a forecast for a slot; return how many readings ago errors have grown, if they have."""
+    if slot % step:
+        return None
+    alarm = test.learn([error])
+    return None if alarm is None else step * (alarm.at - alarm.began)
 
-    def to_arrays(self) -> dict[str, Any]:
-        """Return what it knows."""
-        return dict(vars(self))
 
-    def restore(self, arrays: Mapping[str, Any]) -> None:
-        """Take over what ``to_arrays`` returned."""
-        for name in vars(self):
-            setattr(self, name, type(getattr(self, name))(arrays[name]))
+def restore(test: DriftTest, arrays: Mapping[str, Any]) -> None:
+    """Take over what a test knew; one of another kind, which feeds had before, begins again."""
+    if "scores" in arrays:
+        test.restore(arrays)

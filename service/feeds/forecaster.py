@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds import model_selection
+from livesvm.service.feeds import drift, model_selection
 from livesvm.service.feeds.bands import Band, ConformalBand
 from livesvm.service.feeds.contest import SERVED, Contest, Served
-from livesvm.service.feeds.drift import PageHinkley
 from livesvm.service.feeds.features import Ahead, History, layout_of, natural_period, own_rows, shared_row
 from livesvm.service.feeds.knowledge import Knowledge
 from livesvm.service.feeds.represent import reference, represented
@@ -118,7 +117,7 @@ class Forecaster:
         coverage = spec.coverage
         self.scores = [StepScores(coverage, spec.window) for _ in self.steps]
         self.bands = [None if coverage is None else ConformalBand(coverage, spec.window) for _ in self.steps]
-        self.drifts = [PageHinkley() for _ in self.steps]
+        self.drifts = drift.tests_of(self.steps)
         self.contests = [Contest(spec.window) for _ in self.steps]
         self.knowledge = Knowledge(len(self.steps))
         self.pending: dict[int, list[Pending]] = {}
@@ -569,8 +568,9 @@ class Forecaster:
             if held is not None:
                 held.learn(actual, low, high, band)
             wrong = float((value > 0) != (actual > last)) if self.spec.task == "direction" else abs(actual - value)
-            if self.drifts[i].learn(wrong):
-                self._announce("drift", {"step": forecast.step}, reading)
+            since = drift.learn(self.drifts[i], forecast.step, reading.slot, wrong)
+            if since is not None:
+                self._announce("drift", {"step": forecast.step, "since": since}, reading)
                 if self.spec.on_drift == "choose":
                     self._choose("chosen")
         self.knowledge.scored(reading.slot)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds import model_selection
+from livesvm.service.feeds.drift import tests_of
 from livesvm.service.feeds.erased_times import Forgotten, are_of, first_readings, from_history, from_rows
 from livesvm.service.feeds.features import Ahead, History, Layout
 from livesvm.service.feeds.forecaster import Forecaster
@@ -57,6 +58,7 @@ def _forget_rows(feed: Forecaster, rows: Rows, forgotten: Forgotten) -> bool:
     records = [_forget_record(feed, layout, i, forgotten) for i in range(len(feed.steps))]
     if not (forgotten.values or n_rows or any(record.any() for record in records)):
         return False
+    feed.drifts = tests_of(feed.steps)
     if layout.known and feed.timeline.last is not None:
         feed.ahead.newest = feed.timeline.last[1 + layout.others :]
     _forget_pending(feed, layout, newest, forgotten)

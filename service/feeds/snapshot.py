@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from livesvm.service.feeds import drift
 from livesvm.service.feeds.contest import SERVED
 from livesvm.service.feeds.features import layout_of
 from livesvm.service.feeds.forecaster import Forecast, Forecaster, Pending
@@ -61,7 +62,7 @@ def from_arrays(spec: FeedSpec, arrays: Mapping[str, Any]) -> Forecaster:
     feed.latest = [_forecast(row) for row in arrays["latest"].tolist()]
     for i, scores in enumerate(feed.scores):
         scores.restore(_of(f"scores.{i}", arrays))
-        feed.drifts[i].restore(_of(f"drift.{i}", arrays))
+        drift.restore(feed.drifts[i], _of(f"drift.{i}", arrays))
         feed.contests[i].restore(_of(f"contest.{i}", arrays))
         band = feed.bands[i]
         if band is not None:

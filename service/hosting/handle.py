@@ -79,6 +79,7 @@ class Description:
     ``row_bytes`` are those of one example's features, on average; ``awake`` is whether its state is in memory.
 
     ``predicted`` counts the rows that it has predicted since it came back; ``classes`` has the examples of each label;
+    ``drift`` is what a test for drift says, where there is one, as ``Watch.told`` has it;
     ``parameters`` are the present ones, but for C and the kernel, whose coefficient in use is ``gamma``.
     """
 
@@ -97,6 +98,7 @@ class Description:
     parameters: dict[str, Any] = field(default_factory=dict)
     warnings: list[dict[str, str]] = field(default_factory=list)
     updated_at: float | None = None
+    drift: dict[str, Any] | None = None
     can_predict: bool = False
     awake: bool = True
     queue_depth: int = 0
@@ -111,13 +113,22 @@ class Description:
         rest = self.n_features, self.n_support, self.C, self.updated_at, self.kernel or {}, self.robust, self.row_bytes
         classes = np.array(list(self.classes)) if self.classes else None
         more = self.classes, classes, spec.decision_function_shape, self.gamma, self.parameters, self.warnings
-        return Published(self.version, None, self.sizes, *rest, self.is_sparse, *more)
+        return Published(self.version, None, self.sizes, *rest, self.is_sparse, *more, drift=self.drift)
 
     def sample(self, id: str) -> ModelSample:
         """What the metrics show."""
         sizes = vars(self.sizes)
+        drift = self.drift or {}
         return ModelSample(
-            id, self.state, self.version, **sizes, queue_depth=self.queue_depth, updated_at=self.updated_at
+            id,
+            self.state,
+            self.version,
+            **sizes,
+            queue_depth=self.queue_depth,
+            updated_at=self.updated_at,
+            error_before=drift.get("error"),
+            drift_evidence=drift.get("evidence"),
+            drift_alarm=None if self.drift is None else float(drift["alarm"] is not None),
         )
 
 

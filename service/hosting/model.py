@@ -56,7 +56,7 @@ _SHOWN: tuple[str, ...] = (
     "robust",
     "gamma",
 )
-_SHOWN = (*_SHOWN, "parameters", "warnings", "updated_at")
+_SHOWN = (*_SHOWN, "parameters", "warnings", "updated_at", "drift")
 """Of what is published, what is told under the same name."""
 
 
@@ -261,6 +261,9 @@ class HostedModel(Replica[ModelState]):
         metrics.update_events.labels(task).observe(outcome.events)
         if outcome.more.get("abandoned"):
             metrics.abandoned.labels(task).inc()
+        if (alarm := outcome.more.get("drift")) is not None:
+            metrics.drift_alarms.labels(task).inc()
+            changed("drift", self.id, **alarm)
         self._publish()
         self.checkpoints.note_change(outcome.seconds, len(record))
         told = entry.told(outcome)

@@ -63,6 +63,7 @@ class Published:
     parameters: dict[str, Any] = field(default_factory=dict)
     warnings: list[dict[str, str]] = field(default_factory=list)
     calibration: Calibration | HeldOut | None = None
+    drift: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, state: ModelState) -> Published:
@@ -76,7 +77,8 @@ class Published:
         shape = state.spec.decision_function_shape
         rest = state.C, state.updated_at, state.kernel, state.robust, state.row_bytes, bool(state.window.is_sparse)
         more = counts, classes, shape, state.gamma, state.parameters, state.warnings
-        return cls(state.version, predictor, state.sizes, n_features, n_support, *rest, *more)
+        drift = None if state.watch is None else state.watch.told()
+        return cls(state.version, predictor, state.sizes, n_features, n_support, *rest, *more, drift=drift)
 
     @property
     def n_values(self) -> int:

@@ -164,6 +164,14 @@ class ModelSpec(Request):
         description="`svc`: whether predictions can have probabilities, fitted to the exact leave-one-out decisions of "
         "the window when they are first asked for after an update; `true` is `platt`.",
     )
+    drift_alarms: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        allow_inf_nan=False,
+        description="`svc`, `svr`: each example is predicted before it is learnt, and a test says where the errors "
+        "have grown; this is its largest probability of a false alarm in 5,000 examples. Absent: there is none.",
+    )
     n_features: int | None = Field(
         default=None, ge=1, le=10**9, description="Taken from the first examples when absent."
     )
@@ -196,6 +204,8 @@ class ModelSpec(Request):
             its_own = name in task.options or (name == "probability" and task.has_labels and task.is_exact)
             if not its_own and getattr(self, name) != default:
                 raise InvalidInput(f"is no parameter of {kind}", field=name)
+        if self.drift_alarms is not None and not (task.is_exact and (task.has_labels or task.has_values)):
+            raise InvalidInput(f"is no parameter of {kind}", field="drift_alarms")
         if self.labels is not None:
             self._check_named(task.has_labels, kind)
         if not task.has_free_intercept and not self.fit_intercept:

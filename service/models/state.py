@@ -28,6 +28,7 @@ from livesvm.service.models.learners import (
 from livesvm.service.models.outcome import Outcome, Sizes
 from livesvm.service.models.proofs import proof_of
 from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.watch import Scored, Watch
 from livesvm.service.models.window import Limits, Window
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreDamaged
@@ -57,6 +58,7 @@ class ModelCopy:
     arrays: dict[str, Any]
     window: Window = field(default_factory=Window)
     sizes: Sizes = field(default_factory=Sizes)
+    watched: dict[str, Any] | None = None  #: errors before learning, as ``Watch.report`` tells them
 
     @property
     def n_features(self) -> int | None:
@@ -99,17 +101,20 @@ class ModelState:
     version: int = 0
     sequence: int = 0
     updated_at: float | None = None
+    watch: Watch | None = None  #: None: its examples are not scored before they are learnt
     _warnings: list[ModelWarning] = field(default_factory=list)  #: of the scale of its features, as last looked at
     _until_look: int = 0  #: examples that may come before it is looked at again
 
     @classmethod
     def empty(cls, spec: ModelSpec, cache_mb: int) -> ModelState:
         """Return a model that knows no example."""
-        return cls(spec, cache_mb, new_estimator(spec, cache_mb), Window(n_features=spec.n_features))
+        watch = None if spec.drift_alarms is None else Watch(spec.drift_alarms)
+        return cls(spec, cache_mb, new_estimator(spec, cache_mb), Window(n_features=spec.n_features), watch=watch)
 
     def apply(self, command: Command) -> Outcome:
         """Follow the path of one command; raises SolverError with the model as it was."""
         outcome, edits = Outcome(self.sizes), command.edits or NO_EDITS
+        scored = self._scored([command])
         if edits.of_parameters:
             outcome = self._change(edits)
         elif command.add is not None or (self.is_fitted and (command.remove or edits != NO_EDITS)):
@@ -118,7 +123,26 @@ class ModelState:
             self.estimator.C = edits.C
         self._done(command, outcome)
         self.look(anew=edits.of_parameters)
-        return self._with_warnings(outcome)
+        return self._with_warnings(self._watched([command], scored, outcome))
+
+    def _scored(self, commands: Sequence[Command]) -> list[Scored | None]:
+        """Return what the model makes of examples that commands bring, where it is watched."""
+        if self.watch is None or not self.is_fitted:
+            return []
+        return [self.watch.score(self.estimator, command) for command in commands]
+
+    def _watched(self, commands: Sequence[Command], scored: Sequence[Scored | None], outcome: Outcome) -> Outcome:
+        """Take what was scored, now that it is learnt; the outcome says where this gives an alarm."""
+        if self.watch is None:
+            return outcome
+        n, alarm = self.sizes.n_examples, None
+        for found in scored:
+            if found is not None:
+                alarm = self.watch.learn(found, self.version, n) or alarm
+        changed = [edits for one in commands if (edits := one.edits) is not None]
+        has_C = any(edits.C is not None or "C" in (edits.change or {}) for edits in changed)
+        self.watch.answered(n, with_C=has_C and alarm is None)
+        return outcome if alarm is None else replace(outcome, more=outcome.more | {"drift": alarm})
 
     def _change(self, edits: Edits) -> Outcome:
         """Give the estimator other parameters, or fit its scale anew; raises SolverError with the model as it was."""
@@ -196,11 +220,12 @@ class ModelState:
 
         Raises SolverError with the model as it was.
         """
-        outcome = Outcome(self.sizes)
+        outcome, scored = Outcome(self.sizes), self._scored(commands)
         if net.add is not None or net.remove:
             outcome = follow(self.estimator, net.add, net.remove, None)
         for command in commands:
             self._done(command, outcome)
+        self._watched(commands, scored, outcome)
 
     @property
     def is_convex(self) -> bool:
@@ -214,7 +239,7 @@ class ModelState:
         """
         if not task_of(self.spec).is_exact:
             return self.apply(command)
-        edits = command.edits or NO_EDITS
+        edits, scored = command.edits or NO_EDITS, self._scored([command])
         changed = self.changed | ({} if edits.C is None else {"C": edits.C}) | (edits.change or {})
         window = window_after(self.estimator if self.is_fitted else None, command, edits)
         first, scale = self._of_those(window) if anew else self._of_first_data(edits)
@@ -237,7 +262,7 @@ class ModelState:
             estimator = restored_estimator(self.spec, self.cache_mb, arrays, **changed)
         self.estimator = estimator
         self._done(command, outcome)
-        return outcome
+        return self._watched([command], scored, outcome)
 
     def _of_first_data(self, edits: Edits) -> tuple[dict[str, Any], FeatureScale | None]:
         """Parameters for what the first data have decided, and their scale; none where that is decided anew."""
@@ -311,8 +336,10 @@ class ModelState:
 
         Where a scale of features or a class is not that of those who stay, the model learns these from nothing. Of one
         whose updates lead to no optimum the last training is forgotten, as it holds examples that left. Raises
-        SolverError with the model as it was.
+        SolverError with the model as it was. A test for drift begins again, as its scores may be of them.
         """
+        if self.watch is not None:
+            self.watch.begin()
         anew, is_exact = self._holds_of_others(keys), task_of(self.spec).is_exact
         if not keys and not anew and (is_exact or not self.estimator.is_trained):
             return None
@@ -360,6 +387,8 @@ class ModelState:
         self.sequence += 1
         self.updated_at = at
         self.look(anew=True)
+        if self.watch is not None:
+            self.watch.begin()
         return Outcome(self.sizes)
 
     def skip(self) -> None:
@@ -378,7 +407,8 @@ class ModelState:
         """A copy that shares nothing with the model; only for one that knows an example, or whose task is not exact."""
         window = replace(self.window, arrivals=dict(self.window.arrivals), tags=dict(self.window.tags))
         arrays = self.estimator.to_arrays()
-        return ModelCopy(self.spec, self.version, self.cache_mb, self.changed, arrays, window, self.sizes)
+        watched = None if self.watch is None else self.watch.report()
+        return ModelCopy(self.spec, self.version, self.cache_mb, self.changed, arrays, window, self.sizes, watched)
 
     def _check_labels(self, update: Update, most: int) -> None:
         """Raise InvalidInput for labels that do not go with those before, or make more than ``most`` classes."""
@@ -507,6 +537,7 @@ class ModelState:
             "updated_at": self.updated_at,
             "arrays": self.estimator.to_arrays() if self.is_fitted else None,
             **({"tags": self.window.tags} if self.window.tags else {}),
+            **({} if self.watch is None else {"watch": self.watch.to_document()}),
         }
 
     def encode(self) -> bytes:
@@ -539,4 +570,6 @@ class ModelState:
             raise StoreDamaged(f"the snapshot does not hold an optimal model: {error}") from error
         sizes = Sizes(**document["sizes"])
         version, sequence = document["version"], document["sequence"]
-        return cls(spec, cache_mb, estimator, window, sizes, version, sequence, updated_at)
+        watch = None if spec.drift_alarms is None else Watch(spec.drift_alarms)
+        watch = Watch.from_document(document["watch"]) if "watch" in document else watch
+        return cls(spec, cache_mb, estimator, window, sizes, version, sequence, updated_at, watch)

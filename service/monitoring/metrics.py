@@ -41,6 +41,9 @@ _EVENTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 ERASURES = ("done", "refused", "unfinished")
 """How a call of an erasure ends: with its receipt, with nothing changed, or begun and to be ended."""
 
+WATCHED = tuple(name for name, task in TASKS.items() if task.is_exact and (task.has_labels or task.has_values))
+"""Tasks whose models can be tested for drift."""
+
 CUTS = (
     "displaced",
     "head-timeout",
@@ -67,6 +70,9 @@ class ModelSample:
     relative_gap: float | None = None
     queue_depth: int = 0
     updated_at: float | None = None
+    error_before: float | None = None
+    drift_evidence: float | None = None
+    drift_alarm: float | None = None
 
 
 _PER_MODEL: tuple[tuple[str, str, Callable[[ModelSample], float | None]], ...] = (
@@ -77,6 +83,9 @@ _PER_MODEL: tuple[tuple[str, str, Callable[[ModelSample], float | None]], ...] =
     ("max_violation", "Largest optimality violation after the newest update", lambda m: m.max_violation),
     ("relative_gap", "Duality gap over the objective after the newest update", lambda m: m.relative_gap),
     ("queue_depth", "Commands waiting for the writer", lambda m: m.queue_depth),
+    ("error_before_learning", "Mean error of the newest examples before they were learnt", lambda m: m.error_before),
+    ("drift_evidence", "Evidence of the test for drift; 1 gives an alarm", lambda m: m.drift_evidence),
+    ("drift_alarm", "1 while an alarm of drift stands", lambda m: m.drift_alarm),
     ("last_update_timestamp_seconds", "Unix time of the newest version", lambda m: m.updated_at),
 )
 
@@ -180,6 +189,9 @@ class Metrics:
         )
         for task in TASKS:
             self.abandoned.labels(task)
+        self.drift_alarms = Counter("livesvm_drift_alarms", "Alarms of drift of models", ["task"], registry=r)
+        for task in WATCHED:
+            self.drift_alarms.labels(task)
         self.updates = Counter("livesvm_updates", "Updates by outcome", ["task", "outcome"], registry=r)
         for task, outcome in product(TASKS, _OUTCOMES):
             self.updates.labels(task, outcome)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.leave_one_out.models_without import ModelsWithout, models_without_each
+from livesvm.solvers.analyses.scores import scores_of, strangeness
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.view import View
@@ -119,7 +119,7 @@ class Conformal:
         share, n = self.weights / (self.weights.sum() + 1.0), self.classes.size
         for part, f in self._blocks(X, m):
             for label in range(n):
-                is_stranger = _strangeness(f, label, n) > self.scores[:, None]
+                is_stranger = strangeness(f, label, n) > self.scores[:, None]
                 found[part, label] = share @ is_stranger < level
         return found
 
@@ -188,11 +188,7 @@ def conformal(model: LiveEstimator, *, weights: ArrayLike | None = None, progres
     labels = np.asarray(view.labels)
     if labels.size < 2:
         raise InvalidInput("has no targets, and so no residuals", field="model")
-    places = y.astype(np.int64) if view.pairs else (y > 0).astype(np.int64)
-    scores = np.empty(n)
-    for label in range(labels.size):
-        those = places == label
-        scores[those] = _strangeness(found.own[those], label, labels.size)
+    scores = scores_of(view, found.own, y)
     return Conformal(labels, scores, counted, found)
 
 
@@ -201,15 +197,3 @@ def _level(coverage: float) -> float:
     if level is None or not 0 < level < 1:
         raise InvalidInput(f"must be between 0 and 1, not {coverage!r}", field="coverage")
     return level
-
-
-def _strangeness(decisions: Floats, label: int, n_classes: int) -> Floats:
-    """Return by how much a class is behind the others at worst, of decisions (...,) or of pairs (..., n_pairs)."""
-    if n_classes == 2:
-        return -decisions if label == 1 else decisions
-    sides = [
-        (place, 1.0 if label == b else -1.0)
-        for place, (a, b) in enumerate(combinations(range(n_classes), 2))
-        if label in (a, b)
-    ]
-    return np.asarray(np.max(np.stack([side * decisions[..., place] for place, side in sides], axis=-1), axis=-1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import httpx
@@ -57,6 +58,24 @@ def test_a_model_is_shown_proved_restored_and_asked(
     assert http.get("/models/shown").json()["n_examples"] == 59
     expect(page.get_by_role("region", name="Newest updates")).to_contain_text("back to version 2")
     picture(page, "model")
+
+
+def test_drift_is_shown_and_answered(service: ServiceProcess, http: httpx.Client, open_page: Open) -> None:
+    X = [[math.cos(k), math.sin(k)] for k in range(200)]
+    y = [1 if (row[0] > 0) == (k < 150) else -1 for k, row in enumerate(X)]
+    http.post("/models", json={"id": "turned", "kernel": {"gamma": 1.0}, "drift_alarms": 0.01}).raise_for_status()
+    http.post("/models/turned/update", json={"add": {"X": X, "y": y}}).raise_for_status()
+    page = open_page(f"{service.url}/#/models/turned")
+    page.get_by_role("button", name="Look for drift").click()
+    found = http.get("/models/turned/drift").json()
+    expect(page.get_by_text("The errors have grown since")).to_be_visible()
+    rows = page.get_by_role("region", name="Remedies").locator("tbody tr")
+    expect(rows).to_have_count(1 + len(found["remedies"]))
+    page.get_by_role("button", name="Apply the best").click()
+    page.get_by_role("button", name="Remove them").click()
+    kept = int(found["remedy"]["value"])
+    expect(page.get_by_text(f"Version 2 has {kept} examples.")).to_be_visible()
+    assert http.get("/models/turned").json()["n_examples"] == kept
 
 
 def test_several_classes_are_named(service: ServiceProcess, http: httpx.Client, open_page: Open) -> None:

@@ -82,6 +82,13 @@ def test_a_model_from_its_making_to_its_end(told: Told, tmp_path: Path, capsys: 
     assert (len(sure["set"]), sure["decision"]) == (30, found["decision"])
     assert main(["predict", "cli-model", str(written(tmp_path, "npz", X)), "--coverage", "0.8"]) == 0
     assert "set" in capsys.readouterr().out
+    turned = written(tmp_path, "csv", X * 3, y=y * 2 + [-label for label in y])
+    told("models", "create", "cli-drift", "--gamma", 0.5, "--drift-alarms", 0.01)
+    told("update", "cli-drift", turned)
+    looked = told("drift", "cli-drift", "--newest", 30, "--apply")
+    assert looked["applied"]["n_examples"] == looked["remedy"]["value"]
+    assert main(["drift", "cli-drift"]) == 0
+    assert "proposed" in capsys.readouterr().out
     told("predict", "cli-model", written(tmp_path, "npz", X), "--coverage", 0.8, "--output", tmp_path / "sure.csv")
     assert (tmp_path / "sure.csv").read_text().splitlines()[0] == "decision,prediction,set"
     assert told("certificate", "cli-model")["relative_gap"] <= 1e-8

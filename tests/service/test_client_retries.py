@@ -31,6 +31,7 @@ REPEATABLE: dict[str, Call] = {
     "predict": lambda client: client.predict("m", ROWS),
     "what_if": lambda client: client.what_if("m", ROWS, C=2.0),
     "explain": lambda client: client.explain("m", ROWS),
+    "drift": lambda client: client.drift("m"),
     "certificate": lambda client: client.certificate("m"),
     "checkpoint": lambda client: client.checkpoint("m"),
     "write_back": lambda client: client.write_back("m"),

@@ -240,3 +240,67 @@ def test_what_does_not_fit_is_refused_before_it_is_made(tmp_path: Path) -> None:
         with pytest.raises(ServiceProblem, match="more are needed for jobs"):
             client.predict("m", ROWS, coverage=0.9)
         assert len(client.predict("m", ROWS)["decision"]) == len(ROWS)
+
+
+def drifting(client: Client, **spec: Any) -> tuple[list[dict[str, Any]], Any]:
+    """Have a model see its labels turn over; return the answers of its updates, and all labels."""
+    rng = np.random.default_rng(7)
+    rows = rng.normal(size=(240, 2))
+    y = np.where(rows[:, 0] * np.where(np.arange(240) < 180, 1, -1) > 0, 1, -1)
+    client.create_model("m", C=2.0, kernel=KERNEL, **spec)
+    told = [
+        client.update("m", rows[i : i + 20], y[i : i + 20], times=np.arange(i, i + 20) + 1e9) for i in range(0, 240, 20)
+    ]
+    return told, (rows, y)
+
+
+def test_drift_is_told_with_a_remedy_that_one_update_applies(client: Client) -> None:
+    told, (rows, y) = drifting(client, drift_alarms=0.01)
+    alarms = [one["drift"] for one in told if "drift" in one]
+    assert len(alarms) == 1
+    described = client.model("m")["drift"]
+    assert described["alarms"] == 1
+    assert described["alarm"] | {"n_since": 0} == alarms[0] | {"n_since": 0}
+    before = client.model("m")["version"]
+    found = client.drift("m")
+    assert client.model("m")["version"] == before
+    assert abs(found["alarm"]["began"] - 1e9 - 180) < 10
+    assert abs(found["before_learning"]["alarm"]["began"] - 1e9 - 180) < 10
+    remedy = found["remedy"]
+    assert remedy["kind"] == "window"
+    kept = int(remedy["value"])
+    peer = SVC(C=2.0, gamma=0.5, tol=1e-10)
+    m = found["newest"]
+    lost = []
+    for i in range(240 - m, 240):
+        rest = [j for j in range(240 - kept, 240) if j != i]
+        lost.append(peer.fit(rows[rest], y[rest]).predict(rows[[i]])[0] != y[i])
+    assert remedy["error"] == pytest.approx(np.mean(lost))
+    once = {**remedy["update"], "idempotency_key": "drift-1"}
+    done = client.update("m", **once)
+    assert client.update("m", **once) == done
+    assert done["n_examples"] == kept
+    assert client.model("m")["drift"]["alarm"] is None or kept > found["before_learning"]["alarm"]["n_since"]
+    np.testing.assert_allclose(
+        client.predict("m", ROWS)["decision"],
+        peer.fit(rows[240 - kept :], y[240 - kept :]).decision_function(ROWS),
+        atol=1e-4,
+    )
+
+
+def test_any_model_can_be_asked_for_drift_within_its_time(client: Client) -> None:
+    learnt(client, WORDS)
+    found = client.drift("m", newest=20, false_alarms=0.05)
+    assert found["false_alarms"] == 0.05
+    assert found["before_learning"] is None
+    assert {one["label"] for one in found["classes"]} == {"ape", "bee", "cat"}
+    assert client.model("m")["drift"] is None
+    with pytest.raises(ServiceProblem) as caught:
+        client.drift("m", max_seconds=1e-6)
+    assert caught.value.status == 503
+    assert "time" in str(caught.value)
+    client.delete_model("m")
+    client.create_model("m", task="oneclass", kernel=KERNEL)
+    client.update("m", X)
+    with pytest.raises(ServiceProblem, match="task oneclass"):
+        client.drift("m")

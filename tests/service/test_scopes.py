@@ -68,6 +68,7 @@ NEEDED = {
     "POST /models/{id}/update": "learn",
     "POST /models/{id}/what-if": "learn",
     "POST /models/{id}/explain": "learn",
+    "GET /models/{id}/drift": "learn",
     "POST /models/{id}/checkpoint": "learn",
     "POST /models/{id}/restore": "learn",
     "POST /models/{id}/assessment": "learn",

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.svm import SVC, SVR
 
-from livesvm.service.feeds import model_selection
-from livesvm.service.feeds.drift import PageHinkley
+from livesvm.service.feeds import drift, model_selection
 from livesvm.service.feeds.features import Past, seasonal_values, shared_row
 from livesvm.service.feeds.forecaster import LOOKS, FeedOutcome, Forecaster
 from livesvm.service.feeds.model_selection import Trial, examples, rolling_forecasts
@@ -23,6 +22,7 @@ from livesvm.service.feeds.snapshot import from_arrays, to_arrays
 from livesvm.service.feeds.spec import FeedSpec, spec_of
 from livesvm.service.feeds.step_model import Recipe, StepModel, weights
 from livesvm.service.feeds.timeline import Reading, Row
+from livesvm.service.store import codec
 from livesvm.solvers.errors import InvalidInput
 
 Floats = NDArray[np.float64]
@@ -225,11 +225,11 @@ def test_directions_are_those_of_an_exact_classifier() -> None:
         newest = one.models[i].scaled(one.examples(i, [one.rows.count - 1])[0])
         assert one.latest[i].value == pytest.approx(again.decision_function(newest)[0], abs=1e-4)
         assert one.scores[i].overall("direction")["accuracy"] > 0.6
-        errors = PageHinkley()
+        errors = drift.tests_of(one.steps)[i]
         for s in [s for ahead, s in scored if ahead == step]:
-            errors.learn(float((s.value > 0) != (s.actual > s.last)))
+            drift.learn(errors, step, s.slot, float((s.value > 0) != (s.actual > s.last)))
             assert s.last_change == pytest.approx(y[s.slot - step] - y[s.slot - step - 1])
-        assert vars(one.drifts[i]) == vars(errors)
+        assert codec.encode(one.drifts[i].to_arrays()) == codec.encode(errors.to_arrays())
     assert one.latest[0].low is None
 
 

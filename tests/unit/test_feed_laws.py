@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from livesvm import IncrementalSVC, IncrementalSVR
-from livesvm.service.feeds import model_selection
+from livesvm.service.feeds import drift, model_selection
 from livesvm.service.feeds.bands import BEYOND, RATE, Band, ConformalBand, Side
-from livesvm.service.feeds.drift import CLIP, LEAST, THRESHOLD, TOLERANCE, PageHinkley
 from livesvm.service.feeds.erased_times import Forgotten, are_of
 from livesvm.service.feeds.features import (
     Ahead,
@@ -35,6 +34,7 @@ from livesvm.service.feeds.season import _is_peak
 from livesvm.service.feeds.spec import FeedSpec, spec_of
 from livesvm.service.feeds.step_model import EPSILON, MOST, Recipe, StepModel, new_models
 from livesvm.service.feeds.timeline import Timeline
+from livesvm.service.store import codec
 from livesvm.solvers.errors import InvalidInput
 
 Floats = NDArray[np.float64]
@@ -107,25 +107,6 @@ def test_a_side_is_a_quantile_of_the_newest_scores(
         top = max(kept)
         expected = sorted(kept)[max(behind, 1) - 1] if behind <= len(kept) else top
         assert side.offset() == pytest.approx(expected if level > 0 else top + (BEYOND - 1) * abs(top))
-
-
-@given(st.lists(st.floats(0, 10).map(lambda x: round(x, 1)), max_size=120), st.sampled_from([1e-3, 1.0, 1e3]))
-def test_drift_is_when_errors_have_been_so_far_above_their_mean(errors: list[float], unit: float) -> None:
-    test, n, mean, sums = PageHinkley(), 0, 0.0, [0.0]
-    for error in [*errors, *([30.0] * 20 if len(errors) > LEAST else [])]:
-        judged = n >= LEAST and mean > 0
-        if judged:
-            sums.append(sums[-1] + min(error / mean, CLIP) - 1 - TOLERANCE)
-        speaks = sums[-1] - min(sums) > THRESHOLD
-        assert test.learn(error * unit) == speaks
-        if speaks:
-            n, mean, sums = 0, 0.0, [0.0]
-            continue
-        n += 1
-        mean += ((min(error, CLIP * mean) if n > LEAST and mean > 0 else error) - mean) / n
-        assert vars(test) == pytest.approx(
-            {"n": n, "mean": unit * mean, "sum": sums[-1], "least": min(sums)}, abs=1e-9 * unit
-        )
 
 
 scored = st.tuples(*[st.integers(-3, 3).map(float)] * 5, st.booleans())
@@ -523,7 +504,7 @@ def test_what_is_scored_is_what_was_said_and_what_came(settings: dict[str, Any])
     for band, before in zip(bands, residuals, strict=False):
         assert band is not None
         band.seed(before[:, min(1, before.shape[1] - 1)], before[:, -1])
-    drifts, waiting, scored = [PageHinkley() for _ in feed.steps], dict[tuple[int, int], Any](), 0
+    drifts, waiting, scored = drift.tests_of(feed.steps), dict[tuple[int, int], Any](), 0
     found = {(step, one.slot): one for outcome in outcomes for step, one in outcome.scored}
     last_slot = len(held) - 1
 
@@ -546,7 +527,8 @@ def test_what_is_scored_is_what_was_said_and_what_came(settings: dict[str, Any])
             band, was_wrong = bands[i], (one.value > 0) != (held[slot] > held[made])
             if band is not None and feed.spec.quantiles is None:
                 band.learn(held[slot], one.value, one.value, Band(low, high))
-            drifts[i].learn(float(was_wrong) if feed.spec.task == "direction" else abs(held[slot] - one.value))
+            wrong = float(was_wrong) if feed.spec.task == "direction" else abs(held[slot] - one.value)
+            drift.learn(drifts[i], step, slot, wrong)
         for i, step in enumerate(feed.steps):
             if slot in at:
                 later, band = found.get((step, slot + step)), bands[i]
@@ -557,7 +539,8 @@ def test_what_is_scored_is_what_was_said_and_what_came(settings: dict[str, Any])
                     assert later is None or (band is None) is math.isnan(later.low)
     assert scored > 100
     assert set(feed.pending) == {slot for _, slot in waiting}
-    assert [vars(one) for one in feed.drifts] == [vars(one) for one in drifts]
+    for one, other in zip(feed.drifts, drifts, strict=True):
+        assert codec.encode(one.to_arrays()) == codec.encode(other.to_arrays())
     for band, mine in zip(bands, feed.bands, strict=True):
         if band is not None and mine is not None and feed.spec.quantiles is None:
             same(mine.to_arrays(), band.to_arrays())

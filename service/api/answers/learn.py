@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, WithJsonSchema
 
-from livesvm.service.api.answers.models import Warned
+from livesvm.service.api.answers.models import DriftAlarm, Warned
 from livesvm.service.models.fields import KEY_SCHEMA
 
 AnswerKeys = Annotated[list[int | str], WithJsonSchema({"type": "array", "items": KEY_SCHEMA})]
@@ -46,6 +46,7 @@ class UpdateAnswer(BaseModel):
         description="True where a path was given up, as it failed or would have been more work than solving from "
         "nothing; else absent.",
     )
+    drift: DriftAlarm | None = Field(default=None, description="An alarm that these examples gave; absent without one.")
     warnings: list[Warned] | None = Field(default=None, description="Absent where there are none.")
 
 

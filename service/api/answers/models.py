@@ -60,6 +60,28 @@ class EstimatedPrior(BaseModel):
     threshold: float = Field(description="Share of held-out positives above the threshold that was chosen.")
 
 
+class DriftAlarm(BaseModel):
+    """A change that a test has found."""
+
+    began: float = Field(description="Unix time of the example at which it most likely began.")
+    n_since: int = Field(description="Examples since then.")
+    at: float = Field(description="Unix time of the example that gave the alarm.")
+    classes: list[int | str] = Field(description="Whose own test found it; none where only that of all together did.")
+    log10_evidence: float = Field(description="Decimal logarithm of the capital of the test, which starts at 1.")
+    version: int | None = Field(default=None, description="That gave the alarm, of errors before learning.")
+
+
+class Watched(BaseModel):
+    """The errors of the newest examples before they were learnt, and the test on them."""
+
+    false_alarms: float = Field(description="Largest probability of a false alarm in 5,000 examples.")
+    n_scored: int = Field(description="Examples so far.")
+    alarms: int = Field(description="So far.")
+    error: float | None = Field(description="Mean over the newest 1,000.")
+    evidence: float = Field(description="At 1 there is an alarm.")
+    alarm: DriftAlarm | None = Field(description="Stands until the window holds nothing from before it.")
+
+
 class ModelDescription(BaseModel):
     """A model as it is now."""
 
@@ -95,6 +117,7 @@ class ModelDescription(BaseModel):
     decision_function_shape: Literal["ovr", "ovo"] | None = Field(
         default=None, description="Of decisions of more than two classes: one for each, or one for each pair."
     )
+    drift: Watched | None = Field(default=None, description="Of a model with `drift_alarms`.")
     labels: list[str] | list[int] | None = Field(default=None, description="The only ones there may be; null: any.")
     classes: list[ClassCount] | None = Field(default=None, description="In the order of decisions; null: has none.")
     window: dict[str, Any]

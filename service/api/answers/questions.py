@@ -1,12 +1,14 @@
-"""What a model would be after a change that is not made, and why it decides as it does."""
+"""What a model would be after a change that is not made, why it decides as it does, and whether it drifts."""
 
 from __future__ import annotations
+
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
 from livesvm.service.api.answers.certificates import Certificate
 from livesvm.service.api.answers.learn import AnswerKeys
-from livesvm.service.api.answers.models import Warned
+from livesvm.service.api.answers.models import DriftAlarm, Warned, Watched
 
 LARGEST_MOVE = "Largest difference of a decision; null where there is none, or the classes would be others."
 N_CHANGED = "How many get another label; null of regression."
@@ -99,3 +101,49 @@ class ExplainAnswer(BaseModel):
         description="Mean loss of the rows: hinge loss of classes (of several over the pairs of a row's class), of "
         "regression the mean absolute error, or mean pinball loss."
     )
+
+
+class ClassError(BaseModel):
+    """The mean error of a class."""
+
+    label: int | str
+    n: int | None = Field(default=None, description="Examples, of errors before learning.")
+    error: float
+
+
+class BeforeLearning(Watched):
+    """Errors of the newest examples, each by the model that had not learnt it, and the test on them."""
+
+    n: int = Field(description="Newest examples that the errors are of.")
+    rolling: list[float] = Field(description="Errors of consecutive parts, oldest first.")
+    classes: list[ClassError] | None
+
+
+class Remedy(BaseModel):
+    """A model that could be had, judged by the newest examples, and the update that makes it."""
+
+    kind: Literal["window", "C"]
+    value: float = Field(description="Examples that stay, or C.")
+    error: float = Field(description="Mean leave-one-out error of the newest examples by that model.")
+    better: float = Field(description="The error of the present model less that.")
+    spread: float = Field(description="Standard error of `better`.")
+    update: dict[str, Any] = Field(description="The body of `POST /models/{id}/update` that applies it.")
+
+
+class DriftAnswer(BaseModel):
+    """What has changed in the window by exact leave-one-out decisions, and what would help."""
+
+    version: int
+    n_examples: int
+    error: float = Field(description="Leave-one-out: share of wrong labels, or mean absolute error or pinball loss.")
+    classes: list[ClassError] | None = Field(description="The same by class; null of regression.")
+    rolling: list[float] = Field(description="The same of consecutive parts of the window, oldest first.")
+    false_alarms: float = Field(description="Largest probability of an alarm where nothing has changed.")
+    evidence: float = Field(description="Of the window's test; at 1 there is an alarm.")
+    alarm: DriftAlarm | None = Field(description="The newest change in the window.")
+    before_learning: BeforeLearning | None = Field(description="Null of a model without `drift_alarms`.")
+    newest: int = Field(description="Newest examples that remedies are judged by.")
+    present: float = Field(description="Leave-one-out error of these by the present model.")
+    remedies: list[Remedy] = Field(description="All that were tried.")
+    remedy: Remedy | None = Field(description="The best of those that are better by two standard errors.")
+    seconds: float

@@ -15,6 +15,7 @@ from livesvm.service.api.answers.models import (
     Recovery,
     RobustLosses,
     Warned,
+    Watched,
 )
 from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
 from livesvm.service.api.routes.access import (
@@ -152,7 +153,7 @@ async def recent(id: ModelId, service: Parts) -> Response:
 
 
 def _seen(published: Published) -> dict[str, object]:
-    told = {name: getattr(published, name) for name in ("version", "C", "n_support")}
+    told = {name: getattr(published, name) for name in ("version", "C", "n_support", "drift")}
     return told | {"updated_at": moment(published.updated_at)} | asdict(published.sizes)
 
 
@@ -181,6 +182,7 @@ def description(model: AnyModel, service: Parts) -> ModelDescription:
         class_weight=present["class_weight"],
         probability=spec.probability,
         decision_function_shape=spec.decision_function_shape if task_of(spec).has_labels else None,
+        drift=None if now.drift is None else Watched.model_validate(now.drift),
         labels=spec.labels,
         classes=None if now.classes is None else [ClassCount(label=c, n_examples=n) for c, n in now.classes.items()],
         window=spec.window.model_dump(),

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Query, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from livesvm.service.api.answers.questions import ExplainAnswer, WhatIfAnswer
+from livesvm.service.api.answers.questions import DriftAnswer, ExplainAnswer, WhatIfAnswer
 from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
 from livesvm.service.api.requests import ExplainRequest, WhatIfRequest
 from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, scope, within
 from livesvm.service.hosting.coverage import Wanted, check, cover, memory_without_each
+from livesvm.service.hosting.drift import COPIES, DriftQuestion, look_for_drift
 from livesvm.service.hosting.explain import explain
 from livesvm.service.hosting.what_if import what_if
 from livesvm.service.lifecycle.parts import Service
@@ -24,6 +25,19 @@ from livesvm.service.resources.solve_scheduler import Solve
 router = APIRouter(tags=["learning"])
 
 T = TypeVar("T")
+
+
+def _asked(
+    false_alarms: Annotated[
+        float | None,
+        Query(gt=0, lt=1, description="Largest probability of an alarm where nothing has changed, in 5,000 examples."),
+    ] = None,
+    newest: Annotated[int | None, Query(ge=2, le=10**9, description="Examples that remedies are judged by.")] = None,
+) -> DriftQuestion:
+    return DriftQuestion(false_alarms, newest)
+
+
+Asked = Annotated[DriftQuestion, Depends(_asked)]
 
 
 @router.post(
@@ -76,6 +90,33 @@ async def tell_why(id: ModelId, request: Request, service: Parts, max_seconds: M
                 lambda copy: to_json(explain(copy, asked, service.settings)),
                 memory_without_each,
             )
+    return Response(told, media_type="application/json")
+
+
+@router.get(
+    "/models/{id}/drift",
+    summary="Ask whether the window has changed, and what would help",
+    dependencies=[scope("learn")],
+    responses=answers(200, DriftAnswer, "What has changed, and remedies."),
+)
+async def tell_drift(
+    id: ModelId, request: Request, service: Parts, asked: Asked, max_seconds: MaxSeconds = None
+) -> Response:
+    """Test the window for change by exact leave-one-out decisions, with a stated rate of false alarms; try remedies.
+
+    Remedies are the newest examples alone, and other C: each with the error that it would have had on the newest
+    examples. `remedy.update` is the body of the update that applies it. It is null where none is better for sure.
+    """
+    live = service.models().get(id)
+    with service.questions.place():
+        told = await _worked_out(
+            id,
+            request,
+            service,
+            within(max_seconds),
+            lambda copy: to_json(look_for_drift(copy, asked)),
+            lambda copy: COPIES * live.describe().memory,
+        )
     return Response(told, media_type="application/json")
 
 

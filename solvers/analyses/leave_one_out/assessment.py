@@ -129,6 +129,20 @@ def leave_together(copy: View) -> tuple[Ints, list[Ints]]:
     return np.setdiff1d(np.arange(kinds.size), np.concatenate([NOBODY, *together])), together
 
 
+def left_out(model: LiveEstimator, places: Ints, tell: Callable[[int, int], None]) -> Floats:
+    """Return the exact leave-one-out decisions of some examples of a window, by place, (m,) or (m, n_pairs)."""
+    copy = checked(model).copy()
+    if copy.shares_costs:
+        return leave_one_out(model).decisions[places]
+    if not copy.pairs:
+        return _members_leave(copy, places, tell)[0]
+    y = copy.window.y[places]
+    decisions = np.empty((places.size, len(copy.pairs)))
+    for label in np.unique(y):
+        decisions[y == label] = _members_leave(copy, places[y == label], tell)[0]
+    return decisions
+
+
 def tell_nothing(done: int, count: int) -> None:
     """Take no notice of progress."""
 

@@ -2,6 +2,7 @@
 
 import { asked, button, call, change, get } from "./api.js";
 import { chart } from "./chart.js";
+import { drift } from "./drift.js";
 import { ago, clock, count, duration, facts, field, h, outside, section, short, table } from "./dom.js";
 import { may, onChange, service } from "./service.js";
 import { watch } from "./stream.js";
@@ -23,7 +24,7 @@ export function model(main, id) {
   const places = { wrong: h("div"), state: h("div"), window: h("div"), updates: h("div"), versions: h("div") };
   const log = h("div", { class: "log", role: "log", "aria-label": "Events", tabindex: "0" });
   main.replaceChildren(...heading(id, ""), places.wrong, places.state,
-    section("Window", places.window), certificate(id), predictions(id),
+    section("Window", places.window), certificate(id), predictions(id), ["svc", "svr"].includes(service.models.get(id)?.task) ? drift(id, refresh) : "",
     section("Newest updates", places.updates), section("Versions", places.versions),
     section("Events", log));
 
@@ -87,7 +88,7 @@ function known(now) {
     "gamma in use": now.gamma == null ? null : short(now.gamma), Scale: now.scale === "none" ? null : now.scale,
     Classes: now.classes?.map(({ label, n_examples: n }) => `${label}: ${count(n)}`).join(", "), C: now.C && short(now.C), Loss: now.loss, epsilon: now.epsilon, quantile: now.quantile, nu: now.nu, prior: priorOf(now),
     Version: count(now.version), Features: now.n_features && count(now.n_features), "Support vectors": count(now.n_support),
-    Waiting: count(now.queue_depth), Durability: now.durability, "Last update": ago(now.updated_at) });
+    Drift: now.drift && (now.drift.alarm ? "alarm" : `none found, error before learning ${now.drift.error === null ? "–" : short(now.drift.error)}`), Waiting: count(now.queue_depth), Durability: now.durability, "Last update": ago(now.updated_at) });
 }
 
 /** The window by side now, and over its newest versions. */

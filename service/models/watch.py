@@ -1,0 +1,173 @@
+"""What a model makes of each example before it has learnt it: its errors, and a test whether these have grown."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from livesvm.service.models.arrays import Vector
+from livesvm.service.models.commands import Command
+from livesvm.service.models.labels import as_labels
+from livesvm.solvers.analyses.drift.martingale import DriftTest
+from livesvm.solvers.analyses.drift.window import before_learning, means
+from livesvm.solvers.models.base import LiveEstimator
+
+KEPT = 1000
+"""Newest examples whose errors are told of."""
+MOST_SCORED = 20_000
+"""Examples of one update that are scored, the newest; more are a filling."""
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Examples of an update as the model saw them before: scores, losses, labels and Unix times, each (m,)."""
+
+    scores: Vector
+    losses: Vector
+    labels: list[Any]
+    times: Vector
+
+
+@dataclass
+class Watch:
+    """The errors before learning of one model, and the test on them.
+
+    Parameters
+    ----------
+    false_alarms : largest probability of a false alarm in a run of 5,000 examples
+    """
+
+    false_alarms: float
+    test: DriftTest = field(init=False)
+    newest: deque[tuple[float, float, Any]] = field(init=False)  #: time, loss, label
+    alarms: int = 0  #: so far
+    alarm: Document | None = None  #: that stands
+
+    def __post_init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Know no example any more, and no alarm that stands."""
+        self.test, self.newest, self.alarm = DriftTest(self.false_alarms), deque(maxlen=KEPT), None
+
+    def score(self, estimator: LiveEstimator, command: Command) -> Scored | None:
+        """Return what a model makes of examples that it will learn; None: it cannot predict, or none come.
+
+        Examples of a class that it does not know are passed over.
+        """
+        add = command.add
+        if add is None or add.y is None or not estimator.is_trained:
+            return None
+        which = np.arange(len(add.X))[-MOST_SCORED:]
+        y: Any = add.y
+        classes: Any = getattr(estimator, "classes_", None)
+        if classes is not None:
+            y = as_labels(y)
+            which = which[np.isin(y[which], classes)] if len(classes) > 1 else which[:0]
+        if not which.size:
+            return None
+        scores, losses = before_learning(estimator, add.X[which], y[which])
+        labels = [None] * which.size if classes is None else np.asarray(y)[which].tolist()
+        times = np.full(which.size, command.arrived) if add.times is None else add.times[which]
+        return Scored(scores, losses, labels, times)
+
+    def learn(self, scored: Scored, version: int, n_examples: int) -> Document | None:
+        """Take what was scored, once it is learnt; return the alarm that this gives, if any.
+
+        Parameters
+        ----------
+        version : that holds the examples
+        n_examples : in the window now
+        """
+        self.newest.extend(zip(scored.times.tolist(), scored.losses.tolist(), scored.labels, strict=True))
+        kinds = None if scored.labels[0] is None else scored.labels
+        found = self.test.learn(scored.scores, kinds)
+        if found is None:
+            self._settle(n_examples)
+            return None
+        since = self.test.n + 1 - found.began
+        self.alarms += 1
+        self.alarm = {
+            "version": version,
+            "at": float(scored.times[-1]),
+            "began": self.newest[-min(since, len(self.newest))][0],
+            "n_since": since,
+            "number": self.test.n,
+            "classes": list(found.kinds),
+            "log10_evidence": found.log10_evidence,
+        }
+        return self.told_alarm()
+
+    def _settle(self, n_examples: int) -> None:
+        """End an alarm once the window holds no example from before the change."""
+        if self.alarm is not None and self._since_change >= n_examples:
+            self.alarm = None
+
+    def answered(self, n_examples: int, *, with_C: bool) -> None:
+        """Know that an update has made the window shorter, or has changed C."""
+        if with_C:
+            self.alarm = None
+        self._settle(n_examples)
+
+    @property
+    def _since_change(self) -> int:
+        """Examples since the change that the alarm is of."""
+        return 0 if self.alarm is None else int(self.alarm["n_since"]) + self.test.n - int(self.alarm["number"])
+
+    def told_alarm(self) -> Document | None:
+        """Return the alarm that stands, as JSON values."""
+        if self.alarm is None:
+            return None
+        names = ("version", "at", "began", "classes", "log10_evidence")
+        return {name: self.alarm[name] for name in names} | {"n_since": self._since_change}
+
+    def told(self) -> Document:
+        """Return what is shown of it with each version, as JSON values."""
+        n = len(self.newest)
+        error = sum(loss for _, loss, _ in self.newest) / n if n else None
+        counts = {"n_scored": self.test.n, "alarms": self.alarms}
+        evidence = self.test.strongest
+        return {"false_alarms": self.false_alarms, **counts, "error": error, "evidence": evidence} | {
+            "alarm": self.told_alarm()
+        }
+
+    def report(self) -> Document:
+        """Return all that is told of errors before learning, as JSON values."""
+        losses = np.array([loss for _, loss, _ in self.newest])
+        labels: Sequence[Any] = [label for _, _, label in self.newest]
+        of_label = {label: np.array([one == label for one in labels]) for label in dict.fromkeys(labels)}
+        errors = [
+            {"label": label, "n": int(those.sum()), "error": float(losses[those].mean())}
+            for label, those in of_label.items()
+            if label is not None
+        ]
+        return self.told() | {"n": len(losses), "rolling": means(losses).tolist(), "classes": errors or None}
+
+    def to_document(self) -> Document:
+        """Return it as numbers, lists and arrays."""
+        columns = list(zip(*self.newest, strict=True)) or [(), (), ()]
+        return {
+            "false_alarms": self.false_alarms,
+            "test": self.test.to_arrays(),
+            "times": np.array(columns[0], np.float64),
+            "losses": np.array(columns[1], np.float64),
+            "labels": list(columns[2]),
+            "alarms": self.alarms,
+            "alarm": self.alarm,
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Watch:
+        """Return the one that a document tells of."""
+        found = cls(document["false_alarms"])
+        found.test.restore(document["test"])
+        columns = document["times"].tolist(), document["losses"].tolist(), document["labels"]
+        found.newest.extend(zip(*columns, strict=True))
+        found.alarms, found.alarm = document["alarms"], document["alarm"]
+        return found

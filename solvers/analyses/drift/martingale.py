@@ -1,0 +1,250 @@
+"""Test whether scores of examples grow, with a stated rate of false alarms: a conformal test martingale.
+
+Each score gets a conformal p-value among those before it, of its own kind, and capital is bet on small p-values. Where
+scores are exchangeable, capital reaches c with probability 1/c at most, at any time [Ville 1939; Vovk, Gammerman &
+Shafer 2022, chapter 8]. Capital waits in a bank, from which a share of 1 / run goes to bettors with each score: a
+mixture over all places at which a change can begin [Shiryaev 1963].
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from livesvm.solvers import validation
+from livesvm.solvers.errors import InvalidInput
+
+RUN = 5000
+"""Scores after which a test begins again, so that it finds late changes as soon as early ones."""
+CARRIED = 5
+"""The newest scores, a run divided by this, are what the next run compares with; nothing is bet on these again."""
+POWERS = (0.5, 0.8)
+"""Of bettors on extreme scores: each multiplies its capital by power * p^(power - 1)."""
+STEPS = ((0.1, 0.4), (0.2, 0.5))
+"""Of bettors on errors: each expects a p-value below the first number with the second as probability."""
+BETTORS = len(POWERS) + len(STEPS)
+LEAST_P = 1e-9
+_WHOLE: Any = ("all",)
+"""Name of the test over all kinds together."""
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """A change that was found.
+
+    Attributes
+    ----------
+    kinds : tuple
+        The kinds whose own test found it; none where only that of all together did.
+    began : int
+        Number of the score at which the change most likely began, from 1 on.
+    at : int
+        Number of the score that gave the alarm.
+    log10_evidence : float
+        Decimal logarithm of the capital, which starts at 1.
+    """
+
+    kinds: tuple[Any, ...]
+    began: int
+    at: int
+    log10_evidence: float
+
+
+class _Capital:
+    """The capital of one test, and where a change most likely began."""
+
+    def __init__(self, run: int) -> None:
+        self.run = run
+        self.bank, self.bets = 1.0, [0.0] * BETTORS
+        self.risen, self.began = [0.0] * BETTORS, [0] * BETTORS
+
+    def bet(self, factors: Sequence[float], number: int) -> None:
+        """Bet on the p-value of a score, which multiplies the bets by ``factors``."""
+        share = self.bank / self.run / len(factors)
+        self.bank -= self.bank / self.run
+        for i, factor in enumerate(factors):
+            self.bets[i] = (self.bets[i] + share) * factor
+            if self.risen[i] <= 0.0:
+                self.risen[i], self.began[i] = 0.0, number
+            self.risen[i] += math.log(factor)
+
+    @property
+    def value(self) -> float:
+        """The capital now; 1 at first."""
+        return self.bank + sum(self.bets)
+
+    @property
+    def likely(self) -> int:
+        """Number of the score at which a change most likely began."""
+        return self.began[max(range(BETTORS), key=self.risen.__getitem__)]
+
+
+class DriftTest:
+    """Test whether scores grow, with at most one false alarm in ``1 / false_alarms`` runs.
+
+    Half of the rate is for all scores together, and half for each kind alone, in equal parts; of a single kind all of
+    it. The promise assumes that scores of a kind are exchangeable while nothing changes, or fall.
+
+    Parameters
+    ----------
+    false_alarms : float, default 0.01
+        Largest probability of a false alarm in a run, whatever the distribution of the scores.
+    run : int, default 5000
+        Scores of a run. It holds 8 bytes for each, and for those of a fifth of the run before.
+
+    Raises
+    ------
+    InvalidInput
+        A rate that is not between 0 and 1, or a run of fewer than 10.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from livesvm.solvers import DriftTest
+    >>> rng = np.random.default_rng(0)
+    >>> test = DriftTest(0.01)
+    >>> test.learn(np.abs(rng.normal(size=500))) is None
+    True
+    >>> alarm = test.learn(np.abs(rng.normal(scale=3.0, size=100)))
+    >>> alarm.began
+    501
+    """
+
+    def __init__(self, false_alarms: float = 0.01, *, run: int = RUN) -> None:
+        rate = validation.number_or_none(false_alarms)
+        if rate is None or not 0 < rate < 1:
+            raise InvalidInput(f"must be between 0 and 1, not {false_alarms!r}", field="false_alarms")
+        if not isinstance(run, int) or run < 10:
+            raise InvalidInput(f"must be a whole number of at least 10, not {run!r}", field="run")
+        self.false_alarms, self.run = rate, run
+        self.n = 0
+        """Scores so far."""
+        self._forget()
+
+    def _forget(self) -> None:
+        self._since = self.n
+        self._capital: dict[Any, _Capital] = {_WHOLE: _Capital(self.run)}
+        self._scores: dict[Any, array[float]] = {}
+        self._sorted: dict[Any, array[float]] = {}
+
+    def learn(self, scores: ArrayLike, kinds: Iterable[Any] | None = None) -> Alarm | None:
+        """Take scores in their order; return the newest alarm, if there is one. The test then begins again.
+
+        Parameters
+        ----------
+        scores : array-like of shape (m,)
+            The larger, the less an example fits the model that has not learnt it.
+        kinds : iterable of m hashable values or None
+            Of each score, as its class; None: all are of one kind.
+
+        Returns
+        -------
+        Alarm or None
+            The newest change that was found among these scores.
+        """
+        values = np.asarray(scores, np.float32).tolist()
+        names = [None] * len(values) if kinds is None else list(kinds)
+        found = None
+        for score, kind in zip(values, names, strict=True):
+            found = self._take(score, kind) or found
+        return found
+
+    def _take(self, score: float, kind: Any) -> Alarm | None:
+        self.n += 1
+        if self.n - self._since > self.run:
+            self._begin_run()
+        ordered = self._sorted.setdefault(kind, array("f"))
+        first, last = bisect_left(ordered, score), bisect_right(ordered, score)
+        p = (len(ordered) - last + _chance(self.n) * (last - first + 1)) / (len(ordered) + 1)
+        ordered.insert(last, score)
+        self._scores.setdefault(kind, array("f")).append(score)
+        p = max(p, LEAST_P)
+        factors = _factors(p)
+        self._capital[_WHOLE].bet(factors, self.n)
+        if kind is not None:
+            self._capital.setdefault(kind, _Capital(self.run)).bet(factors, self.n)
+        return self._alarm(kind)
+
+    def _begin_run(self) -> None:
+        """Begin again, with the newest scores of each kind to compare with."""
+        kept = {kind: scores[-(self.run // CARRIED) :] for kind, scores in self._scores.items()}
+        self._forget()
+        self._since = self.n - 1
+        self._scores = kept
+        self._sorted = {kind: array("f", sorted(scores)) for kind, scores in kept.items()}
+
+    def _alarm(self, kind: Any) -> Alarm | None:
+        crossed = [name for name in (_WHOLE, kind) if name in self._capital and self.evidence(name) >= 1.0]
+        if not crossed:
+            return None
+        strongest = self._capital[max(crossed, key=lambda name: self._capital[name].value)]
+        kinds = tuple(name for name in self._capital if name is not _WHOLE and self.evidence(name) >= 1.0)
+        found = Alarm(kinds, strongest.likely, self.n, math.log10(strongest.value))
+        self._forget()
+        return found
+
+    def evidence(self, kind: Any = _WHOLE) -> float:
+        """Return the capital of one kind, or of all together, over the one at which there is an alarm."""
+        return self._capital[kind].value * self._rate(kind)
+
+    def _rate(self, kind: Any) -> float:
+        """Return the part of the rate that is for one kind, or for all together."""
+        n_kinds = len(self._capital) - 1
+        if n_kinds < 2:
+            return self.false_alarms if kind is _WHOLE else 0.0
+        return self.false_alarms / 2 if kind is _WHOLE else self.false_alarms / 2 / n_kinds
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the scores that it holds."""
+        return 2 * sum(scores.itemsize * len(scores) for scores in self._scores.values())
+
+    @property
+    def strongest(self) -> float:
+        """The largest :meth:`evidence` of all; at 1 there is an alarm."""
+        return max(map(self.evidence, self._capital))
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return what it knows, as numbers, lists and arrays; kinds are strings, numbers or None."""
+        capital = [[c.bank, *c.bets, *c.risen, *map(float, c.began)] for c in self._capital.values()]
+        return {
+            "n": self.n,
+            "since": self._since,
+            "tested": [kind for kind in self._capital if kind is not _WHOLE],
+            "capital": np.array(capital),
+            "kinds": list(self._scores),
+            "scores": [np.array(scores, np.float32) for scores in self._scores.values()],
+        }
+
+    def restore(self, arrays: Mapping[str, Any]) -> None:
+        """Take over what :meth:`to_arrays` returned."""
+        k = BETTORS
+        self.n, self._since = int(arrays["n"]), int(arrays["since"])
+        for name, row in zip([_WHOLE, *arrays["tested"]], np.asarray(arrays["capital"]).tolist(), strict=True):
+            self._capital[name] = capital = _Capital(self.run)
+            capital.bank, capital.bets, capital.risen = row[0], row[1 : 1 + k], row[1 + k : 1 + 2 * k]
+            capital.began = list(map(int, row[1 + 2 * k :]))
+        for kind, scores in zip(arrays["kinds"], arrays["scores"], strict=True):
+            self._scores[kind] = array("f", np.asarray(scores).tolist())
+            self._sorted[kind] = array("f", sorted(self._scores[kind]))
+
+
+def _chance(number: int) -> float:
+    """Return a number between 0 and 1, the same each time, by which ties are broken [splitmix64]."""
+    z = (number * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
+    return ((z ^ (z >> 31)) >> 11) / 2.0**53
+
+
+def _factors(p: float) -> list[float]:
+    """Return what the capital of each bettor is multiplied by, for a p-value; each is 1 on average."""
+    powers = [power * p ** (power - 1.0) for power in POWERS]
+    return powers + [share / below if p < below else (1.0 - share) / (1.0 - below) for below, share in STEPS]

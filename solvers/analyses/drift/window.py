@@ -1,0 +1,277 @@
+"""What has changed in a window, and what to do: a test on exact leave-one-out scores, and remedies on exact paths."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from livesvm.solvers.analyses.drift.martingale import Alarm, DriftTest
+from livesvm.solvers.analyses.leave_one_out.assessment import checked, in_order, left_out
+from livesvm.solvers.analyses.scores import losses_of, places_of, scores_of
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.view import View
+from livesvm.solvers.runtime.progress import Progress, Teller, steadily
+from livesvm.solvers.runtime.types import Floats, Ints
+
+LEAST = 30
+"""Newest examples that remedies are judged by, at least."""
+SHARES = (2, 4, 8)
+"""Shorter windows that are tried: the newest half, and so on."""
+COSTS = (0.1, 1 / math.sqrt(10.0), math.sqrt(10.0), 10.0)
+"""Other C that are tried, as multiples of the present one."""
+SURE = 2.0
+"""Standard errors by which a remedy has to be better before it is proposed."""
+BLOCKS = 8
+"""Means that a rolling error is told as."""
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A model that could be had in place of the present one, judged by the newest examples.
+
+    Attributes
+    ----------
+    kind : "window" or "C"
+        What would be another: the model of the newest ``value`` examples alone, or with a C of ``value``.
+    value : float
+        Examples that stay, or C.
+    error : float
+        Mean leave-one-out loss of the newest examples by that model.
+    better : float
+        The error of the present model less ``error``.
+    spread : float
+        Standard error of ``better``, from the differences example by example.
+    """
+
+    kind: Literal["window", "C"]
+    value: float
+    error: float
+    better: float
+    spread: float
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What the exact leave-one-out decisions of a window say of change.
+
+    Attributes
+    ----------
+    n : int
+        Examples in the window.
+    error : float
+        Mean leave-one-out loss: the share of wrong labels, or of regression the mean absolute error or pinball loss.
+    errors : dict
+        The same of each class; none of regression.
+    rolling : ndarray of shape (8,) or fewer
+        The same of consecutive parts of the window, oldest first.
+    alarm : Alarm or None
+        The newest change that the test has found; examples are numbered in the order of their times, from 1.
+    evidence : float
+        The largest capital of the test at its end, over the one that gives an alarm.
+    newest : int
+        Examples that remedies are judged by.
+    present : float
+        Mean leave-one-out loss of those by the present model.
+    remedies : tuple of Remedy
+        All that were tried.
+    proposed : Remedy or None
+        The best of those that are better by two standard errors.
+    seconds : float
+        Wall time.
+    """
+
+    n: int
+    error: float
+    errors: dict[Any, float]
+    rolling: Floats
+    alarm: Alarm | None
+    evidence: float
+    newest: int
+    present: float
+    remedies: tuple[Remedy, ...]
+    proposed: Remedy | None
+    seconds: float
+
+
+def drift(
+    model: LiveEstimator,
+    *,
+    false_alarms: float = 0.01,
+    times: ArrayLike | None = None,
+    newest: int | None = None,
+    progress: Progress | None = None,
+) -> Drift:
+    """Test whether a model's window has changed, and try what would help.
+
+    Parameters
+    ----------
+    model : live classifier or regression model
+        Fitted on at least two examples; it is not changed.
+    false_alarms : float, default 0.01
+        Largest probability of an alarm where nothing has changed, in 5,000 examples. It holds where the examples are
+        exchangeable and have equal weights.
+    times : array-like of shape (n,) or None, default None
+        When each of the window's examples happened, in any unit, by which they are ordered; by default as they came.
+    newest : int or None, default None
+        Examples that remedies are judged by; by default those since the change, or an eighth of the window, and at
+        least 30.
+    progress : callable or None, default None
+        Called with how much is done and how much there is; returning False cancels.
+
+    Returns
+    -------
+    Drift
+        Errors, the newest change, and remedies.
+
+    Raises
+    ------
+    InvalidInput
+        A model without targets, fewer than two examples, or a number that is out of range.
+    Cancelled
+        ``progress`` said so.
+    NotOptimal
+        A path could not be followed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from livesvm.solvers import IncrementalSVC, drift
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> y = np.where(X[:, 0] > 0, 1, -1)
+    >>> y[240:] = -y[240:]
+    >>> found = drift(IncrementalSVC(C=1.0, gamma=0.5).fit(X, y))
+    >>> found.alarm.began
+    237
+    >>> found.proposed.kind, found.proposed.value
+    ('window', 64)
+    """
+    started, view, test = time.perf_counter(), checked(model), DriftTest(false_alarms)
+    n, order = model.n_window_, in_order(times, model.n_window_)
+    if view.prices is None and len(view.labels) < 2:
+        raise InvalidInput("has no targets, and so no errors", field="model")
+    if newest is not None and not 2 <= newest <= n:
+        raise InvalidInput(f"must be between 2 and the {n} examples of the window, not {newest}", field="newest")
+    with steadily(progress, (2 + len(SHARES) + len(COSTS)) * n) as tell:
+        losses, alarm = _tested(view, order, test, tell)
+        m = newest or _newest(n, alarm)
+        present = losses[-m:]
+        tried = [_remedy(kind, value, present, found) for kind, value, found in _tried(view, order, m, alarm, tell)]
+    sure = [one for one in tried if one.better > SURE * one.spread and one.better > 0.0]
+    return Drift(
+        n,
+        float(losses.mean()),
+        _by_class(view, losses, order),
+        means(losses),
+        alarm,
+        test.strongest,
+        m,
+        float(present.mean()),
+        tuple(tried),
+        min(sure, key=lambda one: one.error, default=None),
+        time.perf_counter() - started,
+    )
+
+
+def before_learning(model: LiveEstimator, X: Any, y: ArrayLike) -> tuple[Floats, Floats]:
+    """Return how strange rows are for a model that has not learnt them, and their losses: (m,) and (m,).
+
+    Parameters
+    ----------
+    model : live classifier or regression model
+        Fitted; it is not changed.
+    X : array-like or sparse of shape (m, d)
+        Rows.
+    y : array-like of shape (m,)
+        Their targets; of classes that the model knows.
+
+    Returns
+    -------
+    tuple of two ndarrays of shape (m,)
+        Scores for :meth:`DriftTest.learn`, and losses: 1 where a label is wrong, or of regression absolute or pinball.
+
+    Raises
+    ------
+    InvalidInput
+        Rows of another width, or targets that the model cannot have.
+
+    Examples
+    --------
+    >>> from livesvm.solvers import IncrementalSVC, before_learning
+    >>> model = IncrementalSVC(C=1.0, gamma=0.5).fit([[0.0], [1.0], [2.0]], [-1, 1, 1])
+    >>> scores, losses = before_learning(model, [[1.0], [2.0]], [1, -1])
+    >>> losses.tolist()
+    [0.0, 1.0]
+    """
+    view, decisions = View(model), np.asarray(model.predictor().decision_function(X))
+    targets = view.targets(y, len(decisions))
+    return scores_of(view, decisions, targets), losses_of(view, decisions, targets)
+
+
+def means(losses: Floats) -> Floats:
+    """Return the means of consecutive parts, as many as there are blocks for, oldest first."""
+    return np.array([part.mean() for part in np.array_split(losses, BLOCKS) if part.size])
+
+
+def _tested(view: View, order: Ints, test: DriftTest, tell: Teller) -> tuple[Floats, Alarm | None]:
+    """Return the leave-one-out losses in the order of time, and the newest alarm."""
+    decisions, targets = left_out(view.model, order, tell), np.asarray(view.window.y)[order]
+    kinds = None if view.prices is not None else places_of(view, targets).tolist()
+    alarm = test.learn(scores_of(view, decisions, targets), kinds)
+    if alarm is not None:
+        names = tuple(view.labels[place] for place in alarm.kinds)
+        alarm = Alarm(names, alarm.began, alarm.at, alarm.log10_evidence)
+    return losses_of(view, decisions, targets), alarm
+
+
+def _newest(n: int, alarm: Alarm | None) -> int:
+    """Return by how many of the newest examples remedies are judged."""
+    wanted = n // SHARES[-1] if alarm is None else n + 1 - alarm.began
+    return min(n, max(LEAST, min(wanted, n // 2)))
+
+
+def _tried(
+    view: View, order: Ints, m: int, alarm: Alarm | None, tell: Teller
+) -> Iterator[tuple[Literal["window", "C"], float, Floats]]:
+    """Try shorter windows, then other C: what is tried, and the losses of the newest ``m`` examples by it, (m,)."""
+    n, keys = order.size, [list(view.window.keys)[place] for place in order]
+    sizes = {n // share for share in SHARES} | ({n + 1 - alarm.began} if alarm is not None else set())
+    shorter, left = view.copy().model, n
+    for size in sorted((size for size in sizes if m <= size < n), reverse=True):
+        shorter.update(remove=keys[n - left : n - size])
+        left = size
+        yield "window", size, _losses(shorter, keys[n - m :], tell)
+    C = float(getattr(view.model, "C", 0.0))
+    other = view.copy().model
+    for factor in COSTS if C else ():
+        other.update(C=C * factor)
+        yield "C", C * factor, _losses(other, keys[n - m :], tell)
+
+
+def _losses(model: LiveEstimator, keys: list[Any], tell: Teller) -> Floats:
+    """Return the leave-one-out losses of some examples, by key, (m,)."""
+    view, place_of = View(model), {key: place for place, key in enumerate(model.keys_)}
+    places = np.array([place_of[key] for key in keys])
+    tell.again()
+    decisions = left_out(model, places, lambda done, total: tell.again())
+    return losses_of(view, decisions, np.asarray(view.window.y)[places])
+
+
+def _remedy(kind: Literal["window", "C"], value: float, present: Floats, found: Floats) -> Remedy:
+    better = present - found
+    spread = float(better.std(ddof=1) / math.sqrt(better.size))
+    return Remedy(kind, value, float(found.mean()), float(better.mean()), spread)
+
+
+def _by_class(view: View, losses: Floats, order: Ints) -> dict[Any, float]:
+    """Return the mean loss of each class that has examples."""
+    if view.prices is not None:
+        return {}
+    places = places_of(view, np.asarray(view.window.y)[order])
+    return {view.labels[place]: float(losses[places == place].mean()) for place in np.unique(places).tolist()}
