@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from contextlib import closing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from livesvm.service.history.names import is_feed, stored_feed
 from livesvm.service.history.rescue import remove_all, rescue
 from livesvm.service.lifecycle import name_index
 from livesvm.service.lifecycle.name_index import KIND, NameIndex
-from livesvm.service.lifecycle.search import Sought, held, mark, words
+from livesvm.service.lifecycle.search import Sought, held, mark
 from livesvm.service.store import codec
 from livesvm.service.store.base import Idempotency, Lease
 from livesvm.service.store.sqlite import SqliteStore
@@ -52,8 +52,12 @@ class World:
 
     def append(self, id_: str) -> None:
         request = self.draw.choice([None, self.draw.choice(REQUESTS) + f" n{self.newest[id_]}"])
+        self.append_key(id_, self.draw.choice(KEYS), request)
+
+    def append_key(self, id_: str, key: Any, request: str | None = None) -> None:
+        """Append a record of a key; a feed has it in the answer alone, which may come later."""
         asked = None if request is None else Idempotency(request, b"")
-        key = self.keys[id_] = self.draw.choice(KEYS)
+        self.keys[id_] = key
         call = {"tuned": "job", "recipes": [], "request": request}
         entry = codec.encode(call) if is_feed(id_) else example(key, "red").encode()
         self.newest[id_] += 1
@@ -126,23 +130,80 @@ def marks_kept(store: SqliteStore) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_it_finds_what_reading_everything_does(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few documents, which are written for anything."""
     monkeypatch.setattr(name_index, "BUCKETS", 2)
     monkeypatch.setattr(name_index, "LEAST", 0)
+
+
+@pytest.fixture
+def world(tmp_path: Path, small: None) -> Iterator[World]:
     (tmp_path / "data").mkdir()
-    world, said, n_read = World(seed, tmp_path), list[str](), 0
-    with closing(world.store):
-        for _ in range(80):
-            said.append(world.step())
-            draw = world.draw
-            sought = Sought(tuple(draw.sample(KEYS, draw.randint(0, 2))), tuple(draw.sample(TEXTS, 1)))
-            data_dir = tmp_path / "data"
-            whole = {found.id: held(world.store, data_dir, found.id, sought) for found in world.store.index()}
-            found = NameIndex(world.store, data_dir).holding(sought)
-            told = {id_: (one.names, one.tagged) for id_, one in found.items()}
-            assert told == {id_: (one.names, one.tagged) for id_, one in whole.items() if one}, "; ".join(said)
-            kept = marks_kept(world.store)
-            n_read += bool(kept)
-            assert kept.isdisjoint({mark(key) for key in sought.keys}), "; ".join(said)
-    assert n_read > 20  # of steps after which there are entries
+    made = World(1, tmp_path)
+    yield made
+    made.store.close()
+
+
+def holding(world: World, *keys: Any) -> list[str]:
+    return list(NameIndex(world.store, world.place / "data").holding(Sought(keys)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_finds_what_reading_everything_does(seed: int, world: World, tmp_path: Path) -> None:
+    world.draw, said, data_dir = random.Random(seed), list[str](), tmp_path / "data"
+    for _ in range(80):
+        said.append(world.step())
+        draw, newest = world.draw, sorted(set(world.keys.values()), key=str)
+        sought = Sought((*draw.sample(KEYS, draw.randint(0, 2)), *newest[: draw.randint(0, 1)]), (draw.choice(TEXTS),))
+        whole = {found.id: held(world.store, data_dir, found.id, sought) for found in world.store.index()}
+        found = NameIndex(world.store, data_dir).holding(sought)
+        told = {id_: (one.names, one.tagged) for id_, one in found.items()}
+        assert told == {id_: (one.names, one.tagged) for id_, one in whole.items() if one}, "; ".join(said)
+        assert marks_kept(world.store).isdisjoint(map(mark, sought.keys)), "; ".join(said)
+
+
+def test_entries_are_read_in_place_of_histories(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for id_ in IDS[:3]:
+        world.create(id_)
+        world.append_key(id_, f"of-{id_}")
+        world.snapshot(id_)
+    assert holding(world, "nobody") == []
+    world.wake("a")
+    world.append_key("a", "later")
+    read: list[tuple[str, int]] = []
+
+    def noted(store: Any, data_dir: Path, stored: str, sought: Sought, *, behind: int = 0) -> Any:
+        read.append((stored, behind))
+        return held(store, data_dir, stored, sought, behind=behind)
+
+    monkeypatch.setattr(name_index, "held", noted)
+    assert holding(world, "of-b") == ["b"]
+    assert read == [("a", 1), ("b", 0)]
+    read.clear()
+    assert holding(world, "later") == ["a"]
+    assert ("c", 0) not in read
+    NameIndex(world.store, world.place).drop("c")
+    assert marks_kept(world.store).isdisjoint({mark("of-c")})
+
+
+def test_records_that_replace_others_behind_a_snapshot_are_read(world: World) -> None:
+    world.create("a")
+    world.append_key("a", "order-1")
+    world.snapshot("a")
+    world.copy("a")
+    world.append_key("a", "order-2")
+    assert holding(world, "nobody") == []
+    world.back("a")
+    world.append_key("a", "order-3")
+    assert holding(world, "order-3") == ["a"]
+
+
+def test_an_answer_that_comes_later_is_read(world: World) -> None:
+    feed = IDS[-1]
+    world.create(feed)
+    world.store.append(world.leases[feed], 1, codec.encode({"paused": True}), Idempotency("once", b""), keep=3)
+    world.keys[feed] = "order-1"
+    assert holding(world, "order-1") == []
+    world.answer(feed)
+    assert holding(world, "order-1") == [feed]
