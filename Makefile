@@ -126,7 +126,7 @@ cluster: $(VENV)/.installed-test $(VENV)/.compiled-updates
 cluster-tests: $(VENV)/.installed-test $(VENV)/.compiled
 	@$(PY) -m pytest --numprocesses=0 -m slow tests/service/test_ray.py tests/service/test_ray_jobs.py tests/service/test_ray_datasets.py tests/service/test_ray_head.py
 	@LIVESVM_TEST_RAY=2 $(PY) -m pytest --numprocesses=0 --ignore-glob='*/test_ray*.py' tests/service $(ARGS)
-	@LIVESVM_TEST_WORKERS=2 $(PY) -m pytest --numprocesses=0 --ignore-glob='*/test_ray*.py' tests/service $(ARGS)
+	@LIVESVM_TEST_WORKERS=2 $(PY) -m pytest --numprocesses=0 --ignore-glob='*/test_ray*.py' tests/service tests/faults $(ARGS)
 	@$(PY) -m tests.faults.cluster --jobs --kills $$(($(KILLS) / 5))
 
 REQUESTS ?= 100000

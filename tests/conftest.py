@@ -3,9 +3,11 @@ forked from a process that has loaded everything."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.service.process import ServiceProcess
+from tests.support import elsewhere
 
 settings.register_profile(
     "ci",
@@ -20,3 +22,9 @@ settings.load_profile("ci")
 
 ServiceProcess.forks = True
 collect_ignore = ["service/preloaded.py"]  # which loads it
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where models live elsewhere, leave out what is of a process that they live in."""
+    if (elsewhere.ACTORS or elsewhere.WORKERS) is not None:
+        items[:] = [item for item in items if item.get_closest_marker("alone") is None]

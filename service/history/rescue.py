@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from livesvm.service.history.writeback import Snapshot, put, take
@@ -50,6 +51,12 @@ def files_of(data_dir: Path, model: str) -> list[Path]:
     named = _file_name(model)
     name = re.compile(rf"{re.escape(named)}-\d+{re.escape(_ENDING)}(\.new)?")
     return [path for path in (data_dir / DIRECTORY).glob(f"{named}-*") if name.fullmatch(path.name)]
+
+
+def rescued(data_dir: Path, models: Iterable[str]) -> set[str]:
+    """Those of the models that have such files."""
+    there = {path.name.rpartition("-")[0] for path in (data_dir / DIRECTORY).glob("*")}
+    return {model for model in models if _file_name(model) in there} if there else set()
 
 
 def _file_name(model: str) -> str:

@@ -36,6 +36,7 @@ from livesvm.service.hosting.handle import Erased, Feeds, Hosting, Models
 from livesvm.service.jobs.other_front_ends import FrontEnds
 from livesvm.service.jobs.queue import Jobs
 from livesvm.service.lifecycle.finding import Finder
+from livesvm.service.lifecycle.name_index import NameIndex
 from livesvm.service.lifecycle.places import around, in_words, on_ray
 from livesvm.service.lifecycle.receipts import RECEIPT, Done, Receipts, conflict, places_of
 from livesvm.service.lifecycle.remote_erasure import RemoteErasures
@@ -92,7 +93,8 @@ class Erasures:
         self._models, self._feeds = hosting.models, hosting.feeds
         self._jobs, self._datasets = around
         self._errands = RemoteErasures(source.store, fronts, *around)
-        self._finder = Finder(settings.data_dir, source, hosting, around)
+        self._names = NameIndex(source.store, settings.data_dir)
+        self._finder = Finder(self._names, source, hosting, around)
         self.receipts = Receipts(settings, source)
         self._lock = threading.Lock()
         self._owed: set[str] = set()
@@ -302,6 +304,7 @@ class Erasures:
         self._remove_files(stored)
         with self._health.store_call("delete"):
             self._forget_model(stored)
+            self._names.drop(stored)
             self._store.wipe(wholly=False, models=[stored])
             self._store.delete_document(DocumentName(DELETING, stored))
 
@@ -356,6 +359,9 @@ class Erasures:
             raise NothingToErase("no row of a dataset is named by any of these; nothing was changed")
         n_files = sum(map(self._remove_files, stored))
         with self._health.store_call("wipe"):
+            if intent.by_time or self._store.shared:  # the index has marks of what went, or another service may
+                for part in intent.parts:
+                    self._names.drop(part.stored)
             wiped = self._store.wipe(wholly=True, models=[part.stored for part in intent.parts])
         crash.point("erase-wiped")
         others = on_ray(outcome) if self._settings.ray else {}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 
 from livesvm.service.datasets.catalogue import Datasets
 from livesvm.service.errors import ModelUnavailable, NothingToErase, UnknownFeed, UnknownModel
@@ -13,8 +12,9 @@ from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, is_feed
 from livesvm.service.hosting.handle import Hosting
 from livesvm.service.jobs.queue import Jobs
+from livesvm.service.lifecycle.name_index import NameIndex
 from livesvm.service.lifecycle.places import in_words
-from livesvm.service.lifecycle.search import Held, Sought, held, requests_of
+from livesvm.service.lifecycle.search import Held, Sought, requests_of
 from livesvm.service.models.arrays import Key
 from livesvm.service.store.base import Fenced, StoreBehind
 
@@ -22,8 +22,8 @@ from livesvm.service.store.base import Fenced, StoreBehind
 class Finder:
     """Finds where keys and tags are named; its calls wait for the store, and for the writers of what names them."""
 
-    def __init__(self, data_dir: Path, source: Source, hosting: Hosting, around: tuple[Jobs, Datasets]) -> None:
-        self._data_dir, self._store, self._health = data_dir, source.store, source.health
+    def __init__(self, index: NameIndex, source: Source, hosting: Hosting, around: tuple[Jobs, Datasets]) -> None:
+        self._index, self._store, self._health = index, source.store, source.health
         self._hosting = hosting
         self._jobs, self._datasets = around
 
@@ -33,16 +33,18 @@ class Finder:
         Raises NothingToErase where nothing names any of it; UnknownModel, ModelUnavailable or StoreError.
         """
         with self._health.store_call("load"):
-            stored = [found.id for found in self._store.models()]
-            if target not in (EVERYWHERE, *stored):
+            if target != EVERYWHERE and self._store.model(target) is None:
                 raise StoreBehind(f"the store has lost {in_words(target)}; write it back first")
-            holds = {one: self._held(one, sought) for one in stored}
-            asked = stored if target == EVERYWHERE else [target]
-            texts = {key for one in asked for key in holds[one].tagged if isinstance(key, str)}
+            holds = self._index.holding(sought)
+            mine = [one for one in holds if target in (EVERYWHERE, one)]
+            texts = {key for one in mine for key in holds[one].tagged if isinstance(key, str)}
             keys = tuple(dict.fromkeys([*sought.keys, *sorted(texts)]))  # an integer may be another example elsewhere
             if texts.difference(sought.keys):
-                holds = {one: self._held(one, replace(sought, keys=keys)) for one in stored}
+                holds = self._index.holding(replace(sought, keys=keys))
         rows, unsearched, in_rows = self._datasets.find(keys)
+        asked = self._concerned(holds) if target == EVERYWHERE else [target]
+        elsewhere = tuple(in_words(one) for one in sorted(holds.keys() - asked))
+        holds = {one: holds.get(one, Held()) for one in asked}
         in_jobs = {one: self._jobs.naming(one, {*keys, *holds[one].tagged}) for one in asked}
         known = in_rows.union(*(holds[one].names for one in asked), *in_jobs.values())
         is_open = any(one.rows is None for one in rows)  # to be searched by the front ends that have them
@@ -56,7 +58,7 @@ class Finder:
             keys=tuple(intent.hash(key) for key in keys if key not in missing),
             tags=tuple(intent.hash(tag) for tag in sought.tags if tag not in missing),
             not_found=tuple(map(intent.hash, missing)),
-            elsewhere=tuple(in_words(one) for one in stored if one not in asked and holds[one]),
+            elsewhere=elsewhere,
         )
         concerned = [one for one in asked if target != EVERYWHERE or holds[one] or in_jobs[one]]
         for one in concerned:
@@ -82,8 +84,11 @@ class Finder:
             requests = dict.fromkeys([*intent.requests, *map(intent.hash, going)])
         return replace(intent, parts=(*intent.parts, part), requests=tuple(requests))
 
-    def _held(self, stored: str, sought: Sought) -> Held:
-        return held(self._store, self._data_dir, stored, sought)
+    def _concerned(self, holds: Iterable[str]) -> list[str]:
+        """Return these, and what has jobs."""
+        with_jobs = {record.model for record in self._jobs.all()}.difference(holds)
+        with self._health.store_call("load"):
+            return sorted({*holds, *(one for one in with_jobs if self._store.model(one) is not None)})
 
     def _seen(self, stored: str, keys: Sequence[Key]) -> Seen:
         if is_feed(stored):

@@ -106,11 +106,11 @@ def open_store(settings: Settings, holder: str, workers: Callable[[], Workers]) 
     )
 
 
-def open_workers(settings: Settings, lock: DirectoryLock) -> Workers:
+def open_workers(settings: Settings, lock: DirectoryLock, metrics: Metrics) -> Workers:
     """Start the workers of a service that has some."""
     from livesvm.service.workers.transport import Workers
 
-    return Workers(settings, lock.file)
+    return Workers(settings, lock.file, metrics.workers_lost.inc)
 
 
 def open_hosting(context: Context, gone: Callable[[str], object], workers: Workers | None) -> Hosting:
@@ -182,6 +182,7 @@ class Service:
         self.keys = parse_keys(settings.api_keys)
         self._lock = DirectoryLock(settings.data_dir)
         self._workers: Workers | None = None
+        self.metrics = Metrics()
         try:
             holder = self._lock.holder()
             self.store = open_store(settings, holder, self._start_workers)
@@ -190,7 +191,6 @@ class Service:
             self._lock.release()
             raise
         tell_of(settings.data_dir)
-        self.metrics = Metrics()
         self.health = Health(self.metrics, settings.lease_seconds)
         self.turns = SolveScheduler(settings.solves)
         self.metrics.watch_solves(self.turns.counts)
@@ -241,7 +241,7 @@ class Service:
         self._begun: tuple[Future[None], Future[None]] | None = None
 
     def _start_workers(self) -> Workers:
-        self._workers = open_workers(self.settings, self._lock)
+        self._workers = open_workers(self.settings, self._lock, self.metrics)
         return self._workers
 
     def _pools(self) -> tuple[Pool, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+from zlib import crc32
 
 from livesvm.service.feeds.commands import decode_call
 from livesvm.service.history.entries import decode_entry, named_in
@@ -22,6 +23,7 @@ from livesvm.service.store import codec
 from livesvm.service.store.base import Remembered, Solution, Store, StoreDamaged
 
 T = TypeVar("T")
+_WORDS = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True)
@@ -39,25 +41,30 @@ class Sought:
 
 @dataclass
 class Held:
-    """What is named of that: ``names`` that were asked for, keys or tags; and ``tagged`` keys with such a tag."""
+    """What is named of that: ``names`` that were asked for, keys or tags; and ``tagged`` keys with such a tag.
+
+    ``marks`` are of all that is named at all; None where that is not known, or may be more at any moment.
+    """
 
     names: set[Key] = field(default_factory=set)
     tagged: set[Key] = field(default_factory=set)
+    marks: set[int] | None = field(default_factory=set)
 
     def __bool__(self) -> bool:
         return bool(self.names or self.tagged)
 
 
-def held(store: Store, data_dir: Path, stored: str, sought: Sought) -> Held:
+def held(store: Store, data_dir: Path, stored: str, sought: Sought, *, behind: int = 0) -> Held:
     """Return what is stored of a model or a feed and names any of it; raises StoreUnavailable.
 
-    Feeds have times and no keys: of one the names of requests are looked at.
+    Feeds have times and no keys: of one the names of requests are looked at. Of the log only records ``behind`` one are
+    read, and then no snapshot, solution or file.
     """
     found = _Search(sought)
     is_of_keys = not is_feed(stored)
-    for record in store.log(stored, 0):
+    for record in store.log(stored, behind):
         found.read(found.entry if is_of_keys else found.call, partial(bytes, record.data))
-    if is_of_keys:
+    if is_of_keys and not behind:
         for snapshot in store.snapshots(stored):
             found.read(found.snapshot, partial(_snapshot, store, stored, snapshot.sequence))
         found.read(found.solution, partial(store.solution, stored))
@@ -65,8 +72,18 @@ def held(store: Store, data_dir: Path, stored: str, sought: Sought) -> Held:
             found.read(found.snapshot, partial(snapshot_in, path))
     for name, known in store.requests(stored).items():
         found.request(name)
-        found.answer(names_in(known) or ())
+        found.answer(known)
     return found.held
+
+
+def mark(name: Key) -> int:
+    """What the index has of a key, a tag or a word; others may have the same."""
+    return crc32(str(name).encode())
+
+
+def words(text: str) -> list[str]:
+    """What stands between anything else in a text; one that holds another as words has the words of that."""
+    return _WORDS.findall(text)
 
 
 class _Search:
@@ -85,6 +102,7 @@ class _Search:
             look(load())
         except StoreDamaged:
             self.held.names |= self._keys | self._tags
+            self.held.marks = None
 
     def entry(self, data: bytes) -> None:
         """Look at a record of a model's log."""
@@ -108,16 +126,26 @@ class _Search:
 
     def request(self, name: str | None) -> None:
         """Look at the name of a request."""
+        self._mark(words(name or ""))
         for text, word in self._as_words.items():
             if name is not None and text in name and word.search(name):
                 self.held.names.add(text)
 
-    def answer(self, names: Iterable[Key]) -> None:
-        """Look at the keys that an answer names."""
+    def answer(self, known: Remembered) -> None:
+        """Look at the keys that an answer names; one that is still to come may name others."""
+        names = list(names_in(known) or ())
+        self._mark(names)
         self.held.names |= self._keys.intersection(names)
+        if known.answer is None:
+            self.held.marks = None
+
+    def _mark(self, names: Iterable[Key]) -> None:
+        if self.held.marks is not None:
+            self.held.marks.update(map(mark, names))
 
     def _note(self, named: Iterable[tuple[Key, Sequence[str]]]) -> None:
         for key, tags in named:
+            self._mark((key, *tags))
             if key in self._keys:
                 self.held.names.add(key)
             if not self._tags.isdisjoint(tags):

@@ -241,6 +241,7 @@ class Metrics:
         for kind in ("model", "feed"):
             self.wakes.labels(kind)
             self.rests.labels(kind)
+        self.workers_lost = Counter("livesvm_workers_lost", "Workers that were lost, and started again", registry=r)
         self.snapshots = Counter("livesvm_snapshots", "Snapshots by outcome", ["outcome"], registry=r)
         for outcome in ("written", "failed", "damaged"):
             self.snapshots.labels(outcome)

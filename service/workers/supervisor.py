@@ -37,10 +37,11 @@ class Supervisor:
     begin : what they are told
     lock : file of the data directory's lock, which workers hold too: nothing else may have that while one lives
     attach : is given the ends of both lines of a worker, with its number, and what is to be called when one ends
+    count : called whenever a worker is lost
     """
 
-    def __init__(self, begin: Begin, lock: int, attach: Attach) -> None:
-        self._begin, self._lock, self._attach = begin, lock, attach
+    def __init__(self, begin: Begin, lock: int, attach: Attach, count: Callable[[], None]) -> None:
+        self._begin, self._lock, self._attach, self._count = begin, lock, attach, count
         self._lost: queue.SimpleQueue[tuple[int, int] | None] = queue.SimpleQueue()
         self._started_at: dict[int, float] = {}
         self.processes: dict[int, int] = {}
@@ -70,6 +71,7 @@ class Supervisor:
             if self.processes[lost] != process:
                 continue  # its other line has said so
             log.error("worker %d, process %d, was lost, and is started again", lost, process)
+            self._count()
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)  # it may only have lost a line
             if time.monotonic() - self._started_at[lost] < SOON_SECONDS:

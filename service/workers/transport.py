@@ -51,7 +51,7 @@ class Workers:
 
     terms = Terms("worker", LOST_SECONDS, "actor")
 
-    def __init__(self, settings: Settings, lock: int) -> None:
+    def __init__(self, settings: Settings, lock: int, count_lost: Callable[[], None]) -> None:
         """Start them; ``lock`` is the file of the data directory's lock."""
         self._count, self._seconds = settings.workers, settings.shutdown_seconds
         self._lines = RpcClientPool()
@@ -60,7 +60,7 @@ class Workers:
         self._lock = threading.Lock()
         self._secret = secrets.token_bytes(SECRET_BYTES)
         begin = Begin(part_of(settings), settings.workers, self._secret)
-        self._supervisor = Supervisor(begin, lock, self._attach)
+        self._supervisor = Supervisor(begin, lock, self._attach, count_lost)
         stores = [RemoteStore(_To(self, number), LOST_SECONDS) for number in range(self._count)]
         self.parts: dict[int, Store] = {share: cast(Store, stores[share % self._count]) for share in range(COUNT)}
         self._stores = stores

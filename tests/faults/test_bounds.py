@@ -21,10 +21,13 @@ from typing import Any
 
 import httpx
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from tests.faults.promises import forget_peak, peak_megabytes
 from tests.service.process import ServiceProcess, blobs
+
+pytestmark = pytest.mark.alone(reason="measures the memory of the one process")
 
 BUDGET_MB, BESIDE_MB = 640, 200
 ATTACK_SECONDS = 6.0

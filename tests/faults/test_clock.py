@@ -14,6 +14,8 @@ from livesvm.service.store.redis import RedisStore
 from tests.contract.redis_server import RedisServer
 from tests.support.live_models import alive, batch
 
+pytestmark = pytest.mark.alone(reason="of stores alone")
+
 DAY = 86_400.0
 
 

@@ -16,6 +16,8 @@ from livesvm.service.store.sqlite import SqliteStore
 from tests.service.process import ServiceProcess, blobs
 from tests.support.feeds import FEED
 
+pytestmark = pytest.mark.alone(reason="damages the one file of the store")
+
 FILE = "livesvm.sqlite3"
 
 

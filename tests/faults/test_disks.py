@@ -19,6 +19,8 @@ from livesvm.service.cli.main import main
 from tests.service.process import ServiceProcess
 from tests.support.updates_under_faults import MODEL, check_whole, send
 
+pytestmark = pytest.mark.alone(reason="damages, fills and moves the one file of the store")
+
 PATIENCE = 15.0
 """Seconds in which it has to be noticed on a busy machine; on an idle one it takes less than five."""
 

@@ -18,6 +18,8 @@ from livesvm.service.store.sqlite import DATABASE
 from tests.support.erasing import SPEC, WHO, data, keeping, lived, places, without
 from tests.support.jobs_over_rest import awaited
 
+pytestmark = pytest.mark.alone(reason="crash points end a worker alone; the campaign of kills has --workers")
+
 GONE = [WHO[0], WHO[1], WHO[7], WHO[33]]
 """The first has left the window before."""
 

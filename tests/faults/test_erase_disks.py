@@ -16,6 +16,8 @@ from tests.faults.test_disks import let_write, until
 from tests.service.process import ServiceProcess
 from tests.support.erasing import SPEC, WHO, bytes_of_directory, data, places
 
+pytestmark = pytest.mark.alone(reason="fills the disk beside the one file of the store")
+
 ROOM = 2**20
 """Bytes that a file may have: more than the log of an erasure takes, less than the database."""
 

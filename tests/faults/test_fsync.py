@@ -5,8 +5,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.service.process import ServiceProcess
 from tests.support.updates_under_faults import MODEL, PROBE, check_whole, send
+
+pytestmark = pytest.mark.alone(reason="fails fsync in the one process")
 
 
 def break_disk(directory: Path) -> None:

@@ -34,6 +34,8 @@ from livesvm.solvers.errors import InvalidInput, SolverError
 from tests.contract.redis_server import RedisServer
 from tests.support.live_models import alive
 
+pytestmark = pytest.mark.alone(reason="of replicas in the process of the test")
+
 SPEC = ModelSpec.model_validate(
     {"id": "m", "C": 5.0, "kernel": {"name": "rbf", "gamma": 0.4}, "window": {"max_examples": 25}}
 )

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import pytest
 
 from livesvm.solvers import IncrementalSVC
 from tests.contract.redis_server import RedisServer
@@ -18,6 +19,8 @@ from tests.service.process import ServiceProcess, blobs
 from tests.support.redis_services import is_ready, service_on, start_model, until
 from tests.support.updates_under_faults import PROBE, send
 from tests.support.updates_under_faults import check_whole as check_updates
+
+pytestmark = pytest.mark.alone(reason="of Redis, which has no workers")
 
 STOPS = 4
 """Of the two in turn, so that the first has the model in the end."""

@@ -10,7 +10,6 @@ import httpx
 import pytest
 
 from tests.service.process import ServiceProcess
-from tests.support import elsewhere
 
 Make = Callable[..., str]
 
@@ -44,9 +43,3 @@ def make(http: httpx.Client) -> Iterator[Make]:
     yield create
     for model in made:
         http.delete(f"/models/{model}")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where models live elsewhere, leave out what is of a process that they live in."""
-    if (elsewhere.ACTORS or elsewhere.WORKERS) is not None:
-        items[:] = [item for item in items if item.get_closest_marker("alone") is None]

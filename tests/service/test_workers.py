@@ -137,6 +137,7 @@ def test_a_worker_that_is_killed_is_started_again_and_no_call_notices(
         thread.join()
     assert versions(http) == {model: before[model] + count[model] for model in MODELS}
     assert http.get("/health/ready").status_code == 200
+    assert "livesvm_workers_lost_total 2.0" in http.get("/metrics").text
 
 
 def test_workers_end_with_the_service_and_any_number_finds_all(

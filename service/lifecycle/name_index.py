@@ -1,0 +1,194 @@
+"""Which models and feeds may name a key or a tag, so that an erasure need not read all that is stored.
+
+Of each the index has marks of all that its history names: 32 bits of every key, every tag and every word in the name of
+a request. It lies in documents of the store. A mark may be of another name as well, or of one that has left the history
+since; that costs a reading. None is missing: an entry counts only while the store stands where it was made, or while
+the snapshot that was newest then is still there, and the log behind it is read too.
+
+No mark of what an erasure is of remains: an entry with one goes before the erasure begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.history.erasure import BEGUN, begun
+from livesvm.service.history.rescue import rescued
+from livesvm.service.lifecycle.receipts import RECEIPT
+from livesvm.service.lifecycle.search import Held, Sought, held, mark, words
+from livesvm.service.store import codec
+from livesvm.service.store.base import DocumentName, Head, Store, StoreDamaged
+
+KIND = "names"
+"""Of the documents, each of which has the entries of one bucket."""
+BUCKETS = 64
+LEAST = 8
+"""Of fewer in a bucket the histories are read as fast as a document is written."""
+STALE = 8
+"""A bucket is written once more than one in so many of its entries is new."""
+FORMAT = 1
+
+Marks = NDArray[np.uint32]
+
+
+class Stand(NamedTuple):
+    """Where a history stood: its lease and newest record, and its newest snapshot's record and Unix time."""
+
+    epoch: int
+    writer: str
+    sequence: int
+    snapshot: int
+    saved_at: float
+
+    def is_at(self, head: Head) -> bool:
+        """Return whether nothing was written since, whatever became of the store in between."""
+        return self[:3] == (head.lease.epoch, head.lease.writer, head.sequence)
+
+
+class Entry(NamedTuple):
+    """What a history names, and where it stood then."""
+
+    stand: Stand
+    marks: Marks
+
+
+class _Wanted:
+    """Marks of what is sought, as a whole and by its words."""
+
+    def __init__(self, sought: Sought) -> None:
+        texts = dict.fromkeys(sought.texts)
+        self._names = {mark(name) for name in (*sought.keys, *sought.tags)}
+        self._words = [set(map(mark, words(text))) for text in texts]
+        self._all = np.array(sorted(self._names.union(*self._words)), np.uint32)
+
+    def suspects(self, entries: dict[str, Entry]) -> set[str]:
+        """Return those whose history may name any of it."""
+        if not (entries and all(self._words)):  # a name without a word may be anywhere in that of a request
+            return set(entries)
+        ids, marks = list(entries), [entry.marks for entry in entries.values()]
+        every, ends = np.concatenate(marks), np.cumsum(list(map(len, marks)))
+        place = np.minimum(np.searchsorted(self._all, every), len(self._all) - 1)
+        near = np.searchsorted(ends, np.flatnonzero(self._all[place] == every), side="right")
+        return {ids[place] for place in set(near.tolist()) if self._may_be_in(set(marks[place].tolist()))}
+
+    def _may_be_in(self, marks: set[int]) -> bool:
+        return not self._names.isdisjoint(marks) or any(found <= marks for found in self._words)
+
+
+class NameIndex:
+    """The index of what a store holds; its calls wait for that, and raise StoreError."""
+
+    def __init__(self, store: Store, data_dir: Path) -> None:
+        self._store, self._data_dir = store, data_dir
+
+    def holding(self, sought: Sought) -> dict[str, Held]:
+        """Return what names any of it, by what that is stored under; of histories that may, all is read."""
+        before, ids = self._erasures(), [found.id for found in self._store.index()]
+        unfit = rescued(self._data_dir, ids) | {part.stored for one in begun(self._store) for part in one.parts}
+        buckets: list[list[str]] = [[] for _ in range(BUCKETS)]
+        for id_ in ids:
+            buckets[_bucket(id_)].append(id_)
+        wanted, found = _Wanted(sought), dict[str, Held]()
+        for number, those in enumerate(buckets):
+            found |= self._of_bucket(number, those, sought, wanted, unfit)
+        if self._erasures() != before:  # another service may have erased what was just read
+            for at in self._store.documents(KIND):
+                self._store.delete_document(at)
+        return found
+
+    def drop(self, stored: str) -> None:
+        """Keep no mark of this one, nor of what shares its document."""
+        self._store.delete_document(_at(_bucket(stored)))
+
+    def _erasures(self) -> set[DocumentName]:
+        """Return those that have begun, or ended; none where no other service can erase."""
+        return {at for kind in (BEGUN, RECEIPT) for at in self._store.documents(kind)} if self._store.shared else set()
+
+    def _of_bucket(
+        self, number: int, ids: Sequence[str], sought: Sought, wanted: _Wanted, unfit: set[str]
+    ) -> dict[str, Held]:
+        before, heads = self._load(number), self._store.heads(ids)
+        suspects, found, now, n_new = wanted.suspects(before) | unfit, dict[str, Held](), dict[str, Entry](), 0
+        for id_ in ids:
+            head, entry = heads.get(id_), None if id_ in suspects else before.get(id_)
+            if head is not None and entry is not None and entry.stand.is_at(head):
+                now[id_] = entry
+                continue
+            what, entry = self._mended(id_, entry, head, sought) or self._read(id_, head, sought)
+            if what:
+                found[id_] = what
+            elif entry is not None and id_ not in unfit:
+                now[id_], n_new = entry, n_new + 1
+        is_to_go = not suspects.isdisjoint(before) or not before.keys() <= now.keys()
+        if is_to_go or n_new * STALE > len(ids) >= LEAST:
+            self._write(number, now)
+        return found
+
+    def _mended(self, id_: str, entry: Entry | None, head: Head | None, sought: Sought) -> tuple[Held, Entry] | None:
+        """Read the log behind the snapshot that an entry knows; None if that is gone, or more has to be read."""
+        if entry is None or head is None:
+            return None
+        known = entry.stand.snapshot, entry.stand.saved_at
+        if known not in [(one.sequence, one.saved_at) for one in self._store.snapshots(id_)]:
+            return None
+        what = held(self._store, self._data_dir, id_, sought, behind=entry.stand.snapshot)
+        if what or what.marks is None:
+            return None
+        return what, Entry(_stand(head, *known), np.union1d(entry.marks, _array(what.marks)))
+
+    def _read(self, id_: str, head: Head | None, sought: Sought) -> tuple[Held, Entry | None]:
+        """Read all that is stored of one."""
+        newest = [(one.sequence, one.saved_at) for one in self._store.snapshots(id_)[:1] if not one.is_damaged]
+        what = held(self._store, self._data_dir, id_, sought)
+        if head is None or what.marks is None:
+            return what, None
+        return what, Entry(_stand(head, *(newest or [(0, 0.0)])[0]), _array(what.marks))
+
+    def _load(self, number: int) -> dict[str, Entry]:
+        try:
+            if (data := self._store.document(_at(number))) is None:
+                return {}
+            document = codec.unpack(data)
+        except StoreDamaged:
+            return {}
+        if document["format"] != FORMAT:
+            return {}
+        marks = np.split(np.frombuffer(document["marks"], "<u4"), np.cumsum(document["sizes"])[:-1])
+        stands = (Stand(*one) for one in document["stands"])
+        return dict(zip(document["ids"], map(Entry, stands, marks), strict=True))
+
+    def _write(self, number: int, entries: dict[str, Entry]) -> None:
+        if not entries:
+            self._store.delete_document(_at(number))
+            return
+        marks = [entry.marks for entry in entries.values()]
+        document = {
+            "format": FORMAT,
+            "ids": list(entries),
+            "stands": [list(entry.stand) for entry in entries.values()],
+            "sizes": list(map(len, marks)),
+            "marks": np.concatenate(marks).astype("<u4").tobytes(),
+        }
+        self._store.put_document(_at(number), codec.pack(document))
+
+
+def _bucket(stored: str) -> int:
+    return crc32(stored.encode()) % BUCKETS
+
+
+def _at(number: int) -> DocumentName:
+    return DocumentName(KIND, f"{number:02}")
+
+
+def _stand(head: Head, snapshot: int, saved_at: float) -> Stand:
+    return Stand(head.lease.epoch, head.lease.writer, head.sequence, snapshot, saved_at)
+
+
+def _array(marks: set[int]) -> Marks:
+    return np.fromiter(marks, np.uint32, len(marks))
