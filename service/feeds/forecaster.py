@@ -321,7 +321,7 @@ class Forecaster:
     def _predicted(self, shared: Floats, own: Floats) -> Floats:
         """Return forecasts from raw rows, ``shared`` (n, s) and ``own`` (n, steps, o)."""
         assert self.rows is not None
-        out = np.empty((len(shared), len(self.steps), len(self.models[0].models)))
+        out = np.empty((len(shared), len(self.steps), self.models[0].count))
         for i, model in enumerate(self.models):
             row = self.rows.layout, model.recipe.represent, shared, own[:, i]
             out[:, i] = model.predict(represented(*row))

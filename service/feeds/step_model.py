@@ -95,6 +95,11 @@ class StepModel:
         return self._models
 
     @property
+    def count(self) -> int:
+        """How many models there are, which does not bring cool ones back."""
+        return len(self._models) if self._cool is None else len(self._cool.arrays)
+
+    @property
     def level(self) -> int:
         """Which feature is the level of the series."""
         return len(self.spec.lag_list) if self.recipe.represent == "level" else 0

@@ -31,7 +31,7 @@ from livesvm.solvers.sparse import dense
 
 MOST = 8  #: examples that come and leave
 LARGEST = 1024  #: examples of a window: the memory of larger ones is not kept by every thread
-NEAR = 12  #: bound examples whose kernel rows are made because they are the nearest to a kink
+NEAR = 24  #: bound examples whose kernel rows are made because they are the nearest to a kink
 CACHE_BYTES = 8 * (2 * LARGEST) ** 2
 
 _here = threading.local()
