@@ -389,7 +389,7 @@ class Forecaster:
             if not contest.n:
                 contest.begin(errors)
         for band, residuals in zip(self.bands, self.choice.residuals, strict=False):
-            if band is not None and not band.sides[0].scores:
+            if band is not None and not band.sides[0].scores.size:
                 low, high = (residuals[:, 0],) * 2 if self.spec.quantiles is None else residuals[:, 1:].T
                 band.seed(low, high)
         self.choice = choose.Choice(choice.recipes, choice.trials)  # residuals have had their effect
@@ -427,15 +427,11 @@ class Forecaster:
                 model.cool(StepFeatures(self.rows, i, model.recipe.represent))
         if self.rows is not None:
             self.rows.cool(self.steps)
-        for band in self.bands:
-            if band is not None:
-                band.cool()
 
     @property
     def hot_bytes(self) -> int:
         """Bytes that :meth:`cool` gives back; 0 right after it."""
-        hot = self.timeline.hot_bytes + sum(model.hot_bytes for model in self.models)
-        return hot + sum(band.hot_bytes for band in self.bands if band is not None)
+        return self.timeline.hot_bytes + sum(model.hot_bytes for model in self.models)
 
     @property
     def held_bytes(self) -> int:

@@ -84,5 +84,7 @@ def _take(source: Floats, at: Ints, m: int, out: Floats) -> None:
 
 @compiled_in_order
 def _scale(x: Floats, m: int, centre: float, width: float, most: float) -> None:
-    for j in range(m):
-        x[j] = min(max((x[j] - centre) / width, -most), most)
+    for j in range(m):  # min and max would look for what is no number, one by one
+        scaled = (x[j] - centre) / width
+        scaled = most if scaled > most else scaled
+        x[j] = -most if scaled < -most else scaled

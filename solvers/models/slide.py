@@ -98,7 +98,7 @@ def slide(model: Sliding, stood: Standing, keys: Ints, y: Floats, leaving: int) 
     rows = np.empty(n + m, np.int64)
     found = int(_rows_wanted(state.examples, n, n + m, leaving, rows))
     try:
-        state.cache_rows(rows[:found], NOBODY)
+        _make_rows(state, rows[:found])
         _factor(state, n)
         solving = Solve(state)
         solving.begin_with(n, np.arange(n, n + m), np.arange(leaving), NOBODY, NO_CHANGES)
@@ -146,7 +146,14 @@ def _fill(state: PathState, losses: Losses, stood: Standing) -> None:
     state.events_since_refresh, state.heaviest, state.drift = stood.events, 0.0, 0.0
     rows, factor = state.rows, state.factor
     rows.row_of[:], rows.slot_of[:], rows.used[:] = -1, -1, 0
-    factor.R[:], factor.slot[:], factor.position[:], factor.size[:] = 0.0, -1, -1, 0
+    factor.position[:], factor.size[:] = -1, 0
+
+
+def _make_rows(state: PathState, who: Ints) -> None:
+    """Compute kernel rows into the empty cache."""
+    rows, at = state.rows, np.arange(who.size)
+    state.kernel.write(state.features(who), state.XT, state.n_slots, rows.values, at)
+    rows.hold(who, at)
 
 
 def _factor(state: PathState, n: int) -> None:
