@@ -10,10 +10,7 @@ Candès, 2019].
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
-from collections import deque
 from collections.abc import Mapping
-from sys import getsizeof
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +18,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-POINTER = 8  #: bytes of a place in a list
-SCORE = getsizeof(0.0) + 2 * POINTER  #: of a number that stands in two
 RATE = 0.005  #: of the level, a reading
 BEYOND = 1.5  #: times the highest score: the side of a band whose level has reached 0
 
@@ -45,78 +40,50 @@ class Side:
 
     def __init__(self, miss: float, most: int) -> None:
         self.miss, self.level, self._most = miss, miss, most
-        self._scores: deque[float] = deque(maxlen=most)
-        self._sorted: list[float] = []
-        self._packed: Floats | None = None  # the scores, of a cool side
-
-    @property
-    def scores(self) -> deque[float]:
-        """The newest scores, oldest first; those of a cool side come back from their array now."""
-        if self._packed is not None:
-            self._scores = deque(self._packed.tolist(), maxlen=self._most)
-            self._sorted, self._packed = sorted(self._scores), None
-        return self._scores
-
-    def cool(self) -> None:
-        """Keep scores as an array until they are asked for."""
-        if self._packed is None:
-            self._packed = np.array(self._scores)
-            self._scores, self._sorted = deque(maxlen=self._most), []
+        self.scores: Floats = np.empty(0)  #: the newest, oldest first
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the scores: each is a number that stands in two lists, or in an array."""
-        return SCORE * len(self._scores) if self._packed is None else self._packed.nbytes
-
-    @property
-    def hot_bytes(self) -> int:
-        """Bytes that :meth:`cool` gives back."""
-        return (SCORE - POINTER) * len(self._scores)
+        """Bytes of the scores."""
+        return self.scores.nbytes
 
     def offset(self) -> float | None:
         """Return by how much the side lies beyond the forecast; None before the first scores."""
-        n = len(self.scores)
+        n = self.scores.size
         if n == 0:
             return None
         place = math.ceil((n + 1) * (1.0 - self.level)) - 1
         if place >= n:
-            top = self._sorted[-1]
+            top = float(self.scores.max())
             return top + (BEYOND - 1.0) * abs(top) if self.level <= 0.0 else top
-        return self._sorted[max(place, 0)]
+        place = max(place, 0)
+        return float(np.partition(self.scores, place)[place])
 
     def learn(self, score: float, offset: float | None) -> None:
         """Take the score of a reading whose side was at ``offset``."""
         if offset is not None:
             missed = score > offset
             self.level += RATE * (self.miss - missed)
-        scores = self.scores
-        if len(scores) == scores.maxlen:
-            del self._sorted[bisect_left(self._sorted, scores[0])]
-        scores.append(score)
-        insort(self._sorted, score)
+        self.take(np.array([score]))
+
+    def take(self, scores: Floats) -> None:
+        """Take scores, oldest first, from which the level learns nothing."""
+        self.scores = np.concatenate([self.scores, scores])[-self._most :]
 
     def forget(self, which: NDArray[np.bool_]) -> bool:
         """Forget some of the newest scores, (n,) in order, and all before these; whether there were any before."""
-        known = list(self.scores)
-        newest = known[len(known) - len(which) :]
-        self.replace([score for score, goes in zip(newest, which, strict=True) if not goes])
-        return len(known) > len(which)
-
-    def replace(self, scores: list[float]) -> None:
-        """Have these scores, in order, in place of those before."""
-        self.scores.clear()
-        self.scores.extend(scores)
-        self._sorted = sorted(self.scores)
+        n, known = len(which), self.scores.size
+        self.scores = self.scores[known - n :][~which]
+        return known > n
 
     def to_arrays(self) -> dict[str, Any]:
         """Return what it knows."""
-        return {"level": self.level, "scores": np.array(self._scores) if self._packed is None else self._packed}
+        return {"level": self.level, "scores": self.scores}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Take over what ``to_arrays`` returned."""
         self.level = float(arrays["level"])
-        self.scores.extend(np.asarray(arrays["scores"]).tolist())
-        self._sorted = sorted(self.scores)
+        self.scores = np.array(arrays["scores"], np.float64)
 
 
 class ConformalBand:
@@ -136,16 +103,6 @@ class ConformalBand:
         """Bytes of the scores of both sides."""
         return sum(side.held_bytes for side in self.sides)
 
-    @property
-    def hot_bytes(self) -> int:
-        """Bytes that :meth:`cool` gives back."""
-        return sum(side.hot_bytes for side in self.sides)
-
-    def cool(self) -> None:
-        """Keep scores as arrays until they are asked for."""
-        for side in self.sides:
-            side.cool()
-
     def around(self, low: float, high: float) -> Band:
         """Return the band of a forecast, or of its two quantiles."""
         below, above = (side.offset() for side in self.sides)
@@ -162,9 +119,8 @@ class ConformalBand:
 
     def seed(self, low: Floats, high: Floats) -> None:
         """Take residuals, reading minus forecast or its quantiles, (n,) each, from before the first forecast."""
-        for below, above in zip(low.tolist(), high.tolist(), strict=True):
-            self.sides[0].learn(-below, None)
-            self.sides[1].learn(above, None)
+        self.sides[0].take(-low)
+        self.sides[1].take(high)
 
     def forget(self, which: NDArray[np.bool_]) -> bool:
         """Forget some of the newest scores, (n,) in order, and all before these; whether there were any before."""
@@ -173,12 +129,12 @@ class ConformalBand:
 
     def reseed(self, low: Floats, high: Floats) -> None:
         """Take residuals as :meth:`seed` does, as if they had come before all that is known."""
-        known = [list(side.scores) for side in self.sides]
+        known = [side.scores for side in self.sides]
         for side in self.sides:
-            side.replace([])
+            side.scores = side.scores[:0]
         self.seed(low, high)
         for side, later in zip(self.sides, known, strict=True):
-            side.replace([*side.scores, *later])
+            side.take(later)
 
     def to_arrays(self) -> dict[str, Any]:
         """Return what it knows."""

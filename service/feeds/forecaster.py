@@ -12,7 +12,6 @@ The same calls in the same order give the same state: nothing depends on clocks,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.scores import Scored, StepScores
 from livesvm.service.feeds.season import find_season
 from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.step_features import StepFeatures
 from livesvm.service.feeds.step_model import Recipe, StepModel
 from livesvm.service.feeds.timeline import Correction, Plan, Reading, Row, Timeline
 from livesvm.solvers.errors import InvalidInput
@@ -315,13 +315,12 @@ class Forecaster:
     def predict(self, ordinals: list[int]) -> Floats:
         """Return forecasts from rows, (rows, steps, models), in units of the target."""
         assert self.rows is not None
-        at = self.rows.places(ordinals)
-        return self._predicted(self.rows.shared[at], self.rows.own[at])
+        return self._predicted(*self.rows.features(ordinals))
 
     def _predicted(self, shared: Floats, own: Floats) -> Floats:
         """Return forecasts from raw rows, ``shared`` (n, s) and ``own`` (n, steps, o)."""
         assert self.rows is not None
-        out = np.empty((len(shared), len(self.steps), len(self.models[0].models)))
+        out = np.empty((len(shared), len(self.steps), self.models[0].count))
         for i, model in enumerate(self.models):
             row = self.rows.layout, model.recipe.represent, shared, own[:, i]
             out[:, i] = model.predict(represented(*row))
@@ -334,9 +333,8 @@ class Forecaster:
         assert self.rows is not None
         if self.spec.task == "direction":
             return np.zeros(len(ordinals))
-        at = self.rows.places(list(ordinals))
-        represent = self.models[step].recipe.represent
-        return reference(self.rows.layout, represent, self.rows.shared[at], self.rows.own[at, step])
+        shared, own = self.rows.features(ordinals)
+        return reference(self.rows.layout, self.models[step].recipe.represent, shared, own[:, step])
 
     def _learn(self) -> None:
         """Learn what has come true, forget what has left the window, and look whether scales still fit."""
@@ -390,7 +388,7 @@ class Forecaster:
             if not contest.n:
                 contest.begin(errors)
         for band, residuals in zip(self.bands, self.choice.residuals, strict=False):
-            if band is not None and not band.sides[0].scores:
+            if band is not None and not band.sides[0].scores.size:
                 low, high = (residuals[:, 0],) * 2 if self.spec.quantiles is None else residuals[:, 1:].T
                 band.seed(low, high)
         self.choice = model_selection.Choice(choice.recipes, choice.trials)  # residuals have had their effect
@@ -424,21 +422,15 @@ class Forecaster:
         self.timeline.cool()
         self._events, self._scored = [], []
         for i, model in enumerate(self.models):
-            model.cool(partial(self._features_of, i))
+            if self.rows is not None:
+                model.cool(StepFeatures(self.rows, i, model.recipe.represent))
         if self.rows is not None:
             self.rows.cool(self.steps)
-        for band in self.bands:
-            if band is not None:
-                band.cool()
-
-    def _features_of(self, step: int, ordinals: list[int]) -> Floats:
-        return self.examples(step, ordinals)[0]
 
     @property
     def hot_bytes(self) -> int:
         """Bytes that :meth:`cool` gives back; 0 right after it."""
-        hot = self.timeline.hot_bytes + sum(model.hot_bytes for model in self.models)
-        return hot + sum(band.hot_bytes for band in self.bands if band is not None)
+        return self.timeline.hot_bytes + sum(model.hot_bytes for model in self.models)
 
     @property
     def held_bytes(self) -> int:
@@ -452,8 +444,8 @@ class Forecaster:
     def publish(self, reading: Reading, ordinal: int, found: Floats) -> None:
         """Keep the forecasts from a reading, ``found`` (steps, models), until theirs come."""
         assert self.rows is not None
-        at = ordinal % self.rows.size
-        said = self._said(reading, self.rows.shared[at], self.rows.own[at], found, int(self.rows.lead[at]))
+        (shared, own), lead = self.rows.features([ordinal]), int(self.rows.lead[ordinal % self.rows.size])
+        said = self._said(reading, shared[0], own[0], found, lead)
         for pending in said:
             self.pending.setdefault(pending.forecast.slot, []).append(pending)
         self.latest = [pending.forecast for pending in said]

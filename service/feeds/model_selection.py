@@ -62,8 +62,8 @@ def examples(
     spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Sequence[int]
 ) -> tuple[Floats, Floats]:
     """Return features (m, d) and targets (m,) of rows for ``step``, an index; NaN where a target is not known."""
-    at = rows.places(list(ordinals))
-    shared, own, actual = rows.shared[at], rows.own[at, step], rows.target[at, step]
+    (shared, every), actual = rows.features(ordinals), rows.target[rows.places(ordinals), step]
+    own = every[:, step]
     if spec.task == "direction":
         y = np.where(np.isnan(actual), np.nan, np.where(actual > shared[:, 0], 1.0, -1.0))
     else:

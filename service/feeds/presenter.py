@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
 from typing import Any
 
 from livesvm.service.feeds import times
@@ -24,13 +25,19 @@ def time_of(timeline: Timeline, seconds: float | None) -> str | float | None:
         return None
     if timeline.spec.time is None:
         return seconds
+    return _text_of(seconds, timeline.zone, timeline.zone is None and timeline.zoned is False)
+
+
+@lru_cache(maxsize=1024)
+def _text_of(seconds: float, zone: tzinfo | None, is_bare: bool) -> str | float:
+    """A time as text, with a zone unless it ``is_bare``; feeds of one clock ask for the same."""
     try:
-        when = moment(seconds, timeline.zone)
+        when = moment(seconds, zone)
     except (OverflowError, ValueError):  # beyond the calendar
         return seconds
-    if timeline.zone is None and timeline.zoned is False:
+    if is_bare:
         return (datetime(1970, 1, 1) + timedelta(seconds=seconds)).isoformat()
-    return when.astimezone(timeline.zone or UTC).isoformat()
+    return when.astimezone(zone or UTC).isoformat()
 
 
 def seconds_asked(spec: FeedSpec, text: str | None, field: str, before: float | None = None) -> float | None:

@@ -12,6 +12,7 @@ from livesvm.service.feeds.spec import Represent
 
 Floats = NDArray[np.float64]
 
+MOST = 6.0  #: widths from the median: features count as no further
 FAR = 5.0  #: widths from the median: outliers are beyond
 MOVED = 2.0  #: by which factor the spread of what is learnt has to move for it to be scaled anew
 SIXTHS = (1 / 6, 5 / 6)
@@ -30,6 +31,18 @@ class Scale(NamedTuple):
     core: float = 1.0  #: of targets: below 1 where two thirds of them are the same
 
 
+def base_of(layout: Layout, represent: Represent) -> int:
+    """Return which feature everything that is a level of the target is relative to."""
+    return len(layout.lags) if represent == "level" else 0
+
+
+def scaled(scale: Scale, X: Floats) -> Floats:
+    """Return features (n, d) as models see them; beyond ``MOST`` they count as no further."""
+    out = np.ascontiguousarray(X - scale.centre)
+    out /= scale.width
+    return np.clip(out, -MOST, MOST, out=out)
+
+
 def represented(layout: Layout, represent: Represent, shared: Floats, own: Floats) -> Floats:
     """Return features (n, d) of raw rows, ``shared`` (n, s) and one step's ``own`` (n, o).
 
@@ -37,7 +50,7 @@ def represented(layout: Layout, represent: Represent, shared: Floats, own: Float
     that itself stays as it is, so that a shift of the series moves a single feature.
     """
     out = np.concatenate([shared, own], axis=1)
-    base = len(layout.lags) if represent == "level" else 0
+    base = base_of(layout, represent)
     level = shared[:, base : base + 1]
     out[:, : layout.levels] -= level
     out[:, layout.shared : layout.shared + layout.own_levels] -= level

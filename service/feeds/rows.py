@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds.features import Layout, known_columns
-from livesvm.service.feeds.packed import Packed, pack, unpack
+from livesvm.service.feeds.packed import Packed, lines_of, pack, packed_after, unpack
+from livesvm.solvers.kernels.lines import Lines
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -77,11 +78,25 @@ class Rows:
         if self._packed is None:
             return self._shared, self._own
         packed, steps = self._packed
-        found = unpack(self.layout, steps, packed)
         shared, own = np.zeros((self.size, self.layout.shared)), np.zeros((self.size, len(steps), self.layout.own))
-        order = np.arange(max(0, self.count - self.size), self.count) % self.size
-        shared[order], own[order] = found
+        order = np.arange(self.count - packed.n, self.count) % self.size
+        shared[order], own[order] = unpack(self.layout, steps, packed, np.arange(packed.n))
         return shared, own
+
+    def features(self, ordinals: Sequence[int] | Ints) -> tuple[Floats, Floats]:
+        """Return features of some rows: those that steps share, (m, s), and what they have besides, (m, steps, o)."""
+        if self._packed is None:
+            at = self.places(ordinals)
+            return self._shared[at], self._own[at]
+        packed, steps = self._packed
+        return unpack(self.layout, steps, packed, np.asarray(ordinals, np.int64) - (self.count - packed.n))
+
+    def lines(self, step: int) -> tuple[Lines, int] | None:
+        """Return packed rows as compiled code reads them, with the ordinal of the first; None where none are packed."""
+        if self._packed is None:
+            return None
+        packed, steps = self._packed
+        return lines_of(self.layout, steps, packed, step), self.count - packed.n
 
     @property
     def by_slot(self) -> dict[int, int]:
@@ -110,9 +125,15 @@ class Rows:
         """Take the row of a reading, with its known columns and how far ahead these are known; return its ordinal."""
         ordinal = self.count
         at = ordinal % self.size
-        self.now[at], self.lead[at] = now, lead
-        self.shared[at], self.own[at], self.target[at], self.learnt[at] = shared, own, np.nan, False
-        self.slot[at] = slot
+        self.now[at], self.lead[at], self.slot[at], self.target[at], self.learnt[at] = now, lead, slot, np.nan, False
+        grown = None
+        if self._packed is not None:
+            packed, steps = self._packed
+            grown = packed_after(self.layout, steps, packed, (shared, own), self.size)
+        if grown is None:
+            self.shared[at], self.own[at] = shared, own
+        else:
+            self._packed = grown, steps
         self.count += 1
         return ordinal
 
@@ -151,7 +172,7 @@ class Rows:
                 found.append((i, int(self._ordinals(here)[0])))
         return found
 
-    def places(self, ordinals: list[int] | Ints) -> Ints:
+    def places(self, ordinals: Sequence[int] | Ints) -> Ints:
         """Return where rows lie in the arrays here."""
         return np.asarray(ordinals, np.int64) % self.size
 

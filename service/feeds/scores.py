@@ -77,7 +77,7 @@ class StepScores:
         self._make_room(self._n + len(rows))
         self._ring[(self._n + np.arange(len(rows))) % len(self._ring)] = rows
         self._n += len(rows)
-        self.sums += measured(rows, self.coverage).sum(axis=0)
+        self.sums += measured(rows, self.coverage)
 
     def _make_room(self, n: int) -> None:
         """Have room for ``n`` forecasts, or for as many as are kept."""
@@ -90,7 +90,7 @@ class StepScores:
     def forget(self, which: NDArray[np.bool_]) -> None:
         """Be as if some of the newest, (n,) as ``recent`` has them, had never been scored."""
         rows = self.recent.copy()
-        self.sums -= measured(rows[which], self.coverage).sum(axis=0)
+        self.sums -= measured(rows[which], self.coverage)
         kept = rows[~which]
         self._ring[:], self._n = 0.0, len(kept)
         self._ring[: len(kept)] = kept
@@ -115,7 +115,7 @@ class StepScores:
 
     def lately(self, task: str) -> dict[str, Any]:
         """Return the scores of the newest forecasts."""
-        return summary(measured(self.recent, self.coverage).sum(axis=0), task)
+        return summary(measured(self._ring[: self._n], self.coverage), task)
 
     def to_arrays(self) -> dict[str, Any]:
         """Return what it knows."""
@@ -133,30 +133,24 @@ class StepScores:
 
 
 def measured(rows: Floats, coverage: float | None) -> Floats:
-    """Return what sums are made of, (n, sums), of rows (n, fields)."""
-    out = np.zeros((len(rows), len(SUMS)))
-    value, actual, last = rows[:, _VALUE], rows[:, _ACTUAL], rows[:, _LAST]
-    out[:, 0] = 1.0
-    out[:, 1] = np.abs(actual - value)
-    out[:, 2] = (actual - value) ** 2
-    out[:, 3] = np.abs(actual - last)
-    out[:, 4] = np.abs(actual - rows[:, _SEASONAL])
+    """Return what rows (n, fields) add to sums, (sums,)."""
+    by_field = np.ascontiguousarray(rows.T)
+    value, actual, last = by_field[_VALUE], by_field[_ACTUAL], by_field[_LAST]
+    off, up = actual - value, actual > last
+    out = np.zeros(len(SUMS))
+    naive = np.abs(actual - last).sum(), np.abs(actual - by_field[_SEASONAL]).sum()
+    out[:5] = len(rows), np.abs(off).sum(), (off * off).sum(), *naive
+    out[9:] = ((value > 0) == up).sum(), ((by_field[_CHANGE] > 0) == up).sum(), up.sum()
     if coverage is not None:
-        low, high = rows[:, _LOW], rows[:, _HIGH]
-        banded = np.isfinite(low)
-        tail = (1.0 - coverage) / 2
-        loss = _pinball(actual - low, tail) + _pinball(actual - high, 1.0 - tail)
-        parts = np.stack([np.ones(len(rows)), (low <= actual) & (actual <= high), high - low, loss / 2], axis=1)
-        out[:, 5:9] = np.where(banded[:, None], parts, 0.0)
-    up = actual > last
-    out[:, 9] = (value > 0) == up
-    out[:, 10] = (rows[:, _CHANGE] > 0) == up
-    out[:, 11] = up
+        low, high = by_field[_LOW], by_field[_HIGH]
+        is_banded = np.isfinite(low)
+        if not is_banded.all():
+            low, high, actual = low[is_banded], high[is_banded], actual[is_banded]
+        below, above, tail = actual - low, actual - high, (1.0 - coverage) / 2
+        loss = np.maximum(tail * below, (tail - 1.0) * below) + np.maximum((1.0 - tail) * above, -tail * above)
+        covered = ((below >= 0.0) & (above <= 0.0)).sum()
+        out[5:9] = low.size, covered, (high - low).sum(), loss.sum() / 2
     return out
-
-
-def _pinball(residual: Floats, level: float) -> Floats:
-    return np.maximum(level * residual, (level - 1.0) * residual)
 
 
 def summary(sums: Floats, task: str) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from livesvm.service.feeds import drift
 from livesvm.service.feeds.contest import SERVED
 from livesvm.service.feeds.features import layout_of
 from livesvm.service.feeds.forecaster import Forecast, Forecaster, Pending
-from livesvm.service.feeds.model_selection import Choice, Trial, examples
+from livesvm.service.feeds.model_selection import Choice, Trial
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.step_features import StepFeatures
 from livesvm.service.feeds.step_model import Recipe, StepModel
 from livesvm.service.feeds.timeline import Reading, Timeline
 
@@ -81,11 +82,7 @@ def _restore_models(feed: Forecaster, arrays: Mapping[str, Any]) -> None:
     feed.rows = rows
     for i in range(len(feed.steps)):
         kept = _of(f"step.{i}", arrays)
-
-        def features(keys: list[int], step: int = i, represent: Any = kept["represent"]) -> Floats:
-            return examples(spec, rows, step, represent, keys)[0]
-
-        feed.models.append(StepModel.from_arrays(spec, kept, features))
+        feed.models.append(StepModel.from_arrays(spec, kept, StepFeatures(rows, i, kept["represent"])))
         feed.due[i] = arrays[f"due.{i}"].tolist()
     trials = [
         Trial(int(step), Recipe(represent, gamma, C), error) for step, represent, gamma, C, error in arrays["trials"]

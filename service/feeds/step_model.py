@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.represent import Scale, fitted, has_moved
+from livesvm.service.feeds.represent import Scale, fitted, has_moved, scaled
 from livesvm.service.feeds.spec import FeedSpec, Represent
+from livesvm.service.feeds.step_features import StepFeatures
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.regression import LiveSVR
+from livesvm.solvers.models.slide import Sliding, Standing, decide, slide
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 EPSILON = 0.05
-MOST = 6.0  #: widths from the median: features count as no further
 CACHE_MB = 64
 KEPT_BYTES = 42  #: of an example of a cool model: key, target, mostly no weight, coefficient, f, segment and side
 STANDING = ("f", "events")  #: of a cool model, and not of a snapshot, which is of the data alone
 
 Models = list[LiveSVR | LiveSVC]
-FeaturesOf = Callable[[list[int]], Floats]
-"""Gives the features (n, d), not scaled, of examples by their keys."""
 
 
 class Cool(NamedTuple):
     """What is kept of models that gave up all that can be made again."""
 
     arrays: list[dict[str, Any]]  #: of each model, but for its features
-    features: FeaturesOf
+    features: StepFeatures
 
 
 class Recipe(NamedTuple):
@@ -70,9 +70,9 @@ class StepModel:
     ----------
     spec, recipe : settings, and what has been chosen
 
-    Examples are features ``X`` (m, d) and targets ``y`` (m,), not scaled yet; scaled, features beyond ``MOST`` count as
-    no further, so that what the window has not seen is near to the ends of what it has. Of directions
-    ``y`` is -1 or 1.
+    Examples are features ``X`` (m, d) and targets ``y`` (m,), not scaled yet; scaled, features beyond
+    ``represent.MOST`` count as no further, so that what the window has not seen is near to the ends of what it has. Of
+    directions ``y`` is -1 or 1.
     """
 
     def __init__(self, spec: FeedSpec, recipe: Recipe) -> None:
@@ -95,6 +95,11 @@ class StepModel:
         return self._models
 
     @property
+    def count(self) -> int:
+        """How many models there are, which does not bring cool ones back."""
+        return len(self._models) if self._cool is None else len(self._cool.arrays)
+
+    @property
     def level(self) -> int:
         """Which feature is the level of the series."""
         return len(self.spec.lag_list) if self.recipe.represent == "level" else 0
@@ -109,7 +114,7 @@ class StepModel:
 
     def update(self, X: Floats, y: Floats, keys: list[int], leaving: list[int]) -> None:
         """Learn examples and forget others, each along one path; raises NotOptimal, and MemoryLimit."""
-        if keys or leaving:
+        if (keys or leaving) and not self._slides(y, keys, leaving):
             add = (self.scaled(X), self._targets(y)) if keys else None
             for model in self.models:
                 model.update(add=add, remove=leaving, keys=keys if add else None)
@@ -123,7 +128,11 @@ class StepModel:
     def predict(self, X: Floats) -> Floats:
         """Return forecasts of targets (m, models): the forecast first, then quantiles, in ascending order."""
         rows = self.scaled(X)
-        found = np.stack([model.predictor().decision_function(rows) for model in self.models], axis=1)
+        if self._cool is not None and all(map(_is_slidable, self._cool.arrays)):
+            decided = [decide(model, stood, rows) for model, stood in self._sliding(*self._cool)]
+        else:
+            decided = [model.predictor().decision_function(rows) for model in self.models]
+        found = np.stack(decided, axis=1)
         if self.spec.task == "direction":
             return found
         found = self.in_units(found)
@@ -142,9 +151,7 @@ class StepModel:
     def scaled(self, X: Floats) -> Floats:
         """Return features as models see them."""
         assert self.scale is not None
-        out = np.ascontiguousarray(X - self.scale.centre)
-        out /= self.scale.width
-        return np.clip(out, -MOST, MOST, out=out)
+        return scaled(self.scale, X)
 
     def in_units(self, found: Floats) -> Floats:
         """Return what models say of targets in units of the target."""
@@ -157,9 +164,37 @@ class StepModel:
         assert self.scale is not None
         return (y - self.scale.middle) / self.scale.unit
 
+    # -- while they are cool -------------------------------------------------------------------------------------------
+
+    def _slides(self, y: Floats, keys: list[int], leaving: list[int]) -> bool:
+        """Make a small update of cool models where they lie, all or none; False where it takes models to make it."""
+        if self._cool is None or not all(map(_is_slidable, self._cool.arrays)):
+            return False
+        if self._cool.arrays[0]["keys"][: len(leaving)].tolist() != leaving:
+            return False
+        new, targets = np.array(keys, np.int64), self._targets(y)
+        after = [slide(model, stood, new, targets, len(leaving)) for model, stood in self._sliding(*self._cool)]
+        kept = [_slid(arrays, found) for arrays, found in zip(self._cool.arrays, after, strict=True) if found]
+        if len(kept) < len(after):
+            return False
+        self._cool = self._cool._replace(arrays=kept)
+        return True
+
+    def _sliding(self, kept: list[dict[str, Any]], features: StepFeatures) -> list[tuple[Sliding, Standing]]:
+        """Return each cool model as ``slide`` takes it."""
+        scale = self.scale
+        assert scale is not None
+
+        def write(keys: Ints, out: Floats) -> None:
+            features.write(keys, scale, out)
+
+        models = new_models(self.spec, self.recipe, scale.core)
+        sliding = [Sliding.of(model, scale.centre.size, write) for model in models]
+        return [(model, Standing.of(arrays)) for model, arrays in zip(sliding, kept, strict=True)]
+
     # -- keeping -------------------------------------------------------------------------------------------------------
 
-    def cool(self, features: FeaturesOf) -> None:
+    def cool(self, features: StepFeatures) -> None:
         """Keep of the models only what a snapshot would, until they are asked for; ``features`` gives theirs back."""
         if self._cool is None:
             self._models, self._cool = [], Cool([_small(model.to_warm_arrays()) for model in self._models], features)
@@ -194,18 +229,18 @@ class StepModel:
             del arrays["X"]
         return found
 
-    def _restore(self, kept: list[dict[str, Any]], features: FeaturesOf) -> None:
+    def _restore(self, kept: list[dict[str, Any]], features: StepFeatures) -> None:
         """Have the models that ``kept`` was taken from, with features of the rows."""
         assert self.scale is not None
         models = new_models(self.spec, self.recipe, self.scale.core)
         for i, (model, arrays) in enumerate(zip(models, kept, strict=True)):
             parameters = {name: getattr(model, name) for name in model_parameters(model)}
             whole = _whole(arrays)
-            models[i] = type(model).from_arrays(parameters, {**whole, "X": self.scaled(features(whole["keys"]))})
+            models[i] = type(model).from_arrays(parameters, {**whole, "X": self.scaled(features.of(whole["keys"]))})
         self._models, self._cool = models, None
 
     @classmethod
-    def from_arrays(cls, spec: FeedSpec, arrays: Mapping[str, Any], features: FeaturesOf) -> StepModel:
+    def from_arrays(cls, spec: FeedSpec, arrays: Mapping[str, Any], features: StepFeatures) -> StepModel:
         """Return the models that ``to_arrays`` was taken from; raises NotOptimal where they cannot be restored."""
         step = cls(spec, Recipe(arrays["represent"], float(arrays["gamma"]), float(arrays["C"])))
         step.refits = int(arrays["refits"])
@@ -230,6 +265,18 @@ def _small(arrays: dict[str, Any]) -> dict[str, Any]:
     if (arrays["sample_weight"] == 1.0).all():
         found["sample_weight"] = None
     return found
+
+
+def _is_slidable(arrays: Mapping[str, Any]) -> bool:
+    """Say whether arrays of a cool model are all that ``slide`` needs: weights are ones, and f is as it stands."""
+    return arrays["sample_weight"] is None and "f" in arrays
+
+
+def _slid(arrays: dict[str, Any], now: Standing) -> dict[str, Any]:
+    """Return arrays of a cool model as its examples stand now."""
+    size, next_key = now.keys.size, max(arrays["next_key"], int(now.keys[-1]) + 1)
+    found = {"keys": now.keys, "y": now.y, "beta": now.beta, "segments": now.segments, "f": now.f, "next_key": next_key}
+    return {**arrays, **found, "sides": np.zeros(size, np.int8), "intercept": now.b, "events": now.events}
 
 
 def _whole(arrays: Mapping[str, Any]) -> dict[str, Any]:

@@ -231,6 +231,8 @@ def _tiles(n: int, products: int) -> tuple[int, int]:
 
 def _runs(out: Floats, rows: Ints, first: int, n: int) -> list[Floats]:
     """Return views of columns ``first`` up to ``n`` of ``rows`` of ``out``, which ascend: neighbours in one."""
+    if rows.size and rows[-1] - rows[0] == rows.size - 1:
+        return [out[rows[0] : rows[-1] + 1, first:n]]
     runs: list[list[int]] = []
     for row in rows.tolist():
         if runs and row == runs[-1][1]:

@@ -68,6 +68,10 @@ class LiveEstimator(Fitted):
         """Return the losses of examples with these targets and weights; ``C`` stands in for the model's own."""
         raise AssertionError("every live estimator says what its losses are")
 
+    def losses_of(self, targets: Floats, weights: Floats) -> Losses:
+        """Return the losses that examples with these targets (m,) and weights (m,) have, whatever else is known."""
+        return self._losses(targets, weights)
+
     @property
     def _prices(self) -> tuple[float, float] | None:
         """What a unit counts by which f is too low, or too high; None: the error is a share of wrong decisions."""

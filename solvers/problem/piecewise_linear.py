@@ -52,10 +52,9 @@ def epsilon_insensitive(y: Floats, epsilon: float, C: Floats) -> Losses:
     """Return the losses ``C max(0, |y - f| - epsilon)``; with ``epsilon = 0`` the absolute deviation, of one kink."""
     if epsilon == 0.0:
         return _one_kink(y, C, -C)
-    kinks = np.stack([y - epsilon, y + epsilon], axis=1)
-    kinks[C == 0] = np.inf
-    levels = np.stack([C, np.zeros(y.size), -C], axis=1)
-    return Losses(kinks, levels, np.where(C > 0, 2, 0))
+    losses = _empty(y.size)
+    _fill_tube(losses, y, epsilon, C)
+    return losses
 
 
 def pinball(y: Floats, quantile: float, C: Floats) -> Losses:
@@ -91,6 +90,15 @@ def _one_kink(kink: Floats, left: Floats, right: Floats) -> Losses:
 def _fill_hinge(losses: Losses, y: Floats, C: Floats) -> None:
     for i in range(y.size):
         _set(losses, i, y[i], max(y[i], 0.0) * C[i], min(y[i], 0.0) * C[i])
+
+
+@compiled
+def _fill_tube(losses: Losses, y: Floats, epsilon: float, C: Floats) -> None:
+    for i in range(y.size):
+        losses.kinks[i, FIRST] = y[i] - epsilon if C[i] > 0.0 else np.inf
+        losses.kinks[i, LAST] = y[i] + epsilon if C[i] > 0.0 else np.inf
+        losses.levels[i, FIRST], losses.levels[i, LAST], losses.levels[i, MAX_KINKS] = C[i], 0.0, -C[i]
+        losses.n_kinks[i] = 2 if C[i] > 0.0 else 0
 
 
 @compiled

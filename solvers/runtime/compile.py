@@ -41,11 +41,18 @@ def compiled_allocating(function: Callable[P, R]) -> Callable[P, R]:
     return _machine_code(function, counts_references=True)
 
 
-def _machine_code(function: Callable[P, R], counts_references: bool) -> Callable[P, R]:
+def compiled_in_order(function: Callable[P, R]) -> Callable[P, R]:
+    """The same for a function that makes no arrays and computes in the order in which it is written, as NumPy does."""
+    return _machine_code(function, counts_references=False, fast_math=frozenset())
+
+
+def _machine_code(
+    function: Callable[P, R], counts_references: bool, fast_math: frozenset[str] = FAST_MATH
+) -> Callable[P, R]:
     options: dict[str, Any] = {
         "nopython": True,
         "nogil": True,
-        "fastmath": set(FAST_MATH),
+        "fastmath": set(fast_math),
         "error_model": "numpy",
         "_nrt": counts_references,
         "no_cfunc_wrapper": True,

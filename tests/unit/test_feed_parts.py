@@ -216,7 +216,7 @@ def test_of_exchangeable_scores_no_more_lie_beyond_a_side_than_may(miss: float) 
         scores, beyond = np.random.default_rng(n).permutation(n + 1).astype(np.float64).tolist(), 0
         for newest in range(n + 1):
             side = Side(miss, n)
-            side.replace(scores[:newest] + scores[newest + 1 :])
+            side.take(np.array(scores[:newest] + scores[newest + 1 :]))
             offset = side.offset()
             assert offset is not None
             beyond += scores[newest] > offset
@@ -225,7 +225,7 @@ def test_of_exchangeable_scores_no_more_lie_beyond_a_side_than_may(miss: float) 
 
 def test_a_side_says_whether_it_forgets_scores_from_before() -> None:
     side = Side(0.1, 10)
-    side.replace([1.0, 3.0, 2.0])
+    side.take(np.array([1.0, 3.0, 2.0]))
     assert not side.forget(np.array([True, False, False]))
     assert list(side.scores) == [3.0, 2.0]
     assert side.forget(np.array([False]))

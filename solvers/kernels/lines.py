@@ -1,0 +1,90 @@
+"""Features that are moments of one line of numbers, written out on a scale, transposed as kernels take them.
+
+A series' row of lags is a piece of the series: rows one after the other say nearly everything as often as there are
+lags. Where such rows are wanted for a moment only, they are made from the line, column by column along memory.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from livesvm.solvers.runtime.by_reference import by_reference
+from livesvm.solvers.runtime.compile import compiled_in_order
+from livesvm.solvers.runtime.types import Floats, Ints
+
+LINE = 0  #: the table of a feature that is a moment of the line; others are in the first, second and third table
+
+
+@by_reference
+class Lines(NamedTuple):
+    """Rows of features, oldest first: a line, and tables of what is not in it, a feature a row."""
+
+    line: Floats  #: (l,)
+    first: Floats  #: (a, n)
+    second: Floats  #: (b, n)
+    third: Floats  #: (c, n)
+    table: Ints  #: (d,) where each feature is
+    place: Ints  #: (d,) of the line: where the oldest row's is; else which row of the table
+    is_level: Ints  #: (d,) 1: it is told from the base
+
+
+@by_reference
+class Scaling(NamedTuple):
+    """What is subtracted from features (d,), and divided by; results count no further than ``most``."""
+
+    centre: Floats
+    width: Floats
+    most: float
+
+
+@compiled_in_order
+def write_scaled(lines: Lines, scaling: Scaling, base: int, at: Ints, out: Floats) -> None:
+    """Write the features of rows ``at`` (m,), ascending, to the first m columns of ``out`` (d, m or more).
+
+    Those that are levels lose that of feature ``base``, which stays as it is. Numbers are as NumPy computes them.
+    """
+    m = at.size
+    if m == 0:
+        return
+    _copy(lines, base, at, out[base])
+    level = out[base]
+    for k in range(out.shape[0]):
+        if k != base:
+            _copy(lines, k, at, out[k])
+            if lines.is_level[k] == 1:
+                for j in range(m):
+                    out[k, j] -= level[j]
+            _scale(out[k], m, scaling.centre[k], scaling.width[k], scaling.most)
+    _scale(level, m, scaling.centre[base], scaling.width[base], scaling.most)
+
+
+@compiled_in_order
+def _copy(lines: Lines, k: int, at: Ints, out: Floats) -> None:
+    m, place = at.size, lines.place[k]
+    if lines.table[k] == LINE:
+        _take(lines.line[place:], at, m, out)
+    elif lines.table[k] == 1:
+        _take(lines.first[place], at, m, out)
+    elif lines.table[k] == 2:
+        _take(lines.second[place], at, m, out)
+    else:
+        _take(lines.third[place], at, m, out)
+
+
+@compiled_in_order
+def _take(source: Floats, at: Ints, m: int, out: Floats) -> None:
+    first = at[0]
+    if at[m - 1] - first == m - 1:
+        for j in range(m):
+            out[j] = source[first + j]
+    else:
+        for j in range(m):
+            out[j] = source[at[j]]
+
+
+@compiled_in_order
+def _scale(x: Floats, m: int, centre: float, width: float, most: float) -> None:
+    for j in range(m):  # min and max would look for what is no number, one by one
+        scaled = (x[j] - centre) / width
+        scaled = most if scaled > most else scaled
+        x[j] = -most if scaled < -most else scaled

@@ -1,0 +1,190 @@
+"""One small update of a model that keeps neither features nor kernel rows, on memory that all such models share.
+
+A model that comes back for one example more and one less, and is put away again, would spend most of the time on making
+what it gives up. Here it is written into a state that its thread keeps, with the kernel rows that so short a path needs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from livesvm.solvers.active_set.degeneracy import extend
+from livesvm.solvers.errors import MemoryLimit, NotOptimal
+from livesvm.solvers.homotopy.batch_update import distance, work_from_nothing
+from livesvm.solvers.homotopy.follow import follow
+from livesvm.solvers.homotopy.recompute import SPARE
+from livesvm.solvers.homotopy.refill import refill
+from livesvm.solvers.homotopy.run import NO_CHANGES, NOBODY, Solve
+from livesvm.solvers.kernels.kernel import Kernel, times
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem.state import Examples, PathState, is_free
+from livesvm.solvers.runtime.compile import compiled_allocating
+from livesvm.solvers.runtime.memory import padded
+from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import dense
+
+MOST = 8  #: examples that come and leave
+LARGEST = 1024  #: examples of a window: the memory of larger ones is not kept by every thread
+NEAR = 24  #: bound examples whose kernel rows are made because they are the nearest to a kink
+CACHE_BYTES = 8 * (2 * LARGEST) ** 2
+
+_here = threading.local()
+
+Write = Callable[[Ints, Floats], None]
+"""Writes features of examples, by key, to the first columns of an array (d, c)."""
+
+
+class Standing(NamedTuple):
+    """Where the examples of a window stand, oldest first."""
+
+    keys: Ints
+    y: Floats  #: targets
+    beta: Floats
+    segments: Ints  #: of few bytes
+    f: Floats
+    b: float
+    events: int  #: since f was computed
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Any]) -> Standing:
+        """Return that of a model's ``to_warm_arrays``, whose keys are whole numbers."""
+        places = (arrays[name] for name in ("keys", "y", "beta", "segments", "f"))
+        return cls(*places, float(arrays["intercept"]), int(arrays["events"]))
+
+
+class Sliding(NamedTuple):
+    """What a slide is of.
+
+    Parameters
+    ----------
+    gamma : of the kernel rbf
+    losses : gives those of targets (n,) with weights (n,)
+    n_features : of an example
+    write : writes the features of examples
+    """
+
+    gamma: float
+    losses: Callable[[Floats, Floats], Losses]
+    n_features: int
+    write: Write
+
+    @classmethod
+    def of(cls, model: LiveEstimator, n_features: int, write: Write) -> Sliding:
+        """Return what a model with these parameters is; it has the kernel rbf, an intercept and losses of its own."""
+        assert model.kernel == "rbf"
+        assert model.fit_intercept
+        return cls(float(model.gamma), model.losses_of, n_features, write)
+
+
+def slide(model: Sliding, stood: Standing, keys: Ints, y: Floats, leaving: int) -> Standing | None:
+    """Add examples to a model with an intercept and let the oldest leave, along one path; where all stand then.
+
+    Returns None where that is for an update of the whole model: where much moves, or the path fails.
+    """
+    n, m = stood.keys.size, keys.size
+    is_small = m + leaving <= MOST and 2 * leaving < n and n + m <= LARGEST
+    if not is_small or stood.beta.size != n:
+        return None
+    state = _borrowed(model, n + m)
+    everyone, targets = np.concatenate([stood.keys, keys]), np.concatenate([stood.y, y])
+    model.write(everyone, dense(state.XT))
+    _fill(state, model.losses(targets, np.ones(n + m)), stood)
+    rows = np.empty(n + m, np.int64)
+    found = int(_rows_wanted(state.examples, n, n + m, leaving, rows))
+    try:
+        _make_rows(state, rows[:found])
+        _factor(state, n)
+        solving = Solve(state)
+        solving.begin_with(n, np.arange(n, n + m), np.arange(leaving), NOBODY, NO_CHANGES)
+        follow(state, None, work_from_nothing(state.n, state.n_free), solving)
+    except (NotOptimal, MemoryLimit):
+        return None
+    e = state.examples
+    beta, segments, f = (a[leaving : n + m].copy() for a in (e.beta, e.segment, e.f))
+    kept = segments.astype(stood.segments.dtype)
+    return Standing(everyone[leaving:], targets[leaving:], beta, kept, f, float(state.b), state.events_since_refresh)
+
+
+def decide(model: Sliding, stood: Standing, X: Floats) -> Floats:
+    """Return f(x) for few rows ``X`` (m, d), as the model stands, (m,)."""
+    state = _borrowed(model, stood.keys.size)
+    model.write(stood.keys, dense(state.XT))
+    values = state.kernel.matrix(X, state.XT, stood.keys.size)
+    return times(values, stood.beta) + stood.b
+
+
+def _borrowed(model: Sliding, n: int) -> PathState:
+    """Return this thread's state, with room for ``n`` examples; what is in it is of no account."""
+    state: PathState | None = getattr(_here, "state", None)
+    if state is None or state.capacity < n or state.n_features != model.n_features:
+        state = _here.state = PathState(_kernel(model.gamma), refill, intercept=True, cache_bytes=CACHE_BYTES)
+        state.expect(np.empty((0, model.n_features)))
+        state.resize(padded(n))
+    state.kernel = _kernel(model.gamma)
+    return state
+
+
+@lru_cache(maxsize=256)
+def _kernel(gamma: float) -> Kernel:
+    return Kernel("rbf", gamma)
+
+
+def _fill(state: PathState, losses: Losses, stood: Standing) -> None:
+    """Hold the examples of a window, and behind them new ones; of none there are kernel rows."""
+    e, n, size = state.examples, stood.keys.size, losses.n_kinks.size
+    e.kinks[:size], e.levels[:size], e.n_kinks[:size] = losses
+    e.beta[:n], e.segment[:n], e.f[:n] = stood.beta, stood.segments, stood.f
+    e.beta[n:size], e.segment[n:size], e.f[n:size] = 0.0, 0, 0.0
+    e.diagonal[:size] = 1.0
+    state.n_slots, state.vacant, state.total, state.b, state.kappa = size, [], 0.0, stood.b, 1.0
+    state.events_since_refresh, state.heaviest, state.drift = stood.events, 0.0, 0.0
+    rows, factor = state.rows, state.factor
+    rows.row_of[:], rows.slot_of[:], rows.used[:] = -1, -1, 0
+    factor.position[:], factor.size[:] = -1, 0
+
+
+def _make_rows(state: PathState, who: Ints) -> None:
+    """Compute kernel rows into the empty cache."""
+    rows, at = state.rows, np.arange(who.size)
+    state.kernel.write(state.features(who), state.XT, state.n_slots, rows.values, at)
+    rows.hold(who, at)
+
+
+def _factor(state: PathState, n: int) -> None:
+    """Factor the free block of the first ``n`` examples."""
+    free = np.flatnonzero(state.examples.segment[:n] & 1)
+    state.make_room_for_free(free.size + SPARE)
+    e, rows = state.examples, state.rows
+    extend(state.factor, rows.values, rows.row_of, free, e.diagonal, state.kappa, 0.0)
+
+
+@compiled_allocating
+def _rows_wanted(e: Examples, n: int, size: int, leaving: int, out: Ints) -> int:
+    """Fill ``out`` with the examples whose kernel rows a path needs, or is likely to; return how many there are.
+
+    These are the free ones, those that come and leave, and the bound ones that are the nearest to a kink.
+    """
+    near, least = np.empty(NEAR, np.int64), np.full(NEAR, np.inf)
+    for j in range(leaving, n):
+        if is_free(e.segment[j]):
+            continue
+        off, who = distance(e, j), j
+        for k in range(NEAR):
+            if off < least[k]:
+                least[k], off = off, least[k]
+                near[k], who = who, near[k]
+    m = 0
+    for j in range(size):
+        wanted = j < leaving or j >= n or is_free(e.segment[j])
+        for k in range(NEAR):
+            wanted = wanted or (near[k] == j and least[k] < np.inf)
+        if wanted:
+            out[m] = j
+            m += 1
+    return m
