@@ -17,6 +17,7 @@ from livesvm.service.feeds.sources.base import DeadLetter, Position, SourceError
 from livesvm.service.feeds.sources.mqtt import MqttSource
 from livesvm.service.feeds.spec import FeedSpec, spec_of
 from tests.contract.mosquitto import Listener, Mosquitto, client_of, needs_mosquitto, publish
+from tests.documents import LOCAL, blocks
 from tests.service.process import ServiceProcess
 from tests.service.test_feed_sources import PASSWORD, at, feeds_of, same
 from tests.support.feeds import FEED, rows_of, series
@@ -121,47 +122,70 @@ def test_readings_wait_at_the_broker_while_the_service_is_away(tmp_path: Path, b
 
 
 @pytest.fixture(scope="module")
-def url(broker: Mosquitto) -> str:
-    return broker.url.replace("mqtt://", f"mqtt://me:{PASSWORD}@")
-
-
-def test_a_fleet_of_numbers_that_arrive_survives_a_crash(tmp_path: Path, url: str, meter: Meter) -> None:
-    """The service dies with the readings learnt, and the fleet not knowing: they come again, at other times."""
-    source = {"mqtt": "plant", "topic": f"{meter.topic}/+/load", "payload": "number", "time": "arrival", "series": 3}
-    with ServiceProcess(tmp_path / "data", sources=f"plant={url}", crash_at="before-answer:1") as service:
-        with service.http() as http:
+def service(tmp_path_factory: pytest.TempPathFactory, broker: Mosquitto) -> Iterator[ServiceProcess]:
+    """A service that died with the readings of a fleet learnt, and the fleet not knowing, and was started again."""
+    sources = f"plant={broker.url}".replace("mqtt://", f"mqtt://me:{PASSWORD}@")
+    source = {"mqtt": "plant", "topic": "home/+/load", "payload": "number", "time": "arrival", "series": 2}
+    place = tmp_path_factory.mktemp("service")
+    with ServiceProcess(place, sources=sources, crash_at="before-answer:1") as running:
+        with running.http() as http:
             assert http.post("/fleets", json={"id": "home", **FEED, "source": source}).status_code == 201
             until(lambda: told(http, "fleets/home")["backlog"] == 0)
-        publish(meter.client, f"{meter.topic}/b/load", "4.5")
-        service.wait()
-        service.settings.pop("crash_at")
-        service.start()
-        with service.http() as http:
-            publish(meter.client, f"{meter.topic}/17/load", "x", "3.5")
-            until(lambda: told(http, "fleets/home")["refused"] == 1)
-            until(lambda: told(http, "fleets/home")["backlog"] == 0)
-            found = http.get("/fleets/home/series").json()["series"]
-            assert [(one["series"], one["position"]) for one in found] == [("17", 1), ("b", 1)]
-            shown = http.get("/metrics").text
-            for name in ('source_up{fleet="home"} 1.0', 'source_backlog{fleet="home"} 0.0'):
-                assert f"livesvm_fleet_{name}" in shown
-            assert 'livesvm_fleet_dead_letters_total{fleet="home"} 1.0' in shown
-            assert 'livesvm_fleet_source_newest_timestamp_seconds{fleet="home"}' in shown
-            _refuses_what_cannot_be(http)
-            http.post("/feeds", json={"id": "load", **FEED, "source": {"mqtt": "plant", "topic": meter.topic}})
-            until(lambda: told(http, "feeds/load")["backlog"] == 0)
-            found = told(http, "feeds/load")
-            assert found["client_id"].startswith("livesvm-load-")
-            assert [found[name] for name in ("kind", "topic", "dead_letters", "stream", "taken")] == [
-                "mqtt", meter.topic, "livesvm/dead/load", None, None,
-            ]  # fmt: skip
-            everything = [http.get(path).text for path in ("/feeds/load", "/fleets/home", "/health/ready", "/metrics")]
-        everything += [service.errors, service.said]
-        assert not any(PASSWORD in text for text in everything)
+        with client_of(broker) as client:
+            publish(client, "home/b/load", "4.5")
+        running.wait()
+        running.settings.pop("crash_at")
+        yield running.start()
 
 
-def _refuses_what_cannot_be(http: httpx.Client) -> None:
-    """See that a source is refused at the creation, by the field that is wrong and its reason."""
+@pytest.fixture
+def http(service: ServiceProcess) -> Iterator[httpx.Client]:
+    with service.http() as client:
+        yield client
+
+
+@pytest.mark.alone(reason="workers die at the point, and not the service")
+def test_a_fleet_of_numbers_that_arrive_survives_a_crash(http: httpx.Client, meter: Meter) -> None:
+    """What comes again has another time of arrival than before."""
+    publish(meter.client, "home/17/load", "x", "3.5")
+    until(lambda: told(http, "fleets/home")["refused"] == 1)
+    until(lambda: told(http, "fleets/home")["backlog"] == 0)
+    found = http.get("/fleets/home/series").json()["series"]
+    assert [(one["series"], one["position"]) for one in found] == [("17", 1), ("b", 1)]
+    shown = http.get("/metrics").text
+    assert 'livesvm_fleet_source_up{fleet="home"} 1.0' in shown
+    assert 'livesvm_fleet_source_backlog{fleet="home"} 0.0' in shown
+    assert 'livesvm_fleet_dead_letters_total{fleet="home"} 1.0' in shown
+    assert 'livesvm_fleet_source_newest_timestamp_seconds{fleet="home"}' in shown
+
+
+def test_a_source_is_described_without_credentials(service: ServiceProcess, http: httpx.Client) -> None:
+    http.post(
+        "/feeds", json={"id": "load", **FEED, "source": {"mqtt": "plant", "topic": "meters/17"}}
+    ).raise_for_status()
+    until(lambda: told(http, "feeds/load")["backlog"] == 0)
+    found = told(http, "feeds/load")
+    assert found.pop("client_id").startswith("livesvm-load-")
+    assert {name: value for name, value in found.items() if value} == {
+        "kind": "mqtt",
+        "connection": "plant",
+        "topic": "meters/17",
+        "dead_letters": "livesvm/dead/load",
+        "state": "reading",
+    }
+    everything = [http.get(path).text for path in ("/feeds/load", "/fleets/home", "/health/ready", "/metrics")]
+    assert not any(PASSWORD in text for text in [*everything, service.errors, service.said])
+
+
+def test_the_page_runs_as_shown(service: ServiceProcess, broker: Mosquitto, capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    for block in blocks("docs/howto/mqtt.md", "python"):
+        block = block.replace(LOCAL, service.url).replace("port=1883", f"port={broker.port}")
+        exec(compile(block, "docs/howto/mqtt.md", "exec"), names)
+    assert capsys.readouterr().out.count("'step': 1") == 2
+
+
+def test_a_source_that_cannot_be_is_refused_by_its_field(http: httpx.Client) -> None:
     good = {"mqtt": "plant", "topic": "meters/17"}
     level = good | {"topic": "meters/+/load", "series": 2}
     for kind, source, field, reason in [
