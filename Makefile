@@ -118,6 +118,7 @@ faults: $(VENV)/.installed-test $(VENV)/.compiled
 	@$(PY) -m tests.faults.fleet --kills $$(($(KILLS) / 10))
 	@$(PY) -m tests.faults.feed_source --kills $$(($(KILLS) / 5))
 	@$(PY) -m tests.faults.feed_source --store redis --kills $$(($(KILLS) / 10))
+	@if command -v mosquitto >/dev/null; then $(PY) -m tests.faults.feed_source --source mqtt --kills $$(($(KILLS) / 10)); fi
 	@$(PY) -m pytest -m slow --numprocesses=0 --timeout=600 tests
 
 cluster: $(VENV)/.installed-test $(VENV)/.compiled-updates

@@ -10,13 +10,14 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from livesvm.service.access import brokers
 from livesvm.service.access.hosts import ANY, is_loopback, parse_hosts
 from livesvm.service.access.keys import parse_keys
 from livesvm.service.logs import traces
 from livesvm.service.logs.setup import Format
 from livesvm.service.resources import environment
 from livesvm.service.resources.machine import cores, memory_bytes
-from livesvm.service.store.connect import check_url, named_urls
+from livesvm.service.store import connect
 
 PREFIX = "LIVESVM_"
 
@@ -64,8 +65,8 @@ class Settings(BaseSettings):
     sources: str = Field(
         default="",
         repr=False,
-        description="Redis servers that feeds may read from, as name=url separated by spaces. The name `store` stands "
-        "for LIVESVM_REDIS_URL.",
+        description="Redis servers and MQTT brokers (mqtt://, mqtts://) that feeds may read from, as name=url "
+        "separated by spaces. The name `store` stands for LIVESVM_REDIS_URL.",
     )
     redis_prefix: str = Field(
         default="livesvm", pattern=r"^[A-Za-z0-9_.-]{1,64}$", description="First part of every key in Redis."
@@ -292,6 +293,12 @@ class Settings(BaseSettings):
     )
 
     @property
+    def named_sources(self) -> dict[str, str]:
+        """Return the URLs that feeds may read from, by name; raises ValueError, which never repeats a password."""
+        known = connect.named_urls(self.sources, _check_source)
+        return {"store": self.redis_url} | known if self.redis_url else known
+
+    @property
     def process_mb(self) -> int:
         """Megabytes that each process of the service may take."""
         return self.memory_mb // (self.workers + 1)
@@ -317,8 +324,8 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _redis_is_readable(self) -> Self:
         if self.redis_url:
-            check_url(self.redis_url)
-        named_urls(self.sources)
+            connect.check_url(self.redis_url)
+        _ = self.named_sources
         return self
 
     @model_validator(mode="after")
@@ -350,6 +357,16 @@ class Settings(BaseSettings):
         if what is not None and not self.api_keys:
             raise ValueError(f"without {PREFIX}API_KEYS {what}; `livesvm key` makes a key")
         return self
+
+
+def _check_source(url: str) -> None:
+    if brokers.is_broker(url):
+        brokers.parse_broker(url)
+    elif url.partition("://")[0] in connect.SCHEMES:
+        connect.check_url(url)
+    else:
+        known = ", ".join(f"{scheme}://" for scheme in (*connect.SCHEMES, *brokers.SCHEMES))
+        raise ValueError(f"the URL of a source begins with one of {known}")
 
 
 def table() -> list[tuple[str, str, str]]:

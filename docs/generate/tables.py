@@ -15,7 +15,7 @@ from docs.generate import cli, rest, source_map
 from docs.generate.markdown import table
 from livesvm.service import settings
 from livesvm.service.api.problem_documents import INTERNAL, KINDS, TYPE_PREFIX, Kind
-from livesvm.service.feeds.sources.spec import RedisStreamSpec
+from livesvm.service.feeds.sources.spec import MqttSpec, RedisStreamSpec
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.fleets.spec import FleetSpec
 from livesvm.service.models.spec import KernelSpec, ModelSpec, WindowSpec
@@ -45,8 +45,13 @@ def fleet_options() -> str:
 
 
 def source_options() -> str:
-    """Return a table of the settings of a source."""
+    """Return a table of the settings of a Redis Stream."""
     return _fields(RedisStreamSpec)
+
+
+def mqtt_options() -> str:
+    """Return a table of the settings of a broker's topics."""
+    return _fields(MqttSpec)
 
 
 def model_options() -> str:
@@ -160,6 +165,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "feed_options": feed_options,
     "fleet_options": fleet_options,
     "source_options": source_options,
+    "mqtt_options": mqtt_options,
     "model_options": model_options,
     "kernel_options": kernel_options,
     "window_options": window_options,

@@ -89,7 +89,7 @@ MOST_FAULTS = 20
 """Faults that one problem document lists."""
 _NAME = re.compile(r"[A-Za-z_.]{1,128}")
 _VALUE = re.compile(r"""'[^']*'|"[^"]*"|[-+]?\d[\w.+-]*""")
-_BRANCH = re.compile(r"(constrained-)?(int|float|str|bool)|(literal|list|dict)\[.*|\[key\]", re.DOTALL)
+_BRANCH = re.compile(r"(constrained-)?(int|float|str|bool)|(literal|list|dict|source)\[.*|\[key\]", re.DOTALL)
 """How pydantic names which of several types it tried, as a part of the place of a fault."""
 _SHOULD_BE = "Input should be "
 """How pydantic begins to say what is wrong with the type of something."""

@@ -23,12 +23,42 @@ Document = dict[str, Any]
 
 
 class Progress(NamedTuple):
-    """How far a feed has come in its source: what it has taken, what its newest delivery refused, and all so far."""
+    """How far a feed has come in its source: what it has taken, what its newest delivery refused, and all so far.
+
+    ``recent``: of a source with several orders the newest entries that were taken, as many as may come again.
+    """
 
     taken: Position | None = None
     dead: tuple[DeadLetter, ...] = ()
     refused: int = 0
     paused: bool = False
+    recent: tuple[Position, ...] = ()
+
+    @classmethod
+    def decode(cls, found: Sequence[Any]) -> Progress:
+        """Read what was stored as lists; progress of before sources had several orders is shorter."""
+        taken, dead, refused, paused, *recent = found
+        letters = tuple(DeadLetter(tuple(position), field, reason) for position, field, reason in dead)
+        came = tuple(map(tuple, recent[0])) if recent else ()
+        return cls(None if taken is None else tuple(taken), letters, refused, paused, came)
+
+    def new(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return the entries that have not had their effect."""
+        taken, recent = self.taken, frozenset(self.recent)
+        return [
+            entry
+            for entry in entries
+            if (taken is None or entry.position > taken) and not (entry.again and entry.position in recent)
+        ]
+
+    def behind(self, came: Sequence[Position], dead: Sequence[DeadLetter], in_flight: int) -> Progress:
+        """Return how far it is behind these entries, at least one, of which ``dead`` were refused.
+
+        ``in_flight``: entries that may come again, where the source has several orders; else 0.
+        """
+        taken = None if in_flight else came[-1]
+        recent = (*self.recent, *came)[-in_flight:] if in_flight else ()
+        return Progress(taken, tuple(dead), self.refused + len(dead), self.paused, recent)
 
 
 class Call(Protocol):
@@ -139,21 +169,25 @@ class Tuning:
 
 @dataclass(frozen=True)
 class Delivery:
-    """Readings that a source has handed out, up to a position in it, and those among them that were refused.
+    """Readings that a source has handed out, and those among them that were refused.
 
-    ``reading`` holds the others; None where there is none.
+    ``reading`` holds the others; None where there is none. ``came``: all entries, or the last one where the source has
+    one order; ``in_flight`` is 0 then.
     """
 
     reading: Observations | None
-    taken: Position
+    came: tuple[Position, ...]
     dead: list[DeadLetter]
     at: float
     moves: bool = False
+    in_flight: int = 0
     request = None
 
     @classmethod
-    def of(cls, entries: Sequence[Entry], feed: Forecaster, at: float, why: str | None = None) -> Delivery:
-        """The call that brings entries, at least one; those that a feed cannot take are refused, all if ``why``."""
+    def of(
+        cls, entries: Sequence[Entry], feed: Forecaster, at: float, why: str | None = None, in_flight: int = 0
+    ) -> Delivery:
+        """Return the call that brings entries, at least one; what a feed cannot take is refused, all if ``why``."""
         good: list[Document] = []
         dead: list[DeadLetter] = []
         waiting = list(entries)
@@ -167,7 +201,8 @@ class Delivery:
             dead.append(letter)
             waiting = waiting[number + 1 :]
         reading = Observations.of(good, None, at) if good else None
-        return cls(reading, entries[-1].position, dead, at)
+        came = tuple(entry.position for entry in (entries if in_flight else entries[-1:]))
+        return cls(reading, came, dead, at, in_flight=in_flight)
 
     def check(self, feed: Forecaster) -> Plan:
         """Return what the readings bring."""
@@ -182,8 +217,7 @@ class Delivery:
 
     def after(self, progress: Progress) -> Progress:
         """Behind these entries."""
-        refused = progress.refused + len(self.dead)
-        return progress._replace(taken=self.taken, dead=tuple(self.dead), refused=refused)
+        return progress.behind(self.came, self.dead, self.in_flight)
 
     def digest(self) -> bytes:
         """It has no name, and needs none."""
@@ -193,8 +227,12 @@ class Delivery:
         """Return bytes for the log."""
         table = None if self.reading is None else self.reading.table
         dead = [[list(letter.position), letter.field, letter.reason] for letter in self.dead]
-        document = {"delivered": table, "taken": list(self.taken), "dead": dead, "at": self.at}
-        return codec.encode({**document, "moves": self.moves})
+        document = {"delivered": table, "dead": dead, "at": self.at, "moves": self.moves}
+        if self.in_flight:
+            came = {"came": [list(position) for position in self.came], "in_flight": self.in_flight}
+        else:
+            came = {"taken": list(self.came[-1])}
+        return codec.encode(document | came)
 
     @classmethod
     def decode(cls, document: Document) -> Delivery:
@@ -202,7 +240,8 @@ class Delivery:
         at, table = document["at"], document["delivered"]
         dead = [DeadLetter(tuple(position), field, reason) for position, field, reason in document["dead"]]
         reading = None if table is None else Observations(table, None, at)
-        return cls(reading, tuple(document["taken"]), dead, at, document.get("moves", True))
+        came = tuple(map(tuple, document["came"] if "came" in document else [document["taken"]]))
+        return cls(reading, came, dead, at, document.get("moves", True), document.get("in_flight", 0))
 
 
 def _first_refused(

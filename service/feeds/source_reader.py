@@ -11,13 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from livesvm.service import crash
 from livesvm.service.errors import NotSolved, ServiceError
 from livesvm.service.feeds.commands import Progress
-from livesvm.service.feeds.sources.base import Backlog, Entry, Source, SourceError
+from livesvm.service.feeds.sources.base import Backlog, DeadLetter, Entry, Position, Source, SourceError
+from livesvm.service.monitoring.feeds import SourceSample
 from livesvm.service.store.base import StoreError
 from livesvm.solvers.errors import SolverError
 
@@ -43,15 +44,25 @@ class Fed(Protocol):
         """How far it has come in its source."""
 
     def deliver(self, entries: Sequence[Entry], why: str | None = None) -> Future[Any]:
-        """Take entries, those behind its position; the future ends when that is durable. If ``why``, refuse them."""
+        """Take entries that are new to it; the future ends when that is durable. If ``why``, refuse them."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """How a source flows: what is wrong, if anything, and what waits in it, if that is known."""
+    """How a source flows: what is wrong, if anything, and what waits in it, if that is known.
+
+    ``came_at``: Unix time at which the newest entries came, since it was opened first; None: none has.
+    """
 
     fault: str | None = None
     backlog: Backlog | None = None
+    came_at: float | None = None
+
+    def sample(self, refused: int) -> SourceSample:
+        """Return what the metrics show of a source, of which so many entries were refused."""
+        return SourceSample(
+            self.fault is None, None if self.backlog is None else self.backlog.entries, refused, self.came_at
+        )
 
 
 class SourceReader:
@@ -98,12 +109,16 @@ class SourceReader:
         while not self._stopped.is_set():
             source: Source | None = None
             try:
+                if not self._feed.is_open:  # another service may be the one that reads it
+                    self._stopped.wait(WAIT_SECONDS)
+                    continue
                 source = self._opened()
                 progress = self._feed.progress
                 source.begin(progress.taken, progress.dead)
                 self._told(None)
-                while not self._stopped.is_set():
+                while self._feed.is_open and not self._stopped.is_set():
                     self._move(source)
+                continue
             except (SourceError, StoreError, ServiceError, SolverError) as error:
                 self._told(f"{error}")
             except Exception as error:
@@ -116,17 +131,24 @@ class SourceReader:
 
     def _move(self, source: Source) -> None:
         """Take the next entries, if there are any, and say so when their effect is durable."""
-        if self._feed.progress.paused or not self._feed.is_open:
+        before = self._feed.progress
+        if before.paused:
             self._look(source)
             self._stopped.wait(WAIT_SECONDS)
             return
-        entries = source.fetch(self._feed.progress.taken, self._most, WAIT_SECONDS)
+        entries = source.fetch(before.taken, self._most, WAIT_SECONDS)
         if entries:
+            self.flow = replace(self.flow, came_at=time.time())
             self._deliver(entries)
             crash.point("before-settle")
-            source.settle([entry.position for entry in entries], self._feed.progress.dead)
+            self._settle(source, [entry.position for entry in entries], before.dead)
             crash.point("after-settle")
         self._look(source)
+
+    def _settle(self, source: Source, positions: list[Position], earlier: Sequence[DeadLetter]) -> None:
+        """Settle entries; one that was refused ``earlier``, and then not settled, may have come again."""
+        dead = dict.fromkeys((*earlier, *self._feed.progress.dead))
+        source.settle(positions, [letter for letter in dead if letter.position in set(positions)])
 
     def _deliver(self, entries: list[Entry]) -> None:
         """Have the feed take them; if it cannot learn them together, the first alone, and without that if need be."""
@@ -143,7 +165,7 @@ class SourceReader:
     def _look(self, source: Source) -> None:
         if time.monotonic() - self._looked_at >= LOOK_SECONDS:
             self._looked_at = time.monotonic()
-            self.flow = Flow(None, source.backlog(self._feed.progress.taken))
+            self.flow = replace(self.flow, fault=None, backlog=source.backlog(self._feed.progress.taken))
 
     def _told(self, fault: str | None) -> None:
         """Know what is wrong, or that nothing is; the first and the last of it are logged."""
@@ -152,4 +174,4 @@ class SourceReader:
                 log.warning("%s: its source is not read: %s", self._name, fault)
             else:
                 log.info("%s: its source is read again", self._name)
-        self.flow = Flow(fault, self.flow.backlog if fault is None else None)
+        self.flow = replace(self.flow, fault=fault, backlog=self.flow.backlog if fault is None else None)

@@ -10,8 +10,8 @@ from pydantic_core import from_json, to_json
 
 from livesvm.service.errors import not_among
 from livesvm.service.feeds.holidays import check as check_place
-from livesvm.service.feeds.interval import DURATION, duration
-from livesvm.service.feeds.sources.spec import RedisStreamSpec
+from livesvm.service.feeds.sources.base import Layout
+from livesvm.service.feeds.sources.spec import SourceSpec
 from livesvm.service.feeds.times import zone_of
 from livesvm.solvers.errors import InvalidInput
 
@@ -129,7 +129,7 @@ class FeedSpec(BaseModel):
     generation: Literal[1, 2] = Field(
         default=2, description="Which features models see; a feed keeps those that it was created with."
     )
-    source: RedisStreamSpec | None = Field(
+    source: SourceSpec | None = Field(
         default=None, description="Where readings come from, besides those that are sent; null: from nowhere."
     )
     on_drift: Literal["announce", "choose"] = Field(
@@ -185,6 +185,8 @@ class FeedSpec(BaseModel):
             raise InvalidInput(f"are one a step, {len(self.horizons)}, beside a season", field="recipes")
         if self.represent == "seasonal-change" and (self.season == 0 or self.task == "direction"):
             raise InvalidInput("'seasonal-change' is for values of a series with a season", field="represent")
+        if self.source is not None:
+            self.source.check(self.layout)
         return self
 
     @cached_property
@@ -208,6 +210,11 @@ class FeedSpec(BaseModel):
     def columns(self) -> tuple[str, ...]:
         """The columns that are read, the target first."""
         return (self.target, *self.features, *self.known)
+
+    @property
+    def layout(self) -> Layout:
+        """Return the columns that a source brings."""
+        return Layout(self.columns, self.time)
 
     @property
     def coverage(self) -> float | None:

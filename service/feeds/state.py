@@ -97,6 +97,7 @@ class FeedState:
         self.sequence += 1
         self.version += 1
         self.events = deque((one for one in self.events if one["kind"] != "readings"), maxlen=self.events.maxlen)
+        self.progress = self.progress._replace(recent=())  # which would tell by its digest what a message was
         self._announce({"kind": "erased", "readings": count, "position": self.position})
 
     def _told(self, outcome: FeedOutcome, refused: int) -> Document:
@@ -139,8 +140,8 @@ class FeedState:
         names = ("sequence", "version", "position", "rows", "updated_at", "numbered")
         document = {name: getattr(self, name) for name in names}
         arrays = snapshot.to_arrays(self.forecaster)
-        taken, dead, refused, paused = self.progress
-        progress = [taken, [list(letter) for letter in dead], refused, paused]
+        taken, dead, refused, paused, recent = self.progress
+        progress = [taken, [list(letter) for letter in dead], refused, paused, [list(position) for position in recent]]
         return codec.encode({**document, "events": list(self.events), "progress": progress, "feed": arrays})
 
     @classmethod
@@ -150,13 +151,8 @@ class FeedState:
         forecaster = snapshot.from_arrays(spec, document.pop("feed"))
         document["events"] = deque(document["events"], maxlen=events_kept(spec))
         if "progress" in document:  # feeds knew no sources before
-            document["progress"] = _progress(*document["progress"])
+            document["progress"] = Progress.decode(document["progress"])
         return cls(spec, forecaster, **document)
-
-
-def _progress(taken: list[int] | None, dead: list[Any], refused: int, paused: bool) -> Progress:
-    letters = tuple(DeadLetter(tuple(position), field, reason) for position, field, reason in dead)
-    return Progress(None if taken is None else tuple(taken), letters, refused, paused)
 
 
 def _first(dead: Sequence[DeadLetter]) -> Document:

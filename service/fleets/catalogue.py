@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from livesvm.service.errors import FleetExists, NoSource, TooManyFleets, UnknownFleet
 from livesvm.service.feeds.commands import Progress
 from livesvm.service.feeds.forecaster import Given
-from livesvm.service.feeds.sources.base import DeadLetter
+from livesvm.service.feeds.sources.base import Position
 from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.fleets.spec import FleetSpec
 from livesvm.service.history.journal import Source
@@ -34,6 +35,7 @@ class Fleet:
     given: Given | None = None
     deleting: bool = False
     progress: Progress = field(default_factory=Progress)  #: in its source
+    arrived: Mapping[Position, float] = field(default_factory=dict)  #: when the newest entries came, where that counts
 
     @property
     def prefix(self) -> str:
@@ -49,7 +51,8 @@ class Fleet:
         """All of it."""
         given = None if self.given is None else [self.given.season, [list(one) for one in self.given.recipes]]
         document = {"spec": self.spec.model_dump(mode="json"), "created_at": self.created_at, "given": given}
-        return json.dumps(document | {"deleting": self.deleting, "progress": self.progress}).encode()
+        document |= {"deleting": self.deleting, "progress": self.progress, "arrived": list(self.arrived.items())}
+        return json.dumps(document).encode()
 
     @classmethod
     def decode(cls, id: str, data: bytes) -> Fleet:
@@ -59,10 +62,9 @@ class Fleet:
             given = found["given"]
             shared = None if given is None else Given(given[0], [Recipe(*one) for one in given[1]])
             spec = FleetSpec.model_validate(found["spec"])
-            taken, dead, refused, paused = found["progress"]
-            letters = tuple(DeadLetter(tuple(position), field, reason) for position, field, reason in dead)
-            progress = Progress(None if taken is None else tuple(taken), letters, refused, paused)
-            return cls(id, spec, found["created_at"], shared, found["deleting"], progress)
+            progress = Progress.decode(found["progress"])
+            arrived = {tuple(position): time for position, time in found.get("arrived", ())}
+            return cls(id, spec, found["created_at"], shared, found["deleting"], progress, arrived)
         except (ValueError, KeyError, TypeError) as error:
             raise StoreDamaged(f"fleet {id} cannot be read: {error}") from error
 
@@ -135,6 +137,10 @@ class Fleets:
         with self._lock:
             paused = self.get(id).progress.paused
             self._change(id, progress=progress._replace(paused=paused))
+
+    def arrived(self, id: str, times: Mapping[Position, float]) -> None:
+        """Keep when entries came, before any has its effect."""
+        self._change(id, arrived=times)
 
     def pause(self, fleet: Fleet, paused: bool) -> Fleet:
         """Have one take nothing more from its source, or go on; raises NoSource."""

@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from livesvm.service.feeds.sources.base import Layout
 from livesvm.service.feeds.spec import MOST_COLUMNS, FeedSpec, Name
 from livesvm.solvers.errors import InvalidInput
 
@@ -38,6 +39,11 @@ class FleetSpec(FeedSpec):
             if name not in (*self.features, *self.known):
                 raise InvalidInput(f"{name!r} is neither among features nor known", field="shared")
         return self
+
+    @property
+    def layout(self) -> Layout:
+        """Return the columns that a source brings, the one that names the series among them."""
+        return Layout(self.columns, self.time, self.series)
 
     def of_series(self) -> FeedSpec:
         """The settings of each series."""

@@ -22,7 +22,7 @@ from livesvm.service.feeds.size import feed_bytes
 from livesvm.service.feeds.source_reader import Flow, SourceReader
 from livesvm.service.feeds.sources.base import Entry
 from livesvm.service.feeds.sources.opening import open_source
-from livesvm.service.feeds.sources.spec import RedisStreamSpec
+from livesvm.service.feeds.sources.spec import SourceSpec
 from livesvm.service.feeds.spec import FeedSpec, stored_spec
 from livesvm.service.feeds.state import FeedState, View, answer
 from livesvm.service.feeds.step_model import Recipe
@@ -224,8 +224,8 @@ class HostedFeed(Replica[FeedState]):
             self._pump = self._pump_of(self.spec.source)
             self._pump.start()
 
-    def _pump_of(self, source: RedisStreamSpec) -> SourceReader:
-        opened = partial(open_source, source, self.id, self.spec.time, self.context.settings, self.context.holder)
+    def _pump_of(self, source: SourceSpec) -> SourceReader:
+        opened = partial(open_source, source, self.id, self.spec.layout, self.context.settings, self.context.holder)
         return SourceReader(f"{self}", self, opened, source.count)
 
     def _forget(self) -> None:
@@ -249,11 +249,11 @@ class HostedFeed(Replica[FeedState]):
 
     def _deliver(self, entries: Sequence[Entry], why: str | None, digest: bytes, solve: Solve) -> Reply:
         state = self.current
-        taken = state.progress.taken
-        new = [entry for entry in entries if taken is None or entry.position > taken]
+        new = state.progress.new(entries)
         if not new:
             return Reply(b"", replayed=True)
-        return self._execute(Delivery.of(new, state.forecaster, time.time(), why), digest, solve)
+        in_flight = 0 if self.spec.source is None else self.spec.source.in_flight
+        return self._execute(Delivery.of(new, state.forecaster, time.time(), why, in_flight), digest, solve)
 
     def _execute(self, call: Call, digest: bytes, solve: Solve) -> Reply:
         """Log, then apply, then publish, then answer."""

@@ -28,7 +28,7 @@ from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
 from livesvm.service.models.types import ServingState
-from livesvm.service.monitoring.feeds import FeedSample, SourceSample, StepSample
+from livesvm.service.monitoring.feeds import FeedSample, StepSample
 from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.resources.solve_scheduler import Solve
 
@@ -484,8 +484,7 @@ def sample_of(feed: FeedHandle, seen: View | Glimpse | None) -> FeedSample | Non
     now = seen.position, feed.queue_depth, seen.updated_at, seen.every, feed.spec.coverage
     flow, source = feed.flow, None
     if flow is not None and isinstance(seen, View):
-        backlog = None if flow.backlog is None else flow.backlog.entries
-        source = SourceSample(flow.fault is None, backlog, seen.progress.refused)
+        source = flow.sample(seen.progress.refused)
     return FeedSample(feed.id, *now, steps, source)
 
 

@@ -12,8 +12,7 @@ from concurrent.futures import Future
 from functools import partial
 
 from livesvm.service.errors import ModelUnavailable
-from livesvm.service.feeds.commands import Progress
-from livesvm.service.feeds.source_reader import SourceReader
+from livesvm.service.feeds.source_reader import Flow, SourceReader
 from livesvm.service.feeds.sources.base import DeadLetter, Entry
 from livesvm.service.feeds.sources.opening import open_source
 from livesvm.service.fleets import readings
@@ -36,7 +35,7 @@ class FleetFed:
     def is_open(self) -> bool:
         """Whether its series are not held by another service, as far as the first one tells."""
         fleet = self._fleets.get(self._id)
-        self.progress = self.progress._replace(paused=fleet.progress.paused)
+        self.progress = fleet.progress
         first = self._feeds.page("", 1, fleet.prefix)
         return not fleet.deleting and not (first and first[0].state == "held")
 
@@ -45,6 +44,14 @@ class FleetFed:
 
         Raises ModelUnavailable where a series cannot take anything now: then all are handed out again.
         """
+        done: Future[None] = Future()
+        done.set_result(None)
+        source = self._fleets.get(self._id).spec.source
+        entries = self.progress.new(entries)
+        if source is None or not entries:
+            return done
+        if source.stamps:
+            entries = self._stamped(entries)
         dead = {
             n: DeadLetter(one.position, None, fault) for n, one in enumerate(entries) if (fault := why or one.fault)
         }
@@ -57,12 +64,20 @@ class FleetFed:
         if good:
             dead |= self._taken(good)
         letters = tuple(dead[n] for n in sorted(dead))
-        before = self.progress
-        self.progress = Progress(entries[-1].position, letters, before.refused + len(letters), before.paused)
+        self.progress = self.progress.behind([entry.position for entry in entries], letters, source.in_flight)
         self._fleets.progressed(self._id, self.progress)
-        done: Future[None] = Future()
-        done.set_result(None)
         return done
+
+    def _stamped(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return entries with the times at which they came first, which are kept before any has its effect."""
+        fleet = self._fleets.get(self._id)
+        time = str(fleet.spec.time)
+        first = {
+            one.position: fleet.arrived[one.position] for one in entries if one.again and one.position in fleet.arrived
+        }
+        stamped = [one._replace(row=one.row | {time: first.get(one.position, one.row.get(time))}) for one in entries]
+        self._fleets.arrived(self._id, {one.position: one.row[time] for one in stamped if one.row[time] is not None})
+        return stamped
 
     def _taken(self, numbered: list[tuple[int, Entry]]) -> Refused:
         """Return what is refused of some entries: of a series that refuses some, each is tried by itself."""
@@ -97,12 +112,13 @@ class FleetSources:
         """Begin to read the source of a fleet, if it has one."""
         if fleet.spec.source is None or fleet.deleting:
             return
-        named = fleet.spec.source, fleet.id, fleet.spec.time, self._settings, self._holder
-        opened = partial(open_source, *named, frozenset({fleet.spec.series}))
+        source, layout = fleet.spec.source, fleet.spec.layout
+        opened = partial(open_source, source, fleet.id, layout, self._settings, self._holder)
         fed = FleetFed(self._fleets, self._feeds, fleet)
+        most = min(source.count, fleet.spec.window)  # of a series no more than it knows to have come before
         with self._lock:
             if fleet.id not in self._pumps:
-                self._pumps[fleet.id] = pump = SourceReader(f"fleet {fleet.id}", fed, opened, fleet.spec.source.count)
+                self._pumps[fleet.id] = pump = SourceReader(f"fleet {fleet.id}", fed, opened, most)
                 pump.start()
 
     def forget(self, fleet: Fleet) -> None:
@@ -113,10 +129,10 @@ class FleetSources:
             pump.stop()
             pump.forget()
 
-    def fault(self, fleet: Fleet) -> str | None:
-        """Return why the source of a fleet is not read."""
+    def flow(self, fleet: Fleet) -> Flow:
+        """Return how the source of a fleet flows."""
         pump = self._pumps.get(fleet.id)
-        return None if pump is None else pump.flow.fault
+        return Flow() if pump is None else pump.flow
 
     def stop(self) -> None:
         """Read nothing more."""

@@ -50,7 +50,8 @@ class FleetCare:
             found = self.scores(fleet, SCRAPED_SECONDS)
             told = found["scores"]
             numbers = told["mean"], told["median"], told["ahead_of_naive"], told["coverage"]
-            yield FleetSample(fleet.id, found["states"], found["position"], *numbers)
+            source = None if fleet.spec.source is None else self.sources.flow(fleet).sample(fleet.progress.refused)
+            yield FleetSample(fleet.id, found["states"], found["position"], *numbers, source)
 
     def delete(self, fleet: Fleet) -> None:
         """Remove every series, then the fleet; raises StoreError or ModelUnavailable, and is then done later."""

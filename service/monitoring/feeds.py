@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -27,11 +27,15 @@ class StepSample:
 
 @dataclass(frozen=True)
 class SourceSample:
-    """A feed's source: whether it is read, entries that wait in it, if that is known, and those that were refused."""
+    """The source of a feed or fleet: whether it is read, how much waits in it, how much was refused.
+
+    ``came_at``: Unix time of the newest entries, None where none has come since it is read here.
+    """
 
     is_up: bool
     backlog: int | None
     refused: int
+    came_at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -59,8 +63,14 @@ class FleetSample:
     median: float | None
     ahead_of_naive: float | None
     coverage: float | None
+    source: SourceSample | None = None
 
 
+_PER_SOURCE: tuple[tuple[str, str, Callable[[SourceSample], float | None]], ...] = (
+    ("up", "1 when its source was read last time", lambda s: s.is_up),
+    ("backlog", "Entries that wait in its source, of a broker those in flight", lambda s: s.backlog),
+    ("newest_timestamp_seconds", "Unix time at which the newest entries came from its source", lambda s: s.came_at),
+)
 _PER_FLEET: tuple[tuple[str, str, Callable[[FleetSample], float | None]], ...] = (
     ("position", "Readings that all its series have accepted", lambda f: f.position),
     ("error_ratio_mean", "Error over the better naive one's, the mean over series", lambda f: f.mean),
@@ -74,14 +84,29 @@ _PER_FEED: tuple[tuple[str, str, Callable[[FeedSample], float | None]], ...] = (
     ("last_reading_timestamp_seconds", "Unix time at which the newest readings came", lambda f: f.updated_at),
     ("every_seconds", "How far apart its readings are", lambda f: f.every),
     ("wanted_coverage", "Share of readings that the band is to hold", lambda f: f.coverage),
-    ("source_up", "1 when its source was read last time", lambda f: None if f.source is None else f.source.is_up),
-    ("source_backlog", "Entries that wait in its source", lambda f: None if f.source is None else f.source.backlog),
 )
 _PER_STEP: tuple[tuple[str, str, Callable[[StepSample], float | None]], ...] = (
     ("error", "Mean absolute error over the newest window, of directions the share of wrong ones", lambda s: s.error),
     ("naive_error", "The same of the better naive forecast", lambda s: s.naive_error),
     ("coverage", "Share of the newest readings that the band held", lambda s: s.coverage),
 )
+
+
+def _of_sources(word: str, shown: Sequence[FeedSample] | Sequence[FleetSample]) -> Iterator[Metric]:
+    """Yield the series of the sources of feeds or fleets."""
+    sources = [(sample.id, sample.source) for sample in shown if sample.source is not None]
+    for name, help_, value_of in _PER_SOURCE:
+        family = GaugeMetricFamily(f"livesvm_{word}_source_{name}", help_, labels=[word])
+        for id_, source in sources:
+            if (value := value_of(source)) is not None:
+                family.add_metric([id_], value)
+        yield family
+    letters = CounterMetricFamily(
+        f"livesvm_{word}_dead_letters", "Entries of its source that it refused", labels=[word]
+    )
+    for id_, source in sources:
+        letters.add_metric([id_], source.refused)
+    yield letters
 
 
 class FeedSeries(Collector):
@@ -113,13 +138,7 @@ class FeedSeries(Collector):
                 if (value := value_of(sample)) is not None:
                     family.add_metric([sample.id], value)
             yield family
-        letters = CounterMetricFamily(
-            "livesvm_feed_dead_letters", "Entries of its source that it refused", labels=["feed"]
-        )
-        for sample in shown:
-            if sample.source is not None:
-                letters.add_metric([sample.id], sample.source.refused)
-        yield letters
+        yield from _of_sources("feed", shown)
         for name, help_, of_step in _PER_STEP:
             family = GaugeMetricFamily(f"livesvm_feed_{name}", help_, labels=["feed", "step"])
             for sample in shown:
@@ -155,3 +174,4 @@ class FleetSeries(Collector):
                 if (value := value_of(sample)) is not None:
                     family.add_metric([sample.id], value)
             yield family
+        yield from _of_sources("fleet", shown)

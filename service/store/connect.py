@@ -10,6 +10,7 @@ Further options follow as a query, among them ``ssl_ca_certs``, and ``sentinel_u
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -45,14 +46,14 @@ def root_of(prefix: str) -> str:
     return "{" + prefix + "}"
 
 
-def named_urls(text: str) -> dict[str, str]:
-    """URLs by name, of ``name=url`` separated by spaces; raises ValueError, which never repeats a password."""
+def named_urls(text: str, check: Callable[[str], object]) -> dict[str, str]:
+    """Return URLs by name, of ``name=url`` separated by spaces; raises ValueError, as ``check`` does of a URL."""
     found: dict[str, str] = {}
     for part in text.split():
         name, _, url = part.partition("=")
         if not _NAME.fullmatch(name) or name in found:
             raise ValueError("connections are told as name=url, separated by spaces, each name once")
-        check_url(url)
+        check(url)
         found[name] = url
     return found
 

@@ -199,7 +199,7 @@ def test_the_time_may_be_that_of_the_entry(scene: Scene) -> None:
     scene.client.xadd(scene.stream, {"y": 3}, id="1700000000500-7")
     source.begin(None, [])
     (entry,) = source.fetch(None, MOST, WAIT)
-    assert entry == ((1_700_000_000_500, 7), {"y": 3.0, "time": 1_700_000_000.5}, None)
+    assert entry == ((1_700_000_000_500, 7), {"y": 3.0, "time": 1_700_000_000.5}, None, False)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import redis
 from livesvm.service.errors import OutOfTime
 from livesvm.service.feeds.contest import SERVED
 from livesvm.service.feeds.forecaster import Forecaster
+from livesvm.service.feeds.sources.base import Layout
 from livesvm.service.feeds.sources.opening import open_source
 from livesvm.service.feeds.sources.spec import RedisStreamSpec
 from livesvm.service.feeds.spec import FeedSpec, spec_of
@@ -257,7 +258,7 @@ def test_a_source_names_no_key_of_the_service(
             registry.feeds.create("load", spec)
         assert refused.value.field == field
         with pytest.raises(InvalidInput, match="name another key"):  # as one is that was stored before
-            open_source(source, "load", None, registry._context.settings, "me")
+            open_source(source, "load", Layout(("y",)), registry._context.settings, "me")
         assert not redis_server.client().exists("{livesvm}:m:m:log")
 
 
@@ -301,12 +302,15 @@ def test_sources_over_rest_show_no_credentials(tmp_path: Path) -> None:
             until(lambda: told(http)["source"]["backlog"] == 0)
             _fleet_of_a_stream(http, client)
             found = told(http)["source"]
+            assert found.pop("newest_at") is not None
             assert found.pop("taken") == client.xinfo_stream("meters")["last-generated-id"].decode()
             assert found == {
                 "kind": "redis-stream",
                 "connection": "plant",
                 "stream": "meters",
                 "group": "livesvm:load",
+                "topic": None,
+                "client_id": None,
                 "dead_letters": "meters:dead:load",
                 "state": "reading",
                 "fault": None,

@@ -160,6 +160,23 @@ def durability() -> Figure:
     )
 
 
+def mqtt() -> Figure:
+    """Draw how long a broker keeps a message."""
+    return boxes(
+        {
+            "meter": (1, 3, "meter"),
+            "broker": (4, 3, "broker\n(session)"),
+            "feed": (7, 3, "feed"),
+            "log": (9.5, 3, "log"),
+        },
+        ["meter > broker: publishes", "broker > feed: hands out", "feed > log"],
+        [
+            (4, 1.6, "keeps the message until\nit is acknowledged"),
+            (8.2, 1.6, "acknowledges once the\nreading is durable"),
+        ],
+    )
+
+
 def rest() -> Figure:
     """Draw the two states of a replica."""
     seconds = _default("rest_seconds")
@@ -171,5 +188,5 @@ def rest() -> Figure:
 
 
 FIGURES: dict[str, Callable[[], Figure]] = {
-    draw.__name__: draw for draw in (update, erase, secure, backup, watch, kubernetes, ray, durability, rest)
+    draw.__name__: draw for draw in (update, erase, secure, backup, watch, kubernetes, ray, durability, mqtt, rest)
 }

@@ -63,15 +63,21 @@ class WhatIfAnswer(BaseModel):
 class FeedSource(BaseModel):
     """Where a feed's readings come from, and how that goes; credentials are known to the service alone."""
 
-    kind: Literal["redis-stream"]
+    kind: Literal["redis-stream", "mqtt"]
     connection: str
-    stream: str
-    group: str
+    stream: str | None = Field(default=None, description="Of a Redis Stream.")
+    group: str | None = Field(default=None, description="Of a Redis Stream.")
+    topic: str | None = Field(default=None, description="Of a broker.")
+    client_id: str | None = Field(default=None, description="Of a broker: under which it keeps the session.")
     dead_letters: str
     state: Literal["reading", "paused", "failing"]
     fault: str | None = Field(default=None, description="Why it is not read; it is tried again every second.")
     taken: str | None = Field(default=None, description="The newest entry that had its effect, or was refused.")
-    backlog: int | None = Field(default=None, description="Entries that wait; null while that is not known.")
+    newest_at: datetime | None = Field(default=None, description="When the newest entries came.")
+    backlog: int | None = Field(
+        default=None,
+        description="Entries that wait, of a broker those that it has handed out; null while that is not known.",
+    )
     backlog_at_least: bool = Field(default=False, description="Whether more may wait than were counted.")
     refused: int = Field(default=0, description="Entries that went to the dead letters.")
 

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from livesvm.service.api.answers.feeds import FeedSource
+
 
 class RefusedSeries(BaseModel):
     """Readings of one series that were refused, all of this call; the others are in."""
@@ -91,20 +93,6 @@ class FleetScores(BaseModel):
     coverage: float | None
 
 
-class FleetSource(BaseModel):
-    """Where a fleet's readings come from, and how that goes."""
-
-    kind: Literal["redis-stream"]
-    connection: str
-    stream: str
-    group: str
-    dead_letters: str
-    state: Literal["reading", "paused", "failing"]
-    fault: str | None = Field(default=None, description="Why it is not read; it is tried again every second.")
-    taken: str | None = Field(default=None, description="The newest entry that had its effect, or was refused.")
-    refused: int = Field(default=0, description="Entries that went to the dead letters.")
-
-
 class FleetDescription(BaseModel):
     """A fleet as it is now."""
 
@@ -115,7 +103,7 @@ class FleetDescription(BaseModel):
     created_at: datetime
     states: dict[str, int] = Field(default_factory=dict, description="How many series are in which state.")
     position: int = Field(default=0, description="Readings that were ever accepted, of all series.")
-    source: FleetSource | None = None
+    source: FeedSource | None = None
     scores: FleetScores | None = None
     worst: list[SeriesScore] = Field(default_factory=list, description="Those worst forecast, the worst first.")
 

@@ -28,8 +28,10 @@ from livesvm.service.api.routes.access import (
     up_to_date,
 )
 from livesvm.service.feeds.commands import Progress
+from livesvm.service.feeds.source_reader import Flow
+from livesvm.service.feeds.sources.spec import SourceSpec
 from livesvm.service.history.names import stored_feed
-from livesvm.service.hosting.handle import AnyFeed, FeedHandle
+from livesvm.service.hosting.handle import AnyFeed
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.resources.solve_scheduler import Solve
 
@@ -158,7 +160,7 @@ def description(feed: AnyFeed, service: Service, *, whole: bool = True) -> FeedD
             "season": chosen["season"],
             "settings": found,
             "events": list(seen.announced) if whole else [],
-            "source": source_told(live, seen.progress),
+            "source": source_told(feed.id, live.spec.source, live.flow, seen.progress),
             "durability": None if level is None else level.value,
             "queue_depth": live.queue_depth,
             "updated_at": moment(seen.updated_at),
@@ -177,22 +179,20 @@ def _described_at_rest(feed: AnyFeed) -> FeedDescription:
     return FeedDescription.model_validate({"id": feed.id, **told, **now})
 
 
-def source_told(feed: FeedHandle, progress: Progress) -> FeedSource | None:
-    """What the API says of a feed's source."""
-    spec, flow = feed.spec.source, feed.flow
+def source_told(id: str, spec: SourceSpec | None, flow: Flow | None, progress: Progress) -> FeedSource | None:
+    """Return what the API says of the source of a feed, or a fleet."""
     if spec is None or flow is None:
         return None
     backlog = flow.backlog
-    return FeedSource(
-        kind=spec.kind,
-        connection=spec.connection,
-        stream=spec.stream,
-        group=spec.group_of(feed.id),
-        dead_letters=spec.dead_letters_of(feed.id),
-        state="failing" if flow.fault else "paused" if progress.paused else "reading",
-        fault=flow.fault,
-        taken=None if progress.taken is None else "-".join(map(str, progress.taken)),
-        backlog=None if backlog is None else backlog.entries,
-        backlog_at_least=backlog is not None and backlog.at_least,
-        refused=progress.refused,
+    return FeedSource.model_validate(
+        {
+            **spec.shown(id),
+            "state": "failing" if flow.fault else "paused" if progress.paused else "reading",
+            "fault": flow.fault,
+            "taken": None if progress.taken is None else "-".join(map(str, progress.taken)),
+            "newest_at": moment(flow.came_at),
+            "backlog": None if backlog is None else backlog.entries,
+            "backlog_at_least": backlog is not None and backlog.at_least,
+            "refused": progress.refused,
+        }
     )

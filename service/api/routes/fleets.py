@@ -9,12 +9,12 @@ from fastapi import APIRouter, Query, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
+from livesvm.service.api.answers.feeds import FeedSource
 from livesvm.service.api.answers.fleets import (
     FleetDescription,
     FleetForecasts,
     FleetList,
     FleetObservationAnswer,
-    FleetSource,
     SeriesList,
     SeriesMade,
 )
@@ -24,6 +24,7 @@ from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, sche
 from livesvm.service.api.fleet_tables import PARQUET, csv_of, parquet_of
 from livesvm.service.api.requests import FleetRequest, SeriesRequest
 from livesvm.service.api.routes.access import FleetId, Parts, answers, in_control, moment, scope, told
+from livesvm.service.api.routes.feeds import source_told
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.routes.readings import rows_content
 from livesvm.service.feeds.sources.opening import url_of
@@ -335,22 +336,9 @@ def _described(service: Service, fleet: Fleet, scores: dict[str, Any] | None = N
     )
 
 
-def _source_told(service: Service, fleet: Fleet) -> FleetSource | None:
-    spec, progress = fleet.spec.source, fleet.progress
-    if spec is None:
-        return None
-    fault = service.fleet_care.sources.fault(fleet)
-    return FleetSource(
-        kind=spec.kind,
-        connection=spec.connection,
-        stream=spec.stream,
-        group=spec.group_of(fleet.id),
-        dead_letters=spec.dead_letters_of(fleet.id),
-        state="failing" if fault else "paused" if progress.paused else "reading",
-        fault=fault,
-        taken=None if progress.taken is None else "-".join(map(str, progress.taken)),
-        refused=progress.refused,
-    )
+def _source_told(service: Service, fleet: Fleet) -> FeedSource | None:
+    flow = service.fleet_care.sources.flow(fleet)
+    return source_told(fleet.id, fleet.spec.source, flow, fleet.progress)
 
 
 def _json(found: dict[str, Any]) -> Response:

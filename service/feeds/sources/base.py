@@ -1,9 +1,15 @@
 """What a source must do so that every reading that it holds has exactly one effect on a feed.
 
-A source holds *entries* in an order of its own: each has a position, later ones higher ones. A feed keeps, in the same
-record of its log as their effect, the position up to which it has taken them; a source only has to hand out what is
-behind that, in order and without a gap, and to be told when the effect of entries is durable. What it then remembers
-of that itself saves work and is shown to people, and nothing depends on it: where it has forgotten, the feed knows.
+A source holds *entries*, and is told when their effect is durable. Each has a position, which a feed keeps in the same
+record of its log as the effect.
+
+- Where positions are one order, later ones higher, a feed keeps the one up to which it has taken entries. The source
+  hands out what is behind that, in order and without a gap. What it remembers itself saves work, and nothing depends
+  on it.
+- Where a source has several orders, as topics of a broker have, positions tell entries apart and no more. The source
+  hands out what is not settled, each topic in its order. An entry that comes ``again`` is one that was handed out and
+  not settled before. The feed keeps the newest positions that it took, as many as may be in flight, and passes over
+  those.
 """
 
 from __future__ import annotations
@@ -13,22 +19,31 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 Position = tuple[int, ...]
-"""Of an entry, compared as tuples are."""
+"""Of an entry; where a source has one order, compared as tuples are."""
 
 
 class SourceError(Exception):
     """The source cannot be read now, and why; the message is for people and holds no credentials."""
 
 
+class Layout(NamedTuple):
+    """The columns that a feed reads, the target first; that of times, None if there is none, and a fleet's series."""
+
+    columns: tuple[str, ...]
+    time: str | None = None
+    series: str | None = None
+
+
 class Entry(NamedTuple):
     """One reading as its source has it: by column, numbers, text, or None where there is nothing.
 
-    Of one that is no reading at all, ``fault`` says why.
+    Of one that is no reading at all, ``fault`` says why. ``again``: the source knows that it was handed out before.
     """
 
     position: Position
     row: dict[str, Any]
     fault: str | None = None
+    again: bool = False
 
 
 class DeadLetter(NamedTuple):
@@ -54,7 +69,7 @@ class Source(Protocol):
         """Go on behind what a feed has ``taken``; of that, its newest call refused ``dead``."""
 
     def fetch(self, taken: Position | None, most: int, seconds: float) -> list[Entry]:
-        """Return the next entries behind ``taken``, in order; none if none has come within so many seconds."""
+        """Return the next entries, behind ``taken`` where there is one order; none if none comes in ``seconds``."""
 
     def settle(self, entries: Sequence[Position], dead: Sequence[DeadLetter]) -> None:
         """Know that the effect of these is durable, or that they were refused: which goes to the dead letters."""

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from livesvm.service.feeds.sources.base import Source
-from livesvm.service.feeds.sources.spec import STORE, RedisStreamSpec
+from importlib.util import find_spec
+
+from livesvm.service.access.brokers import is_broker, parse_broker
+from livesvm.service.feeds.sources.base import Layout, Source
+from livesvm.service.feeds.sources.spec import MqttSpec, RedisStreamSpec, SourceSpec
 from livesvm.service.settings import Settings
-from livesvm.service.store.connect import named_urls, root_of
+from livesvm.service.store.connect import root_of
 from livesvm.solvers.errors import InvalidInput
 
 
-def url_of(spec: RedisStreamSpec, settings: Settings) -> str:
+def url_of(spec: SourceSpec, settings: Settings) -> str:
     """Return where the source is.
 
-    Raises InvalidInput if this service knows no connection of that name, or if a key is one where a store of its prefix
-    keeps models, in whatever Redis: two connections may lead to the same.
+    Raises InvalidInput if this service knows no connection of that name and kind, or if a key is one where a store of
+    its prefix keeps models, in whatever Redis: two connections may lead to the same.
     """
-    _check_keys(spec, f"{root_of(settings.redis_prefix)}:")
-    known = named_urls(settings.sources)
-    if settings.redis_url:
-        known = {STORE: settings.redis_url} | known
+    field = "source.connection" if isinstance(spec, RedisStreamSpec) else "source.mqtt"
+    if isinstance(spec, RedisStreamSpec):
+        _check_keys(spec, f"{root_of(settings.redis_prefix)}:")
+    elif find_spec("paho") is None:
+        raise InvalidInput("needs livesvm[mqtt], which is not installed", field=field)
+    known = settings.named_sources
     if spec.connection not in known:
         names = ", ".join(sorted(known)) or "none"
         reason = f"this service has no connection {spec.connection!r}; LIVESVM_SOURCES names them, now {names}"
-        raise InvalidInput(reason, field="source.connection")
-    return known[spec.connection]
+        raise InvalidInput(reason, field=field)
+    url = known[spec.connection]
+    if is_broker(url) != isinstance(spec, MqttSpec):
+        kinds = ("an MQTT broker", "Redis") if is_broker(url) else ("Redis", "an MQTT broker")
+        raise InvalidInput(f"the connection {spec.connection!r} is {kinds[0]}, not {kinds[1]}", field=field)
+    return url
 
 
 def _check_keys(spec: RedisStreamSpec, own: str) -> None:
@@ -33,19 +42,18 @@ def _check_keys(spec: RedisStreamSpec, own: str) -> None:
             raise InvalidInput(reason, field=f"source.{name}")
 
 
-def open_source(
-    spec: RedisStreamSpec,
-    feed: str,
-    time: str | None,
-    settings: Settings,
-    consumer: str,
-    texts: frozenset[str] = frozenset(),
-) -> Source:
-    """Return the source of a feed whose column of times is ``time``; connects when first used. Raises InvalidInput.
+def open_source(spec: SourceSpec, feed: str, layout: Layout, settings: Settings, consumer: str) -> Source:
+    """Return the source of a feed or fleet, which reads the columns of ``layout``; connects when first used.
 
-    Columns in ``texts`` hold text, also where that looks like a number.
+    Raises InvalidInput. What names a series is text, also where that looks like a number.
     """
-    from livesvm.service.feeds.sources.redis_stream import RedisStream  # its library is only loaded where it is used
-
+    # The libraries are only loaded where they are used.
     url = url_of(spec, settings)
-    return RedisStream(spec, feed, time, url, consumer, settings.redis_seconds, texts)
+    if isinstance(spec, MqttSpec):
+        from livesvm.service.feeds.sources.mqtt import MqttSource
+
+        return MqttSource(spec, feed, layout, parse_broker(url))
+    from livesvm.service.feeds.sources.redis_stream import RedisStream
+
+    texts = frozenset() if layout.series is None else frozenset({layout.series})
+    return RedisStream(spec, feed, layout.time, url, consumer, settings.redis_seconds, texts)

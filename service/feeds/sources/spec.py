@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+
+from livesvm.service.feeds.sources.base import Layout
+from livesvm.solvers.errors import InvalidInput
 
 STORE = "store"
 """Name of the Redis that keeps the models."""
+ARRIVAL = "arrival"
+"""In place of a field: the time at which a message came."""
+Connection = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+"""A name in LIVESVM_SOURCES, so that no credentials come with a feed, or are shown with it."""
 Key = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[!-~]+$")]
 """A key of Redis in printable letters."""
+Topic = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^\x00]+$")]
+Column = Annotated[str, Field(min_length=1, max_length=128)]
+Count = Annotated[int, Field(ge=1, le=1000)]
 
 
 class RedisStreamSpec(BaseModel):
-    """A Redis Stream; its entries' fields are the columns.
-
-    ``connection`` names one of LIVESVM_SOURCES, so that no credentials come with a feed, or are shown with it.
-    """
+    """A Redis Stream; its entries' fields are the columns. ``connection`` names one of LIVESVM_SOURCES."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
     kind: Literal["redis-stream"] = "redis-stream"
-    connection: str = Field(
-        default=STORE,
-        pattern=r"^[A-Za-z0-9_.-]{1,64}$",
-        description="One of LIVESVM_SOURCES; `store`: the Redis of LIVESVM_REDIS_URL.",
+    connection: Connection = Field(
+        default=STORE, description="One of LIVESVM_SOURCES; `store`: the Redis of LIVESVM_REDIS_URL."
     )
     stream: Key = Field(description="Key of the stream.")
     group: Key | None = Field(
@@ -41,7 +48,20 @@ class RedisStreamSpec(BaseModel):
     times: Literal["column", "entry"] = Field(
         default="column", description="`entry`: an entry's id, in milliseconds since 1970, is its time."
     )
-    count: int = Field(default=100, ge=1, le=1000, description="Most entries that are taken at once.")
+    count: Count = Field(default=100, description="Most entries that are taken at once.")
+
+    @property
+    def in_flight(self) -> int:
+        """Return 0, as its positions have one order."""
+        return 0
+
+    @property
+    def stamps(self) -> bool:
+        """Return False: an entry that comes again has the time that it had."""
+        return False
+
+    def check(self, layout: Layout) -> None:
+        """Fit any feed."""
 
     def group_of(self, feed: str) -> str:
         """Return the consumer group."""
@@ -50,3 +70,193 @@ class RedisStreamSpec(BaseModel):
     def dead_letters_of(self, feed: str) -> str:
         """Key of the dead letters."""
         return self.dead_letters or f"{self.stream}:dead:{feed}"
+
+    def shown(self, feed: str) -> dict[str, str]:
+        """Return what is told of it."""
+        names = {"kind": self.kind, "connection": self.connection, "stream": self.stream}
+        return names | {"group": self.group_of(feed), "dead_letters": self.dead_letters_of(feed)}
+
+
+class MqttSpec(BaseModel):
+    """Topics of an MQTT broker, one reading a message. ``mqtt`` names one of LIVESVM_SOURCES."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    mqtt: Connection = Field(description="One of LIVESVM_SOURCES, a broker.")
+    topic: Topic = Field(description="The topic, or with `+` and `#` those of a fleet's series.")
+    qos: Literal[0, 1] = Field(
+        default=1, description="1: each message at least once; 0: messages while the service is away are lost."
+    )
+    payload: Literal["json", "csv", "number"] = Field(
+        default="json",
+        description="An object that has the columns as fields; one line of CSV; a number alone, which is the target.",
+    )
+    columns: list[Column] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=256,
+        description="Those of a line of CSV, in its order; when absent the series, where the topic does not name it, "
+        "the time and the target.",
+    )
+    time: Column | None = Field(
+        default=None,
+        description="Field that holds the time; `arrival`: when the message came; the feed's column when absent.",
+    )
+    series: Annotated[int, Field(ge=1, le=256)] | Column | None = Field(
+        default=None,
+        description="Of a fleet: the level of the topic that names the series, 1 the first, or a field; the fleet's "
+        "column when absent.",
+    )
+    client_id: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[!-~]+$")] | None = Field(
+        default=None,
+        description="Under which the broker keeps the session, this feed's alone; made of its id and topic when "
+        "absent.",
+    )
+    dead_letters: Topic | None = Field(
+        default=None,
+        description="Topic for messages that are refused, with the reason; `livesvm/dead/` and the feed's id when "
+        "absent.",
+    )
+    session_seconds: Annotated[int, Field(ge=60, le=2**32 - 1)] = Field(
+        default=7 * 86_400,
+        description="Time for which the broker keeps what comes while the service is away; with MQTT 3.1.1 the broker "
+        "decides.",
+    )
+    count: Count = Field(default=100, description="Most messages that are taken at once.")
+
+    @field_validator("qos", mode="before")
+    @classmethod
+    def _at_most_once(cls, value: Any) -> Any:
+        if value == 2:
+            raise ValueError(
+                "2 loses messages in a kill, as it acknowledges them before they are taken; use 1, a reading that "
+                "comes twice is ignored"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        _check_filter(self.topic)
+        if self.dead_letters is not None and any(letter in self.dead_letters for letter in "+#"):
+            raise InvalidInput("is one topic, without + and #", field="dead_letters")
+        if self.columns is not None and self.payload != "csv":
+            raise InvalidInput(f"are of payload 'csv', not of {self.payload!r}", field="columns")
+        if self.columns is not None and len(set(self.columns)) < len(self.columns):
+            raise InvalidInput("has a column twice", field="columns")
+        if self.payload == "number" and isinstance(self.series, str):
+            raise InvalidInput(
+                "a number has no fields: give the level of the topic that names the series", field="series"
+            )
+        return self
+
+    @property
+    def kind(self) -> str:
+        """Return its kind."""
+        return "mqtt"
+
+    @property
+    def connection(self) -> str:
+        """Return the name of its connection."""
+        return self.mqtt
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many messages may come again: a broker that connects again may exceed what it is asked for."""
+        return 2 * self.receive_maximum
+
+    @property
+    def receive_maximum(self) -> int:
+        """Return how many messages the broker is asked to have under way: one lot is settled while the next comes."""
+        return 2 * self.count
+
+    @property
+    def stamps(self) -> bool:
+        """Return whether a message that comes again has another time than before."""
+        return self.time == ARRIVAL
+
+    def names_of(self, layout: Layout) -> Sequence[str]:
+        """Return the columns of a line of CSV."""
+        if self.columns is not None:
+            return self.columns
+        time = None if self.stamps else self.time or layout.time
+        series = None if isinstance(self.series, int) else self.series or layout.series
+        return [name for name in (series, time) if name is not None] + list(layout.columns[:1])
+
+    def check(self, layout: Layout) -> None:
+        """Raise InvalidInput where it does not fit a feed, or a fleet."""
+        if self.time is not None and layout.time is None:
+            raise InvalidInput("readings of this feed have no times, as its `time` is null", field="source.time")
+        if self.payload == "number" and not self.stamps and layout.time is not None:
+            raise InvalidInput("a number has no field for the time: say 'arrival'", field="source.time")
+        if layout.series is None:
+            if self.series is not None:
+                raise InvalidInput("is of fleets; a feed is one series", field="source.series")
+            if any(letter in self.topic for letter in "+#"):
+                raise InvalidInput("names many topics, and a feed is one series; create a fleet", field="source.topic")
+        elif self.payload == "number" and self.series is None:
+            raise InvalidInput("say which level of the topic names the series", field="source.series")
+        if isinstance(self.series, int):
+            _check_level(self.topic, self.series)
+        if _matches(self.dead_letters_of("feed"), self.topic):
+            raise InvalidInput("is among the topics that are read; name another one", field="source.dead_letters")
+        if self.payload == "csv":
+            self._check_columns(layout)
+
+    def _check_columns(self, layout: Layout) -> None:
+        time = None if self.stamps else self.time or layout.time
+        series = None if isinstance(self.series, int) else self.series or layout.series
+        for name in (layout.columns[0], time, series):
+            if name is not None and name not in self.names_of(layout):
+                raise InvalidInput(f"do not have {name!r}", field="source.columns")
+
+    def client_of(self, feed: str) -> str:
+        """Return the client's id: another one for another topic, so that no session has what was left of another."""
+        mark = sha256(self.topic.encode()).hexdigest()[:8]
+        return self.client_id or f"livesvm-{feed}-{mark}"
+
+    def dead_letters_of(self, feed: str) -> str:
+        """Return the topic of the dead letters."""
+        return self.dead_letters or f"livesvm/dead/{feed}"
+
+    def shown(self, feed: str) -> dict[str, str]:
+        """Return what is told of it."""
+        names = {"kind": self.kind, "connection": self.mqtt, "topic": self.topic}
+        return names | {"client_id": self.client_of(feed), "dead_letters": self.dead_letters_of(feed)}
+
+
+def _kind_of(value: Any) -> str:
+    is_mqtt = "mqtt" in value if isinstance(value, dict) else isinstance(value, MqttSpec)
+    return "source[mqtt]" if is_mqtt else "source[redis-stream]"
+
+
+SourceSpec = Annotated[
+    Annotated[RedisStreamSpec, Tag("source[redis-stream]")] | Annotated[MqttSpec, Tag("source[mqtt]")],
+    Discriminator(_kind_of),
+]
+"""A source: with ``mqtt`` a broker's topics, otherwise a Redis Stream. Faults name fields without these tags."""
+
+
+def _check_filter(topic: str) -> None:
+    """Raise InvalidInput unless a broker takes a filter of topics, and as one order for each."""
+    levels = topic.split("/")
+    if any(("+" in level and level != "+") or ("#" in level and level != "#") for level in levels):
+        raise InvalidInput("has + and # as whole levels, as in meters/+/load", field="topic")
+    if "#" in levels[:-1]:
+        raise InvalidInput("has # at its end alone", field="topic")
+    if levels[0] == "$share":
+        raise InvalidInput("is not shared: several readers would mix the order of readings", field="topic")
+
+
+def _matches(topic: str, pattern: str) -> bool:
+    """Return whether a topic is among those of a filter."""
+    levels, wanted = topic.split("/"), pattern.split("/")
+    if wanted[-1] == "#":
+        levels, wanted = levels[: len(wanted) - 1], wanted[:-1]
+    return len(levels) == len(wanted) and all(w in ("+", level) for level, w in zip(levels, wanted, strict=True))
+
+
+def _check_level(topic: str, series: int) -> None:
+    levels = topic.split("/")
+    level = levels[min(series, len(levels)) - 1]
+    if level not in ("+", "#") or (series > len(levels) and level == "+"):
+        raise InvalidInput(f"level {series} of {topic} is no + that names the series", field="source.series")
