@@ -18,6 +18,10 @@ class UnknownModel(ServiceError):
     """No model has that id."""
 
 
+class VersionNotServed(ServiceError):
+    """A version is asked for that is not the current one."""
+
+
 class TooManyModels(ServiceError):
     """The quota of models is used up."""
 

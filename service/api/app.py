@@ -37,6 +37,7 @@ from livesvm.service.api.routes import (
     predict,
     questions,
     readings,
+    v2,
     versions,
     watch,
 )
@@ -102,7 +103,7 @@ def create_app(
     app.state.service = parts
     app.state.reception = BodyLimits(settings)
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
-    of_models = (models, learn, predict, questions, versions, examples)
+    of_models = (models, learn, predict, questions, versions, examples, v2)
     resources = (*of_models, erasures, jobs, datasets, feeds, readings, feed_jobs, fleets)
     routers = [learn.updates, *(resource.router for resource in (*resources, watch, operations)), jobs.submissions()]
     routes = [route for router in routers for route in router.routes]

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from livesvm.service.api.answers.operations import Problem
+from livesvm.service.api.bodies.infer import InferRequest
 from livesvm.service.api.requests import (
     ApplyRequest,
     EraseRequest,
@@ -34,6 +35,7 @@ _NAMED = (
     ExplainRequest,
     RestoreRequest,
     PredictRequest,
+    InferRequest,
     ApplyRequest,
     EraseRequest,
     FeedEraseRequest,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,53 +42,88 @@ ANSWER_BYTES = 64
 """What a row takes in the answer: two numbers as text, twice while it is put together."""
 
 
+T = TypeVar("T", covariant=True)
+A = TypeVar("A")
+
+
 @dataclass(frozen=True)
 class Calibrated:
-    """Rows (m, d) about which more is asked than a decision, and the version that tells it.
+    """A version that tells more about rows than a decision.
 
     ``cut`` says where decisions are to be cut; None: probabilities are asked for.
     """
 
     seen: Published
-    X: Rows | None = None
     cut: Cut | None = None
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The version that has decided all rows of a call, the threshold if one was asked for, and if data may be newer."""
+
+    seen: Published
+    spec: ModelSpec
+    threshold: Threshold | None
+    stale: bool
+
+
+class Form(Protocol[T]):
+    """An answer that is written block by block."""
+
+    def add(self, decision: Vector, prediction: NDArray[Any], probability: Matrix | None) -> None:
+        """Write decisions (m,) or (m, k), predictions (m,) and probabilities (m, n_classes) of the next rows."""
+
+    def end(self, answered: Answered) -> T:
+        """Return the answer."""
 
 
 def answering(
     live: Reader,
-    body: Body,
+    asked: Body | Rows,
     most_rows: int,
     budget: Budget,
     metrics: Metrics,
+    form: Callable[[Published], Form[A]],
     calibrated: Calibrated | None = None,
-) -> Steps[bytes]:
+) -> Steps[A]:
     """Return the answer to a request for predictions, by the version that is newest when its turn comes.
 
-    Of one that is ``calibrated``, with probabilities or a threshold; rows that were read already are among that.
+    Parameters
+    ----------
+    asked : the body, or rows (m, d) that were read already
+    form : makes what writes the answer of a version; it may raise what refuses that version
+    calibrated : the version that answers with probabilities or a threshold
     """
     start = perf_counter()
-    X = calibrated.X if calibrated is not None and calibrated.X is not None else (yield from _read(body))
-    del body
+    X = (yield from _read(asked)) if isinstance(asked, Body) else asked
+    del asked
     stage("predict")
     seen, stale = live.reader(X) if calibrated is None else calibrated.seen, live.stale
     note(version=seen.version, rows=len(X))
     seen.check(live.spec, X, most_rows)
     with budget.holding("predictions", X.nbytes + ANSWER_BYTES * seen.n_values * len(X)):
-        answer = yield from _decided(live, seen, stale, X, calibrated)
+        answer = yield from _decided(live, seen, stale, X, calibrated, form(seen))
     metrics.predictions.labels(live.spec.task).inc(len(X))
     live.recent.note_predicted(len(X))
     metrics.predict_seconds.labels(live.spec.task).observe(perf_counter() - start)
     return answer
 
 
-def is_quick(live: Reader, body: Body) -> bool:
+def is_quick(live: Reader, asked: Body | Rows) -> bool:
     """Return whether an answer takes no longer than to hand the question to a thread."""
-    if body.media != JSON or PARSING * len(body.data) >= QUICK:
-        return False
     if (seen := live.published).predictor is None:
         return False
-    rows = body.data.count(b"[")  # no more than that
-    return PARSING * len(body.data) + rows * _of_row(seen, float(seen.n_features or 0)) < QUICK
+    if not isinstance(asked, Body):
+        return len(asked) * _of_row(seen, _products(asked, seen)) < QUICK
+    if asked.media != JSON or not is_short(asked):
+        return False
+    rows = asked.data.count(b"[")  # no more than that
+    return PARSING * len(asked.data) + rows * _of_row(seen, float(seen.n_features or 0)) < QUICK
+
+
+def is_short(body: Body) -> bool:
+    """Return whether reading a body takes no longer than to hand it to a thread."""
+    return PARSING * len(body.data) < QUICK
 
 
 def _of_row(seen: Published, products: float) -> float:
@@ -95,13 +131,13 @@ def _of_row(seen: Published, products: float) -> float:
     return ROW * seen.n_values + seen.n_support * (KERNEL + products + seen.n_values - 1)
 
 
-def at_once(steps: Steps[bytes]) -> bytes:
+def at_once(steps: Steps[A]) -> A:
     """Return the result of work in steps, without a break."""
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            answer: bytes = end.value
+            answer: A = end.value
             return answer
 
 
@@ -133,11 +169,10 @@ def _read_in_pieces(body: Body) -> Steps[Matrix]:
         return np.concatenate(blocks)
 
 
-def _decided(live: Reader, seen: Published, stale: bool, X: Rows, asked: Calibrated | None) -> Steps[bytes]:
-    """Return the answer's JSON, put together block by block."""
+def _decided(live: Reader, seen: Published, stale: bool, X: Rows, asked: Calibrated | None, form: Form[A]) -> Steps[A]:
+    """Return the answer, put together block by block."""
     threshold = None if asked is None or asked.cut is None else seen.threshold(asked.cut)
     with_chances = asked is not None and threshold is None
-    decisions, predictions, chances = [], [], []
     of_row = _of_row(seen, _products(X, seen))
     rows = max(1, int(BLOCK / of_row))
     for first in range(0, len(X), rows):
@@ -146,15 +181,33 @@ def _decided(live: Reader, seen: Published, stale: bool, X: Rows, asked: Calibra
         decision, prediction = _decide(live, seen, X, slice(first, first + rows))
         if threshold is not None:
             prediction = np.where(decision > threshold.value, 1, 0)
-        decisions.append(_listed(decision))
-        predictions.append(_listed(prediction))
-        if with_chances:
-            chances.append(_listed(seen.probabilities(decision)))
-    head = b'{"version":%d,"decision":[' % seen.version
-    tail = _named(seen, live.spec, with_chances) + _cut(threshold) + _tail(stale)
-    if chances:
-        tail = b'],"probability":[' + b",".join(chances) + tail
-    return b"".join((head, b",".join(decisions), b'],"prediction":[', b",".join(predictions), tail))
+        form.add(decision, prediction, seen.probabilities(decision) if with_chances else None)
+    return form.end(Answered(seen, live.spec, threshold, stale))
+
+
+class JsonForm:
+    """An answer in JSON."""
+
+    def __init__(self, seen: Published) -> None:
+        self._head = b'{"version":%d,"decision":[' % seen.version
+        self._decisions: list[bytes] = []
+        self._predictions: list[bytes] = []
+        self._chances: list[bytes] = []
+
+    def add(self, decision: Vector, prediction: NDArray[Any], probability: Matrix | None) -> None:
+        """Write the next rows."""
+        self._decisions.append(listed(decision))
+        self._predictions.append(listed(prediction))
+        if probability is not None:
+            self._chances.append(listed(probability))
+
+    def end(self, answered: Answered) -> bytes:
+        """Return the text."""
+        tail = _named(answered, bool(self._chances)) + _cut(answered.threshold) + _tail(answered.stale)
+        if self._chances:
+            tail = b'],"probability":[' + b",".join(self._chances) + tail
+        parts = self._head, b",".join(self._decisions), b'],"prediction":[', b",".join(self._predictions), tail
+        return b"".join(parts)
 
 
 def _products(X: Rows, seen: Published) -> float:
@@ -174,20 +227,21 @@ def _decide(live: Reader, seen: Published, X: Rows, rows: slice) -> tuple[Vector
         raise InvalidInput(error.reason, field=error.field, row=row, column=error.column) from None
 
 
-def _listed(values: NDArray[Any]) -> bytes:
+def listed(values: NDArray[Any]) -> bytes:
     """Return the numbers as JSON, with commas between them."""
     return to_json(values.tolist())[1:-1]
 
 
-def _named(seen: Published, spec: ModelSpec, with_chances: bool) -> bytes:
+def _named(answered: Answered, with_chances: bool) -> bytes:
     """Return which classes decisions are of, and pairs of them, where that does not go without saying."""
+    seen = answered.seen
     classes = seen.answers_with
     if with_chances and seen.classes is not None:
         classes = seen.classes.tolist()
     if classes is None:
         return b"]"
     told: dict[str, Any] = {"classes": classes}
-    if len(classes) > 2 and spec.decision_function_shape == "ovo":
+    if len(classes) > 2 and answered.spec.decision_function_shape == "ovo":
         told["pairs"] = list(combinations(classes, 2))
     return b"]," + to_json(told)[1:-1]
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -76,7 +77,7 @@ async def _told(request: Request, error: Exception) -> Response:
     if kind is INTERNAL:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     note(problem=kind.slug, **reason_for_log(error))
-    return Response(to_json(problem(error)), kind.status, headers_of(kind), MEDIA_TYPE)
+    return Response(to_json(_for(request, problem(error))), kind.status, headers_of(kind), MEDIA_TYPE)
 
 
 def headers_of(kind: Kind) -> dict[str, str]:
@@ -107,4 +108,11 @@ async def _told_http(request: Request, error: Exception) -> Response:
             return Response(status_code=HTTPStatus.NO_CONTENT, headers=headers)
     note(problem=HTTPStatus(status).phrase)
     document = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
-    return Response(to_json(document), status, dict(headers or {}), MEDIA_TYPE)
+    return Response(to_json(_for(request, document)), status, dict(headers or {}), MEDIA_TYPE)
+
+
+def _for(request: Request, document: dict[str, Any]) -> dict[str, Any]:
+    """Return a problem document for those who asked: clients of the Open Inference Protocol read its ``error``."""
+    if request.url.path.startswith("/v2"):
+        return document | {"error": document["detail"]}
+    return document

@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 
 from livesvm.service.errors import not_among
 from livesvm.service.feeds.holidays import check as check_place
+from livesvm.service.feeds.interval import DURATION, duration
 from livesvm.service.feeds.sources.base import Layout
 from livesvm.service.feeds.sources.spec import SourceSpec
 from livesvm.service.feeds.times import zone_of

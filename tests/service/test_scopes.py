@@ -27,6 +27,15 @@ NEEDED = {
     "GET /models/{id}/certificate": "read",
     "GET /models/{id}/versions": "read",
     "POST /models/{id}/predict": "read",
+    "GET /v2/health/live": None,
+    "GET /v2/health/ready": None,
+    "GET /v2": "read",
+    "GET /v2/models/{id}": "read",
+    "GET /v2/models/{id}/ready": "read",
+    "POST /v2/models/{id}/infer": "read",
+    "GET /v2/models/{id}/versions/{version}": "read",
+    "GET /v2/models/{id}/versions/{version}/ready": "read",
+    "POST /v2/models/{id}/versions/{version}/infer": "read",
     "GET /datasets": "read",
     "GET /datasets/{name}": "read",
     "PUT /datasets/{name}": "learn",
@@ -106,7 +115,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, secrets: dict[str, tuple[s
 def status(http: httpx.Client, call: str, given: str | None) -> int:
     """Return how a call of nothing that exists is answered."""
     method, path = call.split()
-    path = path.format(id="nobody", name="nothing", job="j-000000000000", extension="svg")
+    path = path.format(id="nobody", name="nothing", job="j-000000000000", extension="svg", version="1")
     headers = {} if given is None else {"authorization": given}
     with http.stream(method, path, json=[], headers=headers) as answer:  # some have no end
         return answer.status_code

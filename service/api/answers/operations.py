@@ -50,3 +50,4 @@ class Problem(BaseModel):
     reason: str | None = None
     reasons: list[str] | None = Field(default=None, description="Every one why the service is not ready.")
     errors: list[Fault] | None = None
+    error: str | None = Field(default=None, description="Below `/v2`: the detail, where its clients look for it.")

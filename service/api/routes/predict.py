@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -12,18 +11,20 @@ from livesvm.service.api.answers.predict import PredictAnswer
 from livesvm.service.api.bodies.reading import (
     NPY,
     NPZ,
+    Body,
     may_ask_for_more,
     parse_predict,
     parse_predict_request,
     read_body,
     schema_content,
 )
-from livesvm.service.api.predictions import Calibrated, answering, at_once, is_quick
+from livesvm.service.api.predictions import Calibrated, JsonForm, answering, at_once, is_quick
 from livesvm.service.api.routes.access import ModelId, Parts, answers, awaited, scope
 from livesvm.service.api.routes.questions import covered
 from livesvm.service.api.routes.quick import quick
 from livesvm.service.hosting.coverage import Wanted
 from livesvm.service.hosting.handle import ModelHandle, Reader
+from livesvm.service.models.arrays import Rows
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.published import Cut, Published
 from livesvm.service.resources.solve_scheduler import Solve
@@ -67,25 +68,24 @@ async def predict(
     body = await read_body(request)
     with service.readers.place():
         cut = None if alerts is None and precision is None else Cut(alerts, precision)
-        _check_askable(live, probability=probability, cut=cut)
-        asked = Calibrated(live.published, cut=cut) if probability or cut else None
-        wanted = None
+        asked: Body | Rows = body
         if may_ask_for_more(body):
             wanted = await service.workers.run(parse_predict_request, body)
+            asked, probability = wanted.X, probability or wanted.probability
             if wanted.coverage is not None:
                 coverage, half_life, interval = wanted.coverage, wanted.half_life, wanted.interval
+        check_askable(live, probability=probability, cut=cut)
         if coverage is not None:
-            if asked is not None or (wanted is not None and wanted.probability):
+            if probability or cut:
                 raise InvalidInput("give one of coverage, probability, alerts and precision", field="coverage")
-            X = await service.workers.run(parse_predict, body) if wanted is None else wanted.X
+            X = await service.workers.run(parse_predict, asked) if isinstance(asked, Body) else asked
             return await covered(id, request, service, X, Wanted(coverage, half_life, interval))
-        if wanted is not None:
-            _check_askable(live, probability=wanted.probability, cut=cut)
-            asked = Calibrated(live.published, wanted.X, cut) if asked or wanted.probability else None
-        if asked is not None:
-            asked = replace(asked, seen=await _calibrated(service.models().get(id), request))
-        steps = answering(live, body, service.settings.max_predict_rows, service.budget, service.metrics, asked)
-        if is_quick(live, body):
+        seen = None
+        if probability or cut:
+            seen = Calibrated(await calibrated(service.models().get(id), request), cut)
+        limit = service.settings.max_predict_rows
+        steps = answering(live, asked, limit, service.budget, service.metrics, JsonForm, seen)
+        if is_quick(live, asked):
             answer = at_once(steps)
         else:
             answer = await service.readers.run_steps(steps, request.is_disconnected)
@@ -93,7 +93,7 @@ async def predict(
     return Response(answer, 200, headers, "application/json")
 
 
-def _check_askable(live: Reader, *, probability: bool, cut: Cut | None) -> None:
+def check_askable(live: Reader, *, probability: bool, cut: Cut | None) -> None:
     """Raise InvalidInput for what a model cannot tell, or not together."""
     if probability and not live.spec.probability:
         raise InvalidInput("the model was created without; it has decision values alone", field="probability")
@@ -104,7 +104,7 @@ def _check_askable(live: Reader, *, probability: bool, cut: Cut | None) -> None:
         raise InvalidInput("give one of alerts and precision", field="alerts")
 
 
-async def _calibrated(live: ModelHandle, request: Request) -> Published:
+async def calibrated(live: ModelHandle, request: Request) -> Published:
     """Return the newest version with probabilities, or with held-out decisions."""
     if live.published.calibration is not None:
         return live.published

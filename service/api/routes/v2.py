@@ -1,0 +1,216 @@
+"""The Open Inference Protocol (V2): the same predictions for clients of KServe, Triton and their like."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+from starlette.responses import Response
+
+from livesvm.service.api.answers.v2 import (
+    InferAnswer,
+    ModelMetadata,
+    ModelReady,
+    ServerLive,
+    ServerMetadata,
+    ServerReady,
+    TensorMetadata,
+)
+from livesvm.service.api.bodies.infer import BINARY, HEAD_LENGTH, Asked, parse_infer, read_infer
+from livesvm.service.api.bodies.reading import schema_content
+from livesvm.service.api.predictions import Calibrated, answering, at_once, is_quick, is_short
+from livesvm.service.api.routes.access import ModelId, Parts, answers, scope, told, up_to_date
+from livesvm.service.api.routes.operations import VERSION
+from livesvm.service.api.routes.predict import calibrated
+from livesvm.service.api.routes.quick import quick
+from livesvm.service.api.tensors import TensorForm, check_outputs, check_version, outputs_of
+from livesvm.service.errors import NotReady
+from livesvm.service.hosting.handle import Reader
+from livesvm.service.lifecycle.parts import Service
+from livesvm.solvers.errors import InvalidInput
+
+router = APIRouter(tags=["open inference protocol"])
+
+Version = Annotated[str, Path(max_length=24, description="The current version; no other one answers.")]
+
+
+@router.get(
+    "/v2",
+    summary="Describe the service to V2 clients",
+    dependencies=[scope("read")],
+    responses=answers(200, ServerMetadata, "Its version, and what it has of the protocol."),
+)
+async def server() -> ServerMetadata:
+    """Name the service, its version, and the extensions of the protocol that it has."""
+    return ServerMetadata(name="livesvm", version=VERSION, extensions=["binary_tensor_data"])
+
+
+@router.get("/v2/health/live", summary="Is the process alive? (V2)", responses=answers(200, ServerLive, "It is."))
+async def live() -> ServerLive:
+    """As `/health/live`."""
+    return ServerLive(live=True)
+
+
+@router.get("/v2/health/ready", summary="Can it do its work? (V2)", responses=answers(200, ServerReady, "It can."))
+async def ready(service: Parts) -> ServerReady:
+    """As `/health/ready`."""
+    if reasons := service.health.reasons(False):
+        raise NotReady(reasons)
+    return ServerReady(ready=True)
+
+
+@router.get(
+    "/v2/models/{id}",
+    summary="Describe a model to V2 clients",
+    dependencies=[scope("read")],
+    responses=answers(200, ModelMetadata, "Its current version, its input and its outputs."),
+)
+async def metadata(id: ModelId, service: Parts) -> Response:
+    """Name the input and the outputs, with datatypes and shapes; -1 is any number of rows, or not known yet.
+
+    `decision` of more than two classes has a column for each of `classes`, or for each pair of them. A model that was
+    created with `probability` has that output too.
+    """
+    return await _metadata(id, service)
+
+
+@router.get(
+    "/v2/models/{id}/versions/{version}",
+    summary="Describe a version to V2 clients",
+    dependencies=[scope("read")],
+    responses=answers(200, ModelMetadata, "The same, if that version is the current one."),
+)
+async def version_metadata(id: ModelId, version: Version, service: Parts) -> Response:
+    """Describe the current version by its number."""
+    return await _metadata(id, service, version)
+
+
+@router.get(
+    "/v2/models/{id}/ready",
+    summary="Can a model predict? (V2)",
+    dependencies=[scope("read")],
+    responses=answers(200, ModelReady, "It can."),
+)
+async def model_ready(id: ModelId, service: Parts) -> Response:
+    """Tell whether a model is served and has learnt something; the problem says why not."""
+    return await _ready(id, service)
+
+
+@router.get(
+    "/v2/models/{id}/versions/{version}/ready",
+    summary="Can a version predict? (V2)",
+    dependencies=[scope("read")],
+    responses=answers(200, ModelReady, "It can, and is the current one."),
+)
+async def version_ready(id: ModelId, version: Version, service: Parts) -> Response:
+    """Tell whether a version is the current one, and can predict."""
+    return await _ready(id, service, version)
+
+
+_CONTENT = schema_content("InferRequest", BINARY)
+
+
+def _infer_answers() -> dict[int | str, dict[str, Any]]:
+    found = answers(200, InferAnswer, "Outputs, and the version that answered.")
+    binary = {BINARY: {"schema": {"type": "string", "format": "binary"}}}
+    return found | {200: found[200] | {"content": binary}}
+
+
+async def infer(id: ModelId, request: Request, service: Parts) -> Response:
+    """Predict one tensor of rows by the newest version, as `/models/{id}/predict` does.
+
+    Tensors are JSON, or follow it in binary, with its length in the header `Inference-Header-Content-Length`. Without
+    `outputs` the answer has all; `probability` waits, for the first time after an update, for its turn to calibrate.
+    """
+    return await _infer(id, request, service)
+
+
+router.add_api_route(
+    "/v2/models/{id}/infer",
+    infer,
+    methods=["POST"],
+    summary="Predict (V2)",
+    dependencies=[scope("read")],
+    responses=_infer_answers(),
+    openapi_extra=_CONTENT,
+    route_class_override=quick("read"),
+)
+
+
+@router.post(
+    "/v2/models/{id}/versions/{version}/infer",
+    summary="Predict by a version (V2)",
+    dependencies=[scope("read")],
+    responses=_infer_answers(),
+    openapi_extra=_CONTENT,
+)
+async def infer_by_version(id: ModelId, version: Version, request: Request, service: Parts) -> Response:
+    """Predict by the current version, by its number; any other one is refused."""
+    return await _infer(id, request, service, version)
+
+
+async def _metadata(id: str, service: Service, version: str | None = None) -> Response:
+    model = service.models().find(id)
+    await up_to_date(model)
+    spec, seen = model.spec, model.describe().published(model.spec)
+    check_version(id, version, seen.version)
+    rows = TensorMetadata(name="X", datatype="FP64", shape=[-1, seen.n_features or spec.n_features or -1])
+    outputs = outputs_of(spec, seen)
+    platform = f"livesvm_{spec.task}"
+    return told(ModelMetadata(name=id, versions=[str(seen.version)], platform=platform, inputs=[rows], outputs=outputs))
+
+
+async def _ready(id: str, service: Service, version: str | None = None) -> Response:
+    service.models().readable(id)
+    model = service.models().find(id)
+    await up_to_date(model)
+    now = model.describe()
+    check_version(id, version, now.version)
+    if not now.can_predict and now.state != "held":  # a copy here reads that one
+        now.published(model.spec).check_known(model.spec)
+    return told(ModelReady(name=id, ready=True))
+
+
+async def _infer(id: str, request: Request, service: Service, version: str | None = None) -> Response:
+    live = service.models().readable(id)
+    body = await read_infer(request)
+    head_length = request.headers.get(HEAD_LENGTH)
+    with service.readers.place():
+        if is_short(body):
+            asked = parse_infer(body, head_length)
+        else:
+            asked = await service.workers.run(parse_infer, body, head_length)
+        del body
+        try:
+            head, binary = await _answered(live, asked, request, service, version)
+        except InvalidInput as error:
+            if error.field != "X":
+                raise
+            raise InvalidInput(error.reason, field=asked.tensor, row=error.row, column=error.column) from None
+    headers = {} if live.age is None else {"livesvm-age": f"{live.age:.3f}"}
+    if binary is None:
+        return Response(head, 200, headers, "application/json")
+    return Response(head + binary, 200, headers | {HEAD_LENGTH: str(len(head))}, BINARY)
+
+
+async def _answered(
+    live: Reader, asked: Asked, request: Request, service: Service, version: str | None
+) -> tuple[bytes, bytes | None]:
+    """Return the JSON of an answer, and what follows in binary."""
+    check_outputs(live, asked)
+    seen = None
+    if asked.has("probability", bool(live.spec.probability)):
+        seen = Calibrated(await calibrated(service.models().get(live.id), request))
+    limit = service.settings.max_predict_rows
+    steps = answering(
+        live,
+        asked.X,
+        limit,
+        service.budget,
+        service.metrics,
+        lambda published: TensorForm(live.id, asked, version, published),
+        seen,
+    )
+    if is_quick(live, asked.X):
+        return at_once(steps)
+    return await service.readers.run_steps(steps, request.is_disconnected)
