@@ -34,7 +34,7 @@ class SparseRows:
     width : d
     indices, values : of all that is held; those of one row ascend, each once
     start, stop : (m,) where each row's begin and end
-    free : how many at the end of ``indices`` and ``values`` nobody uses; 0 where others may
+    free : how many at the end of ``indices`` and ``values`` no example uses; 0 where others may
     """
 
     width: int

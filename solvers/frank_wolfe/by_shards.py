@@ -1,7 +1,7 @@
 """The search of the default over shards: block steps over active examples here, looks at all others where they are.
 
-It is the search of :mod:`.by_blocks`, whose parts of g for those who are not active are kept by shards. What goes to
-them are the rows whose coefficients have changed since the last look; what comes back are counts, and the rows that
+It is the search of :mod:`.by_blocks`, whose parts of g for examples that are not active are kept by shards. What goes
+to them are the rows whose coefficients have changed since the last look; what comes back are counts, and the rows that
 become active. The proof at the end is computed by all shards.
 """
 
@@ -134,7 +134,7 @@ class Search:
         self.active = _active(self._costs, of_class, b, np.ascontiguousarray(parts), active.rows)
 
     def _drop(self, stay: Ints) -> None:
-        """Give those who do not stay back to their shards."""
+        """Give examples that do not stay back to their shards."""
         gone = np.ones(self._at.size, bool)
         gone[stay] = False
         works = []

@@ -14,8 +14,8 @@ from livesvm.solvers.runtime.types import Floats, Ints
 class RowCache:
     """Rows ``k(x_i, .)`` over all slots, for the examples that need them; the least recently used give way.
 
-    There is a place for everyone's row, or for as many as the limit allows. Memory that no row has been written to yet
-    costs nothing, and so no update has to wait while rows are moved to more of it.
+    There is a place for every example's row, or for as many as the limit allows. Memory that no row has been written to
+    yet costs nothing, and so no update has to wait while rows are moved to more of it.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class RowCache:
         self.slot_of[: held.size] = held
 
     def resize(self, slots: int) -> None:
-        """Make room for so many slots; beyond them nobody has a row."""
+        """Make room for so many slots; beyond them no example has a row."""
         old, slot_of, used = self.values, self.slot_of, self.used
         self.row_of = np.full(slots, -1, np.int64)
         self._make_places()
@@ -75,7 +75,7 @@ class RowCache:
         self.used = np.zeros(count, np.int64)
 
     def _fill(self, values: Floats, rows: Ints, slots: Ints) -> None:
-        """Copy columns ``slots`` of so many rows of others; nobody holds them yet."""
+        """Copy columns ``slots`` of so many rows of others; no example holds them yet."""
         for part in parts(rows.size, COPY * slots.size):
             _gather(values, rows[part], slots, self.values[part])
 
@@ -107,7 +107,7 @@ class RowCache:
         forget_rows(self.row_of, self.slot_of, self.used, slots)
 
     def vacate(self, count: int, keep: Ints) -> Ints:
-        """Return ``count`` rows that nobody holds, in ascending order; those of ``keep`` stay.
+        """Return ``count`` rows that no example holds, in ascending order; those of ``keep`` stay.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class RowCache:
         return unused
 
     def _unused(self, most: int) -> Ints:
-        """Return the first rows that nobody holds, ``most`` at most."""
+        """Return the first rows that no example holds, ``most`` at most."""
         unused = np.empty(most, np.int64)
         return unused[: _find_negative(self.slot_of, unused)]
 

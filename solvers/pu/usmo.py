@@ -2,7 +2,7 @@
 
 Pairs are moved on a working set, the non-bound examples and those that violate optimality most, whose f are kept up
 to date after every step: the function cache. When no pair of it violates any more, the changes are added to the f of
-everyone, and the next working set is found: the slow pass. Where the published algorithm computes f anew in such a
+every example, and the next working set is found: the slow pass. Where the published algorithm computes f anew in such a
 pass, example by example, its changes are computed here, by products with many kernel rows at once.
 """
 
@@ -44,7 +44,7 @@ TINY = float(np.finfo(np.float64).tiny)
 
 
 class Run:
-    """A solve under way: coefficients, f of everyone, and who may move where."""
+    """A solve under way: coefficients, f of every example, and who may move where."""
 
     def __init__(self, problem: PUProblem, K: Products, sigma: Floats) -> None:
         self.problem, self.K, self.sigma = problem, K, sigma
@@ -68,7 +68,7 @@ class Run:
 
     @property
     def b(self) -> float:
-        """The middle of what the conditions allow, whether or not anybody is non-bound."""
+        """The middle of what the conditions allow, whether or not any example is non-bound."""
         return -0.5 * (self.highest + self.lowest)
 
     def relative_gap(self, error: float = 0.0) -> float:
@@ -109,7 +109,7 @@ class Run:
         return w.sigma
 
     def choose(self) -> Ints:
-        """Return the next working set: the non-bound, and those who violate most from either end."""
+        """Return the next working set: the non-bound, and examples that violate most from either end."""
         n, c2 = self.sigma.size, self.problem.c2
         if n <= WORKING:
             return np.arange(n)

@@ -21,8 +21,8 @@ class Robustness:
     ----------
     theta : share of its slope that a loss keeps beyond its wall, in [0, 1]
     s : where the walls are: a margin (classification, <= 0) or the size of a residual (regression, > 0, in units of y)
-    outliers : {key: side} of those who start beyond a wall, -1 where f is too low and 1 where it is too high; the rest
-        of the window starts within. Whom that does not suit switches.
+    outliers : {key: side} of examples that start beyond a wall, -1 where f is too low and 1 where it is too high; the
+        rest of the window starts within. Whom that does not suit switches.
     """
 
     theta: float
