@@ -1,4 +1,4 @@
-"""Examples most of whose features are 0: only the others are held, row by row, as in CSR.
+"""Sparse examples: only features other than 0 are held, row by row, as in CSR.
 
 Rows may lie anywhere in two long arrays of indices and values, which are only ever written behind what is there: rows
 are taken, and a copy is shared, without a copy of what they hold.

@@ -1,4 +1,4 @@
-"""What is asked of another front end, which was asked for the job: the caller's own request, and the answer to it.
+"""Requests that are passed on to another front end, which has the job, and its answers.
 
 The caller's key does not go along, as front ends speak plain HTTP with each other: this one vouches for the caller by a
 signature that holds for the one request. Which front end a request is meant for stands in its head: it is never passed

@@ -1,4 +1,4 @@
-"""Every request: named, counted, timed by route template, and told in the log when it has ended."""
+"""The log and metrics of requests: each is named, timed by route template, and logged when it has ended."""
 
 from __future__ import annotations
 

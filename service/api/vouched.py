@@ -1,4 +1,4 @@
-"""Requests that another front end has passed on, for whose callers it vouches."""
+"""Requests that another front end has passed on, and its signed word for their callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each call of the client sends, and what it makes of the answer: the one surface of both clients."""
+"""Each call of the client: its request, and the value that its answer becomes; shared by both clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``auto`` means: representation, gamma and C by rolling-origin errors of exact models over the window.
+"""Choice of ``auto`` settings: representation, gamma and C by rolling-origin errors of exact models.
 
 Models learn the first part of the window and move through the rest in blocks, each forecast before it is learnt
 [Tashman 2000]. One thing is varied after the other, from the settings that do on most series: the representation, then

@@ -1,4 +1,4 @@
-"""How raw features and targets become what models learn: changes or levels, standardized."""
+"""Targets and features as models learn them: changes or levels, standardized."""
 
 from __future__ import annotations
 

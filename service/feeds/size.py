@@ -1,4 +1,4 @@
-"""What a feed may take of the memory budget, known before its first reading."""
+"""A feed's share of the memory budget, known before its first reading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a record of the log holds: entries that know how to be applied, and what whoever asked for them is told.
+"""Entries of the log: how each is encoded, applied and answered.
 
 A new kind of entry is a class here (or elsewhere, with its line in ``KINDS``) that does what :class:`Entry` says.
 """

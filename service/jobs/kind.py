@@ -1,4 +1,4 @@
-"""What a kind of job is: long work on a private copy of a live model, and what may be done with its result."""
+"""A kind of job: long work on a private copy of a live model, and what may be done with its result."""
 
 from __future__ import annotations
 

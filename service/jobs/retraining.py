@@ -1,4 +1,4 @@
-"""The job that retrains a model beside the service: what may be asked, and what becomes of it.
+"""The job that retrains a model in a process of its own: its request, its course and its result.
 
 The work itself is done by :mod:`.retraining_worker`, in a process of its own, so that predictions and updates go on; a
 kill in the middle leaves the model as it was.

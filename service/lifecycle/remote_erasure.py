@@ -1,4 +1,4 @@
-"""Rows that are to be forgotten in datasets of other front ends: asked for by a document, done by who has the files.
+"""Erasures in datasets of other front ends: asked for by a document, done by the one that has the files.
 
 A front end that is away does it when it is back; the document stays until then. It names nobody: keys are there as the
 salted hashes by which the dataset itself knows them.

@@ -1,4 +1,4 @@
-"""What a client asks of a model, and what its log keeps of it."""
+"""Commands of a model: requests of clients, and what its log keeps of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model may take of memory, by its numbers alone."""
+"""A model's share of the memory budget, by its numbers alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retraining over shards: workers of the cluster hold the rows of a dataset, and a process beside the service steers.
+"""Retraining over shards: workers of the cluster hold the rows of a dataset, and one process steers.
 
 In the place of a worker that is lost another one is started, wherever there is room; it reads its rows again, prepares
 them as they were, and the search goes on from its coefficients. Too many losses end the retraining with that error.

@@ -1,4 +1,4 @@
-"""What is asked where replicas live: how it is done there, and what may become of it on the way."""
+"""Commands for replicas in other processes: how each is done there, and what may be sent again."""
 
 from __future__ import annotations
 

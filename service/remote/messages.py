@@ -1,4 +1,4 @@
-"""What a front end and a process that hosts replicas say to each other, as bytes.
+"""Messages between a front end and a process that hosts replicas, as bytes.
 
 They are pickled here, also where Ray carries them: arrays arrive as ones that may be written, and errors as they are.
 """

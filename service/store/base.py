@@ -1,4 +1,4 @@
-"""What a store must do so that no acknowledged update is lost. Bytes in, bytes out: it knows nothing of models.
+"""The contract of a store: no acknowledged update is lost. Bytes in, bytes out: it knows nothing of models.
 
 Each model has a *log* of records numbered 1, 2, 3, ... and a few *snapshots*, each of which says up to which record it
 goes. Every write carries the writer's :class:`Lease`; a writer whose epoch is no longer the newest is refused, so two

@@ -1,4 +1,4 @@
-"""What a Redis server keeps in files beside its memory, and having it forget there what was removed."""
+"""Files of a Redis server, and their rewriting without what was removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""High-water marks of the embedded store: what it has acknowledged, in a file beside the database.
+"""High-water marks of the embedded store: what it has acknowledged, in a file next to the database.
 
 A database that has less than its marks say has lost what it had acknowledged: the newest record of each model, a
 deletion, or a document. Each mark is written once what it says is on the disk, and never before. It is not synced by

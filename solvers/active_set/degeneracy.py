@@ -1,4 +1,4 @@
-"""What is done between and after walks: spread ties, put what is at an end there, factor afresh."""
+"""Degeneracy, between and after walks: spread ties, snap to bounds, factor afresh."""
 
 from __future__ import annotations
 

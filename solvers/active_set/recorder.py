@@ -1,4 +1,4 @@
-"""What a path writes down whose every step counts, and the walls at which it stops.
+"""The record of a path, segment by segment, and the walls at which it stops.
 
 What is written down are *segments*, between two events, on
 each of which b and the betas of the free examples are linear in tau, and *changes*, who went from which place on the

@@ -1,4 +1,4 @@
-"""What the compiled loop works on: every example's place, motion and limits, and where the loop itself stands."""
+"""The workspace of the compiled loop: places, motions and limits of all examples, and its own position."""
 
 from __future__ import annotations
 

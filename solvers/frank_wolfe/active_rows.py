@@ -1,4 +1,4 @@
-"""Kernel rows over the examples that are searched now: some are kept, as many as there is room for."""
+"""Kernel rows over the active examples: a cache with as many as fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which examples are active: some of each class at first, then whoever violates, until no example outside does."""
+"""Growth of the active set: some of each class at first, then those that violate, until none outside does."""
 
 from __future__ import annotations
 

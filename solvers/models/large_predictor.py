@@ -1,4 +1,4 @@
-"""What a retraining has found, frozen: support vectors dense or sparse, the coefficients of each pair of classes."""
+"""A frozen predictor of a retraining: support vectors dense or sparse, the coefficients of each pair of classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the last training of a window that slides is from the optimum of its present examples, by pair."""
+"""Certificates of the last training on a window that has slid, pair by pair."""
 
 from __future__ import annotations
 

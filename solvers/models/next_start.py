@@ -1,4 +1,4 @@
-"""Where the next training of a window that has slid sets out: the last solution, without examples that have left."""
+"""The start of the next training on a window that has slid: the last solution, without removed examples."""
 
 from __future__ import annotations
 

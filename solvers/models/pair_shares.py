@@ -1,4 +1,4 @@
-"""How the memory for kernel rows is shared among pairs of classes."""
+"""Division of the memory for kernel rows among pairs of classes."""
 
 from __future__ import annotations
 

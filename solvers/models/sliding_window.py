@@ -1,4 +1,4 @@
-"""A window that slides without a solve: who is in it, by slot, and what the last training knew of each."""
+"""A window that slides without a solve: its examples by slot, and what the last training knew of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is in the window: keys in order of arrival, each with its slot, label and weight."""
+"""The window: keys in order of arrival, each with its slot, label and weight."""
 
 from __future__ import annotations
 

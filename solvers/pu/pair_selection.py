@@ -1,4 +1,4 @@
-"""Which pairs violate optimality, and the descent on a working set, pair by pair.
+"""Selection of violating pairs, and the descent on a working set, pair by pair.
 
 With ``F = f - b`` a coefficient may grow while ``F + up`` is above, and may shrink while ``F + down`` is below what the
 others ask for; ``up`` and ``down`` are +jump or -jump, by the half of its box that it would move in, or infinite at an

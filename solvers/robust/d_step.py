@@ -1,4 +1,4 @@
-"""The compiled D-step: who is on the wrong side of a wall switches, the path is followed, until no example is.
+"""The compiled D-step: examples on the wrong side of a wall switch, and the path is followed, until none is.
 
 A path makes dozens of such steps of a few events each, so that everything around the events is compiled too, and a
 whole run of steps is one call. A round costs little more than its events: what does not change along a path is

@@ -1,4 +1,4 @@
-"""What a walk of an outlier path begins and ends with: passes over every example, as vector instructions can make them.
+"""Passes over all examples before and after a walk of an outlier path, as vector instructions.
 
 A path has dozens of walks of a few events each, so that what happens once a walk costs as much as the events do. Only
 examples that have switched move, and the limits of every other example are known without looking at rates: the kinks

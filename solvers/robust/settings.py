@@ -1,4 +1,4 @@
-"""What makes a live model robust: theta, s, and who of its window counts as an outlier."""
+"""Settings of a robust live model: theta, s, and the outliers of its window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where every example stands under robust losses, and which are on the wrong side of a wall: compiled, by slot.
+"""Sides of all examples under robust losses, and which are on the wrong side of a wall: compiled, by slot.
 
 Who is not in the window has no loss, no walls, and stays within.
 """

@@ -1,4 +1,4 @@
-"""How much a JSON body makes: counted in its bytes before it is parsed, and bounded by what a request can need."""
+"""Bounds of JSON bodies: their parsed size, counted in bytes before parsing."""
 
 from __future__ import annotations
 

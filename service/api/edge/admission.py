@@ -1,4 +1,4 @@
-"""Who may hold a connection: so many in all, so many a client, and who rests makes room for who comes."""
+"""Admission of connections: a limit in all and for each client; idle connections are closed for new ones."""
 
 from __future__ import annotations
 

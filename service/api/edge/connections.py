@@ -1,4 +1,4 @@
-"""Connections of the HTTP server: so many, with a deadline and a size for heads, and nobody who takes no answer."""
+"""Connections of the HTTP server: their number, deadlines and sizes of heads, and clients too slow to read."""
 
 from __future__ import annotations
 

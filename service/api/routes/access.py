@@ -1,4 +1,4 @@
-"""What every route needs: the service's parts, whether the caller may, and the shapes of responses."""
+"""Dependencies of every route: the service's parts, the caller's scope, and the shapes of responses."""
 
 from __future__ import annotations
 

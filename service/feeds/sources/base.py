@@ -1,4 +1,4 @@
-"""What a source must do so that every reading that it holds has exactly one effect on a feed.
+"""The contract of a source: every reading that it holds has exactly one effect on a feed.
 
 A source holds *entries* in an order of its own: each has a position, later ones higher ones. A feed keeps, in the same
 record of its log as their effect, the position up to which it has taken them; a source only has to hand out what is

@@ -1,4 +1,4 @@
-"""What an outlier path has found: a model at every value, who gave way when, and which value suits new data best."""
+"""The result of an outlier path: a model at every value, the outliers in order, and the best value for new data."""
 
 from __future__ import annotations
 
