@@ -22,7 +22,7 @@ Indices = NDArray[np.int32]
 MOST_FEATURES = 2**31 - 1
 SPARSE = ("width", "indptr", "indices", "values")  #: what sparse rows are kept as
 BYTES = 12  #: of a feature that is held: its index and its value
-ROOM = 4  #: rows that are written anew have room for a fourth of themselves
+ROOM = 4  #: rows that are rewritten have room for a fourth of themselves
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class SparseRows:
         return np.concatenate([[0], np.cumsum(self.stop - self.start)]).astype(np.int64)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what is held of these rows, and nothing beside."""
+        """Pickle what is held of these rows, and nothing besides."""
         return SparseRows.from_arrays, (self.to_arrays(),)
 
     def __getitem__(self, who: Any) -> SparseRows:

@@ -34,7 +34,7 @@ DISBELIEVED = "give both the same LIVESVM_API_KEYS, and set their clocks"
 LIST_SECONDS = 3.0
 """For all others to tell their jobs."""
 ANSWER_SECONDS = 10.0
-"""To begin an answer, beside what a solve may take, or until the next heartbeat of a stream."""
+"""To begin an answer, besides what a solve may take, or until the next heartbeat of a stream."""
 _ASKED = ("idempotency-key", "content-type", "accept")
 _TOLD = ("content-type", "location", "retry-after", "idempotent-replayed", "www-authenticate", "cache-control")
 

@@ -30,9 +30,9 @@ from livesvm.solvers.sparse import BYTES, SparseRows
 PARSING = 20.0
 """What reading a byte costs, in multiplications, the unit of work."""
 KERNEL = 16.0
-"""What a kernel value costs beside its features."""
+"""What a kernel value costs besides its features."""
 ROW = 500.0
-"""What a row costs beside its kernel values: its part of the answer, mostly."""
+"""What a row costs besides its kernel values: its part of the answer, mostly."""
 BLOCK = 5e6
 """Work of one block, some milliseconds."""
 QUICK = 3e5
@@ -86,7 +86,7 @@ def is_quick(live: Reader, body: Body) -> bool:
         return False
     if (seen := live.published).predictor is None:
         return False
-    rows = body.data.count(b"[")  # no more than that
+    rows = body.data.count(b"[")  # at most
     return PARSING * len(body.data) + rows * _of_row(seen, float(seen.n_features or 0)) < QUICK
 
 

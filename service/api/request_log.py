@@ -50,7 +50,7 @@ class RequestLog:
         self._traced = traced
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on and note how it went; an error that nobody foresaw is answered here."""
+        """Pass the request on and note how it went; an error that was not foreseen is answered here."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -26,7 +26,7 @@ def feeds(after: str = "") -> Request[Page]:
 
 
 def feed(id: str) -> Request[Document]:
-    """Describe one feed: its settings with what was chosen, its scores beside those of the naive forecasts."""
+    """Describe one feed: its settings with what was chosen, its scores next to those of the naive forecasts."""
     return Request("GET", f"/feeds/{id}", document, True)
 
 

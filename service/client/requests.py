@@ -445,7 +445,7 @@ def delete_dataset(name: str) -> Request[None]:
 
 
 def retrain(id: str, solver: str = "auto", **asked: Any) -> Request[Document]:
-    """Retrain a model beside the service; ``asked`` as in ``POST /models/{id}/retrain``: a job."""
+    """Retrain a model in a process of its own; ``asked`` as in ``POST /models/{id}/retrain``: a job."""
     return _post(f"/models/{id}/retrain", {"solver": solver, **asked})
 
 

@@ -137,7 +137,7 @@ class RemoteErasures:
         return False
 
     def _let_go(self, at: DocumentName) -> None:
-        """Remove an answer that nobody waits for: the erasure has ended without it."""
+        """Remove an answer that no caller waits for: the erasure has ended without it."""
         erasure = at.name.rpartition(":")[2]
         if not any(begun.name.endswith(f":{erasure}") for begun in self._store.documents(BEGUN)):
             self._store.delete_document(at)

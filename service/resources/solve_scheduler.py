@@ -24,7 +24,7 @@ SLICE_SECONDS = 0.2
 TICK_SECONDS = 0.02
 """Between two looks at what runs."""
 LINGER_SECONDS = 1.0
-"""For how long it is still looked when nothing runs, so that a stream of small updates need not begin it anew."""
+"""For how long it is still looked when nothing runs, so that a stream of small updates need not begin it again."""
 
 
 @dataclass(eq=False)

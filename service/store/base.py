@@ -5,7 +5,7 @@ goes. Every write carries the writer's :class:`Lease`; a writer whose epoch is n
 writers never both succeed. Time only decides when a model may be taken over, never who is right, and it is read from
 monotonic clocks alone. All calls are safe from any thread, and block.
 
-Beside the models there are small *documents*, each under its kind and name. They have no writer: what was put last is
+Besides the models there are small *documents*, each under its kind and name. They have no writer: what was put last is
 what is there.
 """
 

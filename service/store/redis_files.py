@@ -20,7 +20,7 @@ ELSEWHERE = {
 
 
 def rewrite_log(client: Any) -> str:
-    """Have the server write its append-only file anew, from what is in memory; what came of it."""
+    """Have the server write its append-only file again, from what is in memory; what came of it."""
     end = time.monotonic() + REWRITE_SECONDS
     try:
         if not _state(client, "aof_enabled"):

@@ -318,7 +318,7 @@ class Marks:
 
 
 def read_marks(database: Path) -> Marks | None:
-    """Return the marks beside a database, None if there are none that can be read; raises OSError."""
+    """Return the marks next to a database, None if there are none that can be read; raises OSError."""
     path = database.with_name(database.name + ENDING)
     try:
         data = memoryview(path.read_bytes())

@@ -43,7 +43,7 @@ class LiveMultiClassSVC(LiveSVC):
     decision_function_shape : {"ovr", "ovo"}, default "ovr"
         One score for each class, (m, n_classes), or one decision for each pair.
     break_ties : bool, default False
-        Whether classes with as many votes are told apart by their decisions, and not by their order.
+        Whether classes with as many votes are distinguished by their decisions, and not by their order.
     n_jobs : int or None, default None
         Threads that may update pairs at once, -1: one for each core; None: as many as the process allows now.
 

@@ -23,7 +23,7 @@ class ActiveRows:
     """A bounded cache of rows ``k(x_i, .)`` over ``examples``; chance says which give way.
 
     Whoever visits every example in turn would find nothing in a cache that keeps what was used last: it has lost just
-    what comes next. With chance, it finds the share that there is room for.
+    what comes next. With chance, it finds the share that there is space for.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class ActiveRows:
 
     @property
     def most(self) -> int:
-        """How many rows there is room for."""
+        """How many rows there is space for."""
         return self._owner.size
 
     def fetch(self, who: Ints) -> Ints:

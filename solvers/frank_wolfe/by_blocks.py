@@ -52,7 +52,7 @@ class Search:
         self.active = active_of(self.problem, who, self.b, self.parts, rows)
 
     def add(self, new: Ints) -> None:
-        """Let ``new`` be active too, and examples that are safe not any more where all has to be arranged anew."""
+        """Let ``new`` be active too, and examples that are safe not any more where all has to be arranged again."""
         active = self.active
         who = np.concatenate([active.who, new])
         if not active.rows.extend(self.examples.take(who)):

@@ -77,7 +77,7 @@ class Search:
         self._begin(self._take(np.inf, over.counts, growth.of_first(over.counts.sum(axis=0))))
 
     def resume(self) -> None:
-        """Have shards begin anew with those that are active here; the next look brings all others along."""
+        """Have shards begin again with those that are active here; the next look brings all others along."""
         own = [np.flatnonzero(self._shard == s) for s in range(len(self.over.counts))]
         self.over.crew.each([partial(Shard.hold, at=self._at[some]) for some in own])
         self.seen = np.zeros(self._at.size)

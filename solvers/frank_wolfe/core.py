@@ -36,7 +36,7 @@ class Core:
     Attributes
     ----------
     examples : all, in the precision of the search
-    values : (k or more, k or more) kernel values of the core, as many as there is room for
+    values : (k or more, k or more) kernel values of the core, as many as there is space for
     y, ridge, diagonal : (k,) its labels, 1 / C_i, and K~_ii
     computed : kernel values, so far
     """
@@ -86,7 +86,7 @@ class Core:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is room for no other example."""
+        """Whether there is space for no other example."""
         return bool(self.who.size == self.values.shape[0])
 
     def holds(self, i: int) -> bool:

@@ -59,7 +59,7 @@ def _some(outside: Ints, of_class: Ints, candidates: Ints, room: int, random: np
 
 
 def shared(counts: Ints, room: int) -> Ints:
-    """Return how many candidates of each class, (2,), there is room for, of so many ``counts`` (2,)."""
+    """Return how many candidates of each class, (2,), there is space for, of so many ``counts`` (2,)."""
     total = int(counts.sum())
     if total <= room:
         return counts

@@ -48,7 +48,7 @@ class Crew(Protocol):
 
 
 class Preparation:
-    """What shards were asked to prepare, so that one in the place of a lost one can do the same."""
+    """What shards were asked to prepare, so that one in place of a lost one can do the same."""
 
     def __init__(self) -> None:
         self._works: dict[str, list[Callable[[Shard], Any]]] = {}

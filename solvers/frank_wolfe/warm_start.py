@@ -9,8 +9,8 @@ import numpy as np
 from livesvm.solvers.frank_wolfe.problem import Known, Problem
 from livesvm.solvers.runtime.types import Ints
 
-WORST = 1e12  #: condition of the products of two classes that can still be told apart
-OLD = 100  #: times that g was brought along, after which it is computed anew: rounding adds up
+WORST = 1e12  #: condition of the products of two classes that can still be distinguished
+OLD = 100  #: times that g was brought along, after which it is computed again: rounding adds up
 
 
 def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Known:

@@ -42,7 +42,8 @@ class RowCache:
         return 8 * rows * self.row_of.size + self.row_of.nbytes + self.slot_of.nbytes + self.used.nbytes
 
     def copy_from(self, other: RowCache, slots: Ints, held: Ints) -> None:
-        """Start anew with copies of rows of another cache, whose ``slots`` (m,) are 0 to m - 1 here: those of ``held``.
+        """Start with copies of rows of another cache, whose ``slots`` (m,) are 0 to m - 1 here: those of
+        ``held``.
 
         The most recently used come first, where there is not room for all.
         """
@@ -86,7 +87,7 @@ class RowCache:
         return missing[: _mark(self.row_of, self.used, slots, self.clock, missing)]
 
     def room_beside(self, keep: Ints) -> int:
-        """Return for how many more rows there is room beside those of ``keep`` that are here."""
+        """Return for how many more rows there is room besides those of ``keep`` that are here."""
         return max(0, self.max_rows - int(_count_held(self.row_of, keep)))
 
     def hold(self, slots: Ints, rows: Ints) -> None:

@@ -55,7 +55,7 @@ class Trained(NamedTuple):
         return sum(int(array.nbytes) for array in (*X, self.coefficients, self.R))
 
     def to_arrays(self, place: Ints) -> dict[str, Any]:
-        """Return everything a checkpoint needs beside a window whose examples are at these places, or nowhere (-1)."""
+        """Return everything a checkpoint needs besides a window whose examples are at these places, or nowhere (-1)."""
         found: dict[str, Any] = {
             "classes": self.classes.tolist(),
             "coefficients": self.coefficients,

@@ -209,7 +209,7 @@ class PathState:
 
     @property
     def motion(self) -> Motion:
-        """Work of ``follow``, kept as it is slow to make anew; what is in it is of no account."""
+        """Work of ``follow``, kept as it is slow to make again; what is in it is of no account."""
         if self._motion.v.size != self.capacity:
             self._motion = empty_motion(self.capacity)
         return self._motion

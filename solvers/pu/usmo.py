@@ -2,8 +2,8 @@
 
 Pairs are moved on a working set, the non-bound examples and those that violate optimality most, whose f are kept up
 to date after every step: the function cache. When no pair of it violates any more, the changes are added to the f of
-every example, and the next working set is found: the slow pass. Where the published algorithm computes f anew in such a
-pass, example by example, its changes are computed here, by products with many kernel rows at once.
+every example, and the next working set is found: the slow pass. Where the published algorithm computes f again in such
+a pass, example by example, its changes are computed here, by products with many kernel rows at once.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Run:
         self.refresh()
 
     def refresh(self) -> None:
-        """Compute f anew from the coefficients."""
+        """Compute f again from the coefficients."""
         who = np.flatnonzero(self.sigma)
         self.F = self.problem.q - self.K.times(who, self.sigma[who])  #: (n,) f without intercept
         self.look()
@@ -290,7 +290,7 @@ def _solved(problem: PUProblem, tau: float, start: Start, cache_bytes: int, tell
 
 
 def _finished(run: Run, tau: float, tell: Callable[[Run], None]) -> Run:
-    """Go on until the conditions hold for f that has been computed anew, or few passes ago."""
+    """Go on until the conditions hold for f that has been computed again, or few passes ago."""
     for _ in range(MOST_REFRESHES):
         passes = run.passes
         optimize(run, tau, tell)

@@ -263,7 +263,7 @@ def leave_for(w: Walk, p: Split, pull: Pull, end: float) -> None:
 def set_rate_of_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
     """Take up who has become a bound outlier, or is one no more; False: an example's kernel row is missing.
 
-    Without the row of one that is no more, all are summed up anew.
+    Without the row of one that is no more, all are summed up again.
     """
     bound = w.motion.work
     for j in range(w.n):

@@ -2,7 +2,7 @@
 
 A path has dozens of walks of a few events each, so that what happens once a walk costs as much as the events do. Only
 examples that have switched move, and the limits of every other example are known without looking at rates: the kinks
-beside a bound example and its walls, whichever are nearer.
+next to a bound example and its walls, whichever are nearer.
 """
 
 from __future__ import annotations

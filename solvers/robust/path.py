@@ -24,7 +24,7 @@ from livesvm.solvers.robust.sides import Split
 from livesvm.solvers.runtime.interrupt import COPY, parts
 from livesvm.solvers.runtime.types import Floats
 
-SEGMENTS = 512  #: linear pieces that there is room for at first; memory that is not written to costs nothing
+SEGMENTS = 512  #: linear pieces that there is space for at first; memory that is not written to costs nothing
 LEGS = 64  #: legs likewise
 
 STOPS_OF_S = (Exit.STRIDE, Exit.NOTES_FULL, Exit.STUCK)

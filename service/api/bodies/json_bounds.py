@@ -22,7 +22,7 @@ ROW_DEPTH = 3
 BYTES_A_NUMBER = 96
 """What a number takes at most while it is parsed: as the parser has it, as Python's object, as float64."""
 BYTES_AN_ITEM = 256
-"""The same for an array or a string, beside what it holds."""
+"""The same for an array or a string, besides what it holds."""
 
 _OUTSIDE = b'{}[]:,"'
 _OF_OBJECTS = re.compile(b"[{}:]")

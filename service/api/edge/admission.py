@@ -56,7 +56,7 @@ class Admission:
                 del self._held[connection.client_key]
 
     def _make_room(self, candidates: Collection[Held]) -> bool:
-        """Close the one that has rested longest, of the client who holds most."""
+        """Close the one that has rested longest, of the client that holds most."""
         resting = [
             (-len(self._held[c.client_key]), c.rests_since, id(c), c) for c in candidates if c.rests_since is not None
         ]

@@ -38,7 +38,7 @@ SPREAD, WIDEST = SETTINGS.perturbation, 1e-4
 
 @by_reference
 class Steps(NamedTuple):
-    """What a walk over values of C is, beside the problem."""
+    """What a walk over values of C is, besides the problem."""
 
     n_kinks: Ints  #: (n,)
     kinks: Floats  #: (n, MAX_KINKS)
