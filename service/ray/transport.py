@@ -1,4 +1,4 @@
-"""Ray as the transport of calls: actors are found, started and asked by it; short calls use connections of their own."""
+"""Ray as the transport of calls: it finds, starts and asks actors; short calls use connections of their own."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class View:
 class Answer:
     """What came of a call: its result or its error, the model after it, and facts for the log.
 
-    ``copy`` is the version after it, for a front end that predicts by copies, where it is small; ``others`` are what else a
+    ``copy`` is the version after it, if small, for a front end that predicts by copies; ``others`` are what else a
     call of many has changed, by stored name.
     """
 

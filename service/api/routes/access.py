@@ -82,7 +82,7 @@ register_url_convertor("feed", _FeedPath())
 
 
 def plainly_named(routes: Iterable[BaseRoute]) -> None:
-    """Name routes by paths that do not say of which kind their parts are: metrics and logs name them so."""
+    """Show routes in metrics and logs by paths without the kinds of their parts."""
     for route in routes:
         if isinstance(route, APIRoute):
             route.path = route.path_format
