@@ -1,4 +1,4 @@
-"""What can go wrong, by name; ``api.problems`` says how HTTP tells it."""
+"""Errors of the service, by name; ``api.problems`` says how HTTP shows them."""
 
 from __future__ import annotations
 

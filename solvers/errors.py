@@ -1,4 +1,4 @@
-"""What can go wrong in a solver, by name. These errors know nothing of HTTP."""
+"""Errors of the solvers, by name. They know nothing of HTTP."""
 
 from __future__ import annotations
 

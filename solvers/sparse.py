@@ -1,4 +1,4 @@
-"""Examples most of whose features are 0: only the others are held, row by row, as in CSR.
+"""Sparse examples: only features other than 0 are held, row by row, as in CSR.
 
 Rows may lie anywhere in two long arrays of indices and values, which are only ever written behind what is there: rows
 are taken, and a copy is shared, without a copy of what they hold.
@@ -22,7 +22,7 @@ Indices = NDArray[np.int32]
 MOST_FEATURES = 2**31 - 1
 SPARSE = ("width", "indptr", "indices", "values")  #: what sparse rows are kept as
 BYTES = 12  #: of a feature that is held: its index and its value
-ROOM = 4  #: rows that are written anew have room for a fourth of themselves
+ROOM = 4  #: rows that are rewritten have room for a fourth of themselves
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class SparseRows:
     width : d
     indices, values : of all that is held; those of one row ascend, each once
     start, stop : (m,) where each row's begin and end
-    free : how many at the end of ``indices`` and ``values`` nobody uses; 0 where others may
+    free : how many at the end of ``indices`` and ``values`` no example uses; 0 where others may
     """
 
     width: int
@@ -89,7 +89,7 @@ class SparseRows:
         return np.concatenate([[0], np.cumsum(self.stop - self.start)]).astype(np.int64)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what is held of these rows, and nothing beside."""
+        """Pickle what is held of these rows, and nothing besides."""
         return SparseRows.from_arrays, (self.to_arrays(),)
 
     def __getitem__(self, who: Any) -> SparseRows:

@@ -47,7 +47,7 @@ def matrix(X: Any, *, field: str = "X", width: int | None = None) -> Floats:
 def plain(array: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
     """Return an array as compiled code takes it: its rows side by side in memory, aligned, and not read-only.
 
-    For any other kind it would be compiled anew.
+    For any other kind it would be compiled again.
     """
     out = np.ascontiguousarray(array, dtype)
     return out if out.flags.behaved else out.copy()

@@ -1,4 +1,4 @@
-"""Which hosts requests may be for, so that no name of somebody else's leads a browser here."""
+"""Allowed hosts of requests, against DNS rebinding from a browser."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Vouched:
 
 
 class Vouching:
-    """What a service believes others of callers; they learn ``secret`` where nobody else does."""
+    """What a service believes others of callers; they learn ``secret`` where others cannot."""
 
     def __init__(self) -> None:
         self.secret = secrets.token_bytes(SECRET_BYTES)

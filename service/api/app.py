@@ -108,7 +108,7 @@ def create_app(
     routers = [learn.updates, *(resource.router for resource in (*resources, watch, operations)), jobs.submissions()]
     routes = [route for router in routers for route in router.routes]
     access.plainly_named(routes)
-    app.router.routes.extend(routes)  # as they are: including a router makes its routes anew, at the first request
+    app.router.routes.extend(routes)  # as they are: including a router makes its routes again, at the first request
     app.state.paths = access.scopes_of(routes)
     if settings.page:
         page.install(app)

@@ -1,4 +1,4 @@
-"""The pages that describe the API: what they may load, and who may see them."""
+"""The pages that describe the API: what they may load, and which keys may see them."""
 
 from __future__ import annotations
 

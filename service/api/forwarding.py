@@ -1,4 +1,4 @@
-"""What is asked of another front end, which was asked for the job: the caller's own request, and the answer to it.
+"""Requests that are passed on to another front end, which has the job, and its answers.
 
 The caller's key does not go along, as front ends speak plain HTTP with each other: this one vouches for the caller by a
 signature that holds for the one request. Which front end a request is meant for stands in its head: it is never passed
@@ -34,7 +34,7 @@ DISBELIEVED = "give both the same LIVESVM_API_KEYS, and set their clocks"
 LIST_SECONDS = 3.0
 """For all others to tell their jobs."""
 ANSWER_SECONDS = 10.0
-"""To begin an answer, beside what a solve may take, or until the next heartbeat of a stream."""
+"""To begin an answer, besides what a solve may take, or until the next heartbeat of a stream."""
 _ASKED = ("idempotency-key", "content-type", "accept")
 _TOLD = ("content-type", "location", "retry-after", "idempotent-replayed", "www-authenticate", "cache-control")
 

@@ -31,9 +31,9 @@ from livesvm.solvers.sparse import BYTES, SparseRows
 PARSING = 20.0
 """What reading a byte costs, in multiplications, the unit of work."""
 KERNEL = 16.0
-"""What a kernel value costs beside its features."""
+"""What a kernel value costs besides its features."""
 ROW = 500.0
-"""What a row costs beside its kernel values: its part of the answer, mostly."""
+"""What a row costs besides its kernel values: its part of the answer, mostly."""
 BLOCK = 5e6
 """Work of one block, some milliseconds."""
 QUICK = 3e5
@@ -117,7 +117,7 @@ def is_quick(live: Reader, asked: Body | Rows) -> bool:
         return len(asked) * _of_row(seen, _products(asked, seen)) < QUICK
     if asked.media != JSON or not is_short(asked):
         return False
-    rows = asked.data.count(b"[")  # no more than that
+    rows = asked.data.count(b"[")  # at most
     return PARSING * len(asked.data) + rows * _of_row(seen, float(seen.n_features or 0)) < QUICK
 
 

@@ -1,4 +1,4 @@
-"""Every request: named, counted, timed by route template, and told in the log when it has ended."""
+"""The log and metrics of requests: each is named, timed by route template, and logged when it has ended."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RequestLog:
         self._traced = traced
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on and note how it went; an error that nobody foresaw is answered here."""
+        """Pass the request on and note how it went; an error that was not foreseen is answered here."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

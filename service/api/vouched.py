@@ -1,4 +1,4 @@
-"""Requests that another front end has passed on, for whose callers it vouches."""
+"""Requests that another front end has passed on, and its signed word for their callers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VOUCHED = "livesvm-vouched"
 
 
 def asked_of(request: Request) -> bytes:
-    """Return what another front end vouches for, beside the body: what is asked, and how."""
+    """Return what another front end vouches for, besides the body: what is asked, and how."""
     told = (request.headers.get(name, "") for name in ("idempotency-key", "content-type"))
     return "\n".join((request.method, target_of(request).decode("latin-1"), *told)).encode("latin-1")
 

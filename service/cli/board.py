@@ -1,4 +1,4 @@
-"""What is shown on a terminal while readings are sent: how far it is, forecasts, and their record."""
+"""The board on a terminal while readings are sent: progress, forecasts, and their record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print: JSON for programs, tables for people; and what they ask."""
+"""Output of commands: JSON for programs, tables for people; and questions."""
 
 from __future__ import annotations
 

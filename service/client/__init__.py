@@ -1,4 +1,4 @@
-"""What users import: clients of the service that load no solver."""
+"""Public imports: clients of the service that load no solver."""
 
 from livesvm.service.client.asynchronous import AsyncClient
 from livesvm.service.client.problems import ServiceProblem

@@ -192,7 +192,7 @@ class AsyncClient:
 
 
 async def _pieces(path: Path) -> AsyncIterator[bytes]:
-    """Yield the bytes of a file, read beside the event loop."""
+    """Yield the bytes of a file, read outside of the event loop."""
     source = pieces(path)
     while piece := await asyncio.to_thread(next, source, b""):
         yield piece

@@ -1,4 +1,4 @@
-"""Server-sent events, as far as jobs and feeds are told by them."""
+"""Server-sent events of jobs and feeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What calls of feeds send, and what they make of the answers; part of the one surface of both clients."""
+"""Calls of feeds: their requests, and the values that their answers become; shared by both clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def feeds(after: str = "") -> Request[Page]:
 
 
 def feed(id: str) -> Request[Document]:
-    """Describe one feed: its settings with what was chosen, its scores beside those of the naive forecasts."""
+    """Describe one feed: its settings with what was chosen, its scores next to those of the naive forecasts."""
     return Request("GET", f"/feeds/{id}", document, True)
 
 

@@ -1,4 +1,4 @@
-"""What calls of fleets send, and what they make of the answers; part of the one surface of both clients."""
+"""Calls of fleets: their requests, and the values that their answers become; shared by both clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the service refuses."""
+"""Refusals of the service, as errors."""
 
 from __future__ import annotations
 

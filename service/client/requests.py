@@ -1,4 +1,4 @@
-"""What each call of the client sends, and what it makes of the answer: the one surface of both clients."""
+"""Each call of the client: its request, and the value that its answer becomes; shared by both clients."""
 
 from __future__ import annotations
 
@@ -462,7 +462,7 @@ def delete_dataset(name: str) -> Request[None]:
 
 
 def retrain(id: str, solver: str = "auto", **asked: Any) -> Request[Document]:
-    """Retrain a model beside the service; ``asked`` as in ``POST /models/{id}/retrain``: a job."""
+    """Retrain a model in a process of its own; ``asked`` as in ``POST /models/{id}/retrain``: a job."""
     return _post(f"/models/{id}/retrain", {"solver": solver, **asked})
 
 

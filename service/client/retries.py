@@ -1,4 +1,4 @@
-"""Which requests are sent again: what was too busy, and what has one effect however often it is sent; the waits."""
+"""Retries: which requests are sent again, and how long to wait before."""
 
 from __future__ import annotations
 

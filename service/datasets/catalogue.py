@@ -54,7 +54,7 @@ PARSING_BYTES = 96 * MEGABYTE
 SALT = 32
 """Bytes."""
 MOST_BYTES = 768 * MEGABYTE
-"""That it may have, with libraries and room to spare."""
+"""That it may have, with libraries and spare memory."""
 
 Document = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -306,7 +306,7 @@ class Datasets:
     def erase(self, found: Sequence[Found]) -> None:
         """Have the files of datasets hold none of these rows; what is done already stays so. Raises StoreError.
 
-        The files are written anew beside the old ones, take their place with the description, and the old ones go.
+        The files are rewritten next to the old ones, take their place with the description, and the old ones go.
         """
         for each in found:
             with self._lock:

@@ -1,4 +1,4 @@
-"""The arrays of a dataset written anew without some of its rows."""
+"""The arrays of a dataset, rewritten without some of its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of the disk datasets may take: a share of it, and never the room that updates need."""
+"""The share of the disk that datasets may take, which leaves what updates need."""
 
 from __future__ import annotations
 

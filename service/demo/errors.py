@@ -1,4 +1,4 @@
-"""What goes wrong in the demonstration."""
+"""Errors of the demonstration."""
 
 
 class DemoError(Exception):

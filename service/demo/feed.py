@@ -1,7 +1,7 @@
 """Part one: the river's flow 1, 3 and 7 days ahead, by a feed that is told nothing but the names of the columns.
 
 The feed is sent the readings as they are in the file: two years at once, which fill its window, then one a day. Every
-forecast is kept by the feed and scored when its day has come. Beside it stand the naive forecasts that the feed scores
+forecast is kept by the feed and scored when its day has come. Next to it stand the naive forecasts that the feed scores
 itself, and training again: once a month scikit-learn's ``SVR`` is trained from nothing, for each step, on the very
 examples that the feed's model holds, and forecasts the month's days. A second feed, in this process and without the
 service, is sent the same readings; it has those examples, and has to forecast the same.

@@ -1,4 +1,4 @@
-"""What the demonstration prints of the feed: one row a month, and a summary."""
+"""The demonstration's table of the feed: one row a month, and a summary."""
 
 from __future__ import annotations
 

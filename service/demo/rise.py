@@ -1,4 +1,4 @@
-"""Part two: will the flow rise tomorrow? A month is forecast, scored and learnt at a time, beside training again.
+"""Part two: will the flow rise tomorrow? A month is forecast, scored and learnt at a time, against training again.
 
 The model knows the last two years. Every month it forecasts 30 days, is scored, and only then learns those 30 days and
 forgets the 30 oldest, in one update.

@@ -1,4 +1,4 @@
-"""What the demonstration prints of the model of rises: one row a month, and a summary."""
+"""The demonstration's table of the model of rises: one row a month, and a summary."""
 
 from __future__ import annotations
 

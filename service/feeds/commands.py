@@ -1,4 +1,4 @@
-"""What a feed is asked, as its log keeps it: readings that are sent or delivered, recipes to learn anew with."""
+"""What a feed is asked, as its log keeps it: readings that are sent or delivered, recipes to learn with."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class Tuning:
             raise InvalidInput("the feed has other steps, or no models yet", field="choice")
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
-        """Learn the window anew with them."""
+        """Learn the window again with them."""
         return feed.adopt(self.recipes)
 
     def after(self, progress: Progress) -> Progress:

@@ -1,4 +1,4 @@
-"""Which forecast of a step is served: its model's, or a naive one where the rolling record says that this is better."""
+"""The contest of forecasts for each step: the model's, or a naive one where the rolling record is better."""
 
 from __future__ import annotations
 

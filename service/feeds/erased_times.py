@@ -1,6 +1,6 @@
 """Readings forgotten, part by part: a feed is then as if those of some times had been missing, their slots held.
 
-Features that look back on one are made anew from what is left; where that is kept no more, the row goes. Records that
+Features that look back on one are made again from what is left; where that is kept no more, the row goes. Records that
 name one go, and what they added to sums.
 """
 
@@ -73,7 +73,10 @@ def from_history(history: History, newest: int, forgotten: Forgotten) -> None:
 
 
 def from_rows(rows: Rows, steps: tuple[int, ...], history: History, newest: int, forgotten: Forgotten) -> int:
-    """Make rows anew from a history that has forgotten, or let them go, and targets that are no more; how many rows."""
+    """Make rows again from a history that has forgotten, or let them go, and targets that are no more.
+
+    Return how many rows.
+    """
     count = 0
     reach = rows.layout.reach
     values = history.newest(min(history.count, history.longest))

@@ -1,4 +1,4 @@
-"""What models see of the past: raw features of one reading, in time that grows with lags and widths alone.
+"""Raw features of one reading, computed from the past in time that grows with lags and widths alone.
 
 A row of raw features is made once, when its reading comes; how it is represented and scaled is a matter of
 ``represent``. All that is taken from the target, but for standard deviations, stands at the front, in its units.

@@ -1,4 +1,4 @@
-"""How far apart readings are: a fixed time, or calendar months."""
+"""The distance between readings: a fixed time, or calendar months."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What forecasts assume of columns known ahead: announced, and as it came; announced otherwise; or held."""
+"""Assumptions of forecasts on columns known ahead: announced as they came, announced otherwise, or held."""
 
 from __future__ import annotations
 

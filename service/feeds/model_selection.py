@@ -1,4 +1,4 @@
-"""What ``auto`` means: representation, gamma and C by rolling-origin errors of exact models over the window.
+"""Choice of ``auto`` settings: representation, gamma and C by rolling-origin errors of exact models.
 
 Models learn the first part of the window and move through the rest in blocks, each forecast before it is learnt
 [Tashman 2000]. One thing is varied after the other, from the settings that do on most series: the representation, then
@@ -129,7 +129,7 @@ def tried_out(spec: FeedSpec, rows: Rows, recipes: list[Recipe], trials: list[Tr
 
 
 def _beside_naive(rows: Rows, step: int, errors: Floats) -> Floats:
-    """Return errors of a model over the newest rows whose targets are known, (n,), beside naive ones: (n, 3)."""
+    """Return errors of a model over the newest rows whose targets are known, (n,), next to naive ones: (n, 3)."""
     ordinals = rows.known(step)
     at = rows.places(ordinals[len(ordinals) - len(errors) :])
     actual, last = rows.target[at, step], rows.shared[at, 0]

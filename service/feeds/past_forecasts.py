@@ -17,9 +17,9 @@ from livesvm.solvers.errors import InvalidInput
 
 Document = dict[str, Any]
 MOST_POINTS = 10_000
-"""Readings that are told at most."""
+"""Readings that are returned at most."""
 MOST_FORECASTS = 50_000
-"""Forecasts that are told at most."""
+"""Forecasts that are returned at most."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class PastForecastsQuery:
     limit : readings that are looked at, the newest
     begin, end : seconds since 1970, or numbers of a feed without times; both are among what is told
     step : whose forecasts are told; of all steps when absent
-    points : readings that are told at most, evenly apart, the newest among them
+    points : readings that are returned at most, evenly apart, the newest among them
     """
 
     limit: int

@@ -1,4 +1,4 @@
-"""What is told of a feed: JSON values of its forecasts, scores, events and settings."""
+"""JSON values of a feed's forecasts, scores, events and settings."""
 
 from __future__ import annotations
 

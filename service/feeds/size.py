@@ -1,4 +1,4 @@
-"""What a feed may take of the memory budget, known before its first reading."""
+"""A feed's share of the memory budget, known before its first reading."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SEASONAL = 14
 FACES = 16
 """Numbers that are kept of each forecast and its score."""
 PYTHON = 400
-"""Bytes of a reading in the window beside its numbers."""
+"""Bytes of a reading in the window besides its numbers."""
 
 
 def feed_bytes(spec: FeedSpec) -> int:

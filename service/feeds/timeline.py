@@ -10,14 +10,14 @@ before anything of it counts, and what is refused is named by row and column.
 - Readings that are not there, whether as rows without a value or as a gap in time: ``hold`` gives their slots the last
   value, of which nothing is learnt or scored, for no longer than features look back, so that a gap of a month costs no
   more than one of a window; ``skip`` leaves them out and closes the gap; ``refuse`` refuses the row, or the one after
-  the gap. A missing column beside a target holds its last value, or makes the row a missing one under ``skip``.
+  the gap. A missing column with a target holds its last value, or makes the row a missing one under ``skip``.
 - Text, truth values, infinities, numbers beyond 1e100, and a set of columns other than the first row's are refused.
 - A time may be a quarter of ``every`` off the clock; further off it is refused. So is one that leaps over more than a
   year, and more than a window: none of the readings to come would be newer than a year that was misspelt.
 - Where ``every`` is not given it is found from the first readings, eight at least; of earlier calls those before one
   that is off that clock are left out.
 - Times with and without a zone do not mix, unless ``timezone`` says where the latter are. There, the hour that clocks
-  skip is refused, that which comes twice is told apart by its order, and days are the calendar's. Without it, times
+  skip is refused, that which comes twice is distinguished by its order, and days are the calendar's. Without it, times
   without a zone are as of a clock that never changes: a skipped hour is a gap, a repeated one a time that came before.
 """
 

@@ -22,7 +22,7 @@ MANY_FREE = 2000
 
 CERTAIN_SECONDS = 1.0
 """An update that took longer to solve is answered when its solution is stored: who finds none after a crash knows that
-nobody was told of it, and may set it aside."""
+no caller has an answer to it, and may set it aside."""
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ class Checkpoints:
     def keep_solution(self, state: ModelState, record: bytes, seconds: float) -> None:
         """Store what ``record``, the newest, was solved to in ``seconds``, where that or a restart would take long.
 
-        It may fail; where it must not, that raises StoreError, and whoever asked is not told that the update is done.
+        It may fail; where it must not, that raises StoreError, and the caller gets no answer that the update is done.
         """
         must = seconds >= CERTAIN_SECONDS
         took_long = self._unsolved >= self._due.solution_seconds or state.sizes.n_free >= MANY_FREE

@@ -1,4 +1,4 @@
-"""What a record of the log holds: entries that know how to be applied, and what whoever asked for them is told.
+"""Entries of the log: how each is encoded, applied and answered.
 
 A new kind of entry is a class here (or elsewhere, with its line in ``KINDS``) that does what :class:`Entry` says.
 """
@@ -42,7 +42,7 @@ class Entry(Protocol):
         """Return the same without the path there; raises SolverError with the state as it was."""
 
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
-        """Return what whoever asked for it is told."""
+        """Return the answer to its caller."""
 
     def told(self, outcome: Outcome) -> dict[str, Any]:
         """Return what it changed, in numbers, for the log."""
@@ -90,7 +90,7 @@ class Restoration:
         return self.apply(state)
 
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
-        """Return what whoever asked for it is told."""
+        """Return the answer to its caller."""
         return outcome.answer(version, durability, restored=self.version)
 
     def told(self, outcome: Outcome) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class Retraining:
         return self.apply(state)
 
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
-        """Return what whoever applied it is told."""
+        """Return the answer to its caller."""
         told = {"added": [], "removed": [], "changed": outcome.changed, "events": 0, "seconds": outcome.seconds}
         return outcome.answer(version, durability, **told)
 

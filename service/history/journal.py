@@ -1,4 +1,4 @@
-"""What a writer tells the store about its model, and what it still owes it."""
+"""The writer's side of a model's log: records that are stored, and those still to be stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stores are told apart by: models have their ids, feeds theirs behind a prefix that no model's id can have."""
+"""Names in stores: models have their ids, feeds theirs behind a prefix that no model's id can have."""
 
 from __future__ import annotations
 

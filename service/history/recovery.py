@@ -31,7 +31,7 @@ S = TypeVar("S")
 class Recovered(Generic[S]):
     """What came back, and how: from which version, with how many calls, past how many damaged snapshots.
 
-    ``set_aside`` updates, which nobody was told of, could not be solved again in the time for it.
+    ``set_aside`` updates, which no caller has an answer to, could not be solved again in the time for it.
 
     ``replay_seconds`` is what it took to solve those calls again; the snapshot and the records since have so many
     bytes.
@@ -59,7 +59,7 @@ class Means:
 def recover(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Recovered[ModelState]:
     """Return the model after its last acknowledged update; raises StoreError if that cannot be had, or NotSolved.
 
-    A model whose updates did fit into ``cache_mb`` may need a little more when it is put together anew, as its arrays
+    A model whose updates did fit into ``cache_mb`` may need a little more when it is put together again, as its arrays
     have other spare room then. It may take twice as much: what was acknowledged comes before the limit.
     """
     try:

@@ -4,7 +4,7 @@ A path to where several updates lead together has fewer events than theirs one a
 sec. 5], and there is one optimum. So updates that only add and remove are replayed together, but for one that brings a
 class, or whose answer is still owed.
 
-Should that fail in a way that nobody foresaw, a second replay takes one update at a time and can tell which it is.
+Should that fail in a way that was not foreseen, a second replay takes one update at a time and can tell which it is.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ FORESEEN = (SolverError, StoreError, NotSolved, MemoryError, OSError)
 class Patience:
     """How long a replay may solve: the ``whole`` of it, the last updates ``together``, and the ``newest`` alone.
 
-    If it ``sets_aside``, the newest update is, when its time is over and nobody was told of it; otherwise OutOfTime
-    ends the replay.
+    If it ``sets_aside``, the newest update is, when its time is over and no caller has an answer to it; otherwise
+    OutOfTime ends the replay.
     """
 
     whole: Solve

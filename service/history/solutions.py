@@ -1,4 +1,4 @@
-"""What a long update was solved to, kept beside the log, so that a restart need not solve it again.
+"""Solutions of long updates, stored next to the log, so that a restart need not solve them again.
 
 A solution is a snapshot without the features, which are most of it: those are in the newest snapshot and in the records
 since. It names the record that it goes up to by that one's SHA-256, so that it belongs to this log and no other.

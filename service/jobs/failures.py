@@ -1,4 +1,4 @@
-"""What is kept of the error that a job has failed with: its names and where the fault is, whoever tells it later."""
+"""Stored errors of failed jobs: their names, and the place of the fault."""
 
 from __future__ import annotations
 

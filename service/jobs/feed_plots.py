@@ -1,4 +1,4 @@
-"""Pictures of feeds: readings, forecasts and their band; errors beside the naive forecast's."""
+"""Pictures of feeds: readings, forecasts and their band; errors against the naive forecast's."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def _curve(feed: Forecaster, step: int) -> list[Document]:
 
 
 def tune(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
-    """Choose what is ``auto`` over the window as it is now, beside what the feed has."""
+    """Choose what is ``auto`` over the window as it is now, besides what the feed has."""
     feed = copy.state().forecaster
     if feed.rows is None:
         raise InvalidInput("the feed has no models yet", field="id")

@@ -94,11 +94,11 @@ class JobFiles:
         return found
 
     def place(self, id: str) -> Path:
-        """Return the directory of what a job keeps beside its result."""
+        """Return the directory of what a job keeps next to its result."""
         return self._directory / f"{id}.files"
 
     def clear(self, id: str) -> None:
-        """Remove what a job keeps beside its result."""
+        """Remove what a job keeps next to its result."""
         shutil.rmtree(self.place(id), ignore_errors=True)
 
     def delete(self, id: str) -> None:

@@ -1,4 +1,4 @@
-"""What a kind of job is: long work on a private copy of a live model, and what may be done with its result."""
+"""A kind of job: long work on a private copy of a live model, and what may be done with its result."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Document = dict[str, Any]
 FOUND = "found"
 """The file, at the workplace of a job, that a swap reads."""
 KEY_FIELDS = frozenset({"key", "keys"})
-"""Fields of results that name examples: for who may list these alone, and what an erasure looks for."""
+"""Fields of results that name examples: for callers that may list these alone, and what an erasure looks for."""
 
 
 LABEL_FIELDS = frozenset({"label", "others"})
-"""Fields beside ``key`` that say which label an example has, and which it may have instead."""
+"""Fields besides ``key`` that say which label an example has, and which it may have instead."""
 
 
 def without_keys(result: Any, at: str = "") -> tuple[Any, set[str]]:

@@ -1,4 +1,4 @@
-"""What the log says of a job that has ended."""
+"""The log line of a job that has ended."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ class Jobs:
     def submit(self, kind: str, live: Subject, asked: Document, given: dict[str, Any] | None = None) -> JobRecord:
         """Queue a job; raises QueueFull, OutOfMemory or StoreUnavailable.
 
-        ``given`` is data that it works with beside what was asked; it is kept in memory, and as long as it is needed.
+        ``given`` is data that it works with besides what was asked; it is kept in memory, and as long as it is needed.
         """
         given = dict(given or {})
         self._budget.check("jobs", self._needed(kind, live, asked, given))

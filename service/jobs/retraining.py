@@ -1,4 +1,4 @@
-"""The job that retrains a model beside the service: what may be asked, and what becomes of it.
+"""The job that retrains a model in a process of its own: its request, its course and its result.
 
 The work itself is done by :mod:`.retraining_worker`, in a process of its own, so that predictions and updates go on; a
 kill in the middle leaves the model as it was.
@@ -38,7 +38,7 @@ more than two classes every example is prepared for each of the others."""
 BROUGHT = "dataset"
 """The directory, at the workplace of a job, of a dataset that another front end has."""
 BESIDE = 768 * MEGABYTE
-"""What a process takes beside its data: libraries, compiled code, room to spare."""
+"""What a process takes besides its data: libraries, compiled code, spare memory."""
 
 Solver = Literal["auto", "fw", "mfw", "usmo", "batch"]
 ASKED: tuple[Solver, ...] = get_args(Solver)
@@ -114,7 +114,7 @@ def _needed(asked: Document, now: Description) -> int:
 
 
 def retrain(asked: Document, model: ModelCopy, progress: Progress, place: Workplace) -> Document:
-    """Have a process of its own retrain a copy of the model; its result, beside which lies the new model.
+    """Have a process of its own retrain a copy of the model; its result, with the new model next to it.
 
     Raises UnknownDataset if the dataset is no longer the one that was meant, SolverError, WorkerLost or StoreError.
     """

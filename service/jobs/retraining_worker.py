@@ -1,4 +1,4 @@
-"""What retrains a model, in a process of its own: a solver for each task, and what each leaves for the swap."""
+"""The process that retrains a model: a solver for each task, and what each leaves for the swap."""
 
 from __future__ import annotations
 

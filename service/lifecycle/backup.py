@@ -32,7 +32,7 @@ from livesvm.service.store.sqlite_file import copy_database
 LIST = "backup.json"
 """Names the files of a backup, with their SHA-256."""
 PARTS = (SHARES, DATASETS, JOBS, UNSTORED, FILE, PUBLIC)
-"""Of a data directory, beside the database that is there without shares too."""
+"""Of a data directory, next to the database that is there without shares too."""
 TRIES = 5
 """Where datasets are replaced or deleted while they are copied, a copy is begun again so often."""
 _BLOCK = 2**20

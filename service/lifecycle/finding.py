@@ -1,4 +1,4 @@
-"""What an erasure by keys and tags is of: searched for in the store, in datasets and in the results of jobs."""
+"""Search for examples to erase by keys and tags: in the store, in datasets and in results of jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fleet that takes its readings from a source: entries of many series, each told apart by its column of the series.
+"""A fleet's source: entries of many series, each assigned by its column of the series.
 
 A reading that comes twice is ignored by its time, so what is handed out again after a crash has no second effect. The
 fleet keeps how far it has come once the effect of entries is durable, and then they are settled.

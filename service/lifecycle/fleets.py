@@ -1,4 +1,4 @@
-"""The fleets of one service: their scores, told again after a while, and their deletion, ended whatever happens."""
+"""The fleets of one service: their scores, cached for a while, and their deletion, which a restart finishes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a receipt says of the places that were searched and rewritten, and of those that were not."""
+"""The places that a receipt lists: searched, rewritten, or neither."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that are to be forgotten in datasets of other front ends: asked for by a document, done by who has the files.
+"""Erasures in datasets of other front ends: asked for by a document, done by the one that has the files.
 
 A front end that is away does it when it is back; the document stays until then. It names nobody: keys are there as the
 salted hashes by which the dataset itself knows them.
@@ -137,7 +137,7 @@ class RemoteErasures:
         return False
 
     def _let_go(self, at: DocumentName) -> None:
-        """Remove an answer that nobody waits for: the erasure has ended without it."""
+        """Remove an answer that no caller waits for: the erasure has ended without it."""
         erasure = at.name.rpartition(":")[2]
         if not any(begun.name.endswith(f":{erasure}") for begun in self._store.documents(BEGUN)):
             self._store.delete_document(at)

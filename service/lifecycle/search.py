@@ -1,4 +1,4 @@
-"""Which of the keys and tags that are to be erased a model or a feed names, in all that is stored of it.
+"""Search for keys and tags to erase in all that is stored of a model or a feed.
 
 It asks the store alone: no writer is waited for, and what is not served here is searched too.
 """

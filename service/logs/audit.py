@@ -1,4 +1,4 @@
-"""Who changed which model, how, and which version came of it: one line a change, in a log of its own."""
+"""The audit log: one line for each change of a model, with caller, kind and new version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of the call that is under way: who asked, what came of it, and where its time went.
+"""Facts of the call under way: its caller, its outcome, and the time of its stages.
 
 Whoever works on a call finds it in the context, which goes with it from the event loop into threads and back; at any
 time one of them works on it.

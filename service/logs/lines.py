@@ -1,4 +1,4 @@
-"""What a line looks like: JSON for programs, columns for people."""
+"""Formats of log lines: JSON for programs, columns for people."""
 
 from __future__ import annotations
 

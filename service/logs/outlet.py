@@ -1,4 +1,4 @@
-"""Lines are rendered and written by a thread of their own, so that no call waits for who reads them."""
+"""The thread that renders and writes log lines, so that no call waits for their reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the log goes, and how it looks there."""
+"""Setup of the log: where it goes, and its format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client asks of a model, and what its log keeps of it."""
+"""Commands of a model: requests of clients, and what its log keeps of them."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Edits:
     """What changes of examples that stay: targets, weights, by key or by a factor; and of the model: C, its losses.
 
     ``change`` holds other parameters of the estimator, by name; ``rescale`` has the scale of features, and a gamma that
-    follows from them, fitted anew. Either stands alone.
+    follows from them, fitted again. Either stands alone.
     """
 
     relabel: dict[Key, Any] = field(default_factory=dict)
@@ -217,7 +217,7 @@ class Command:
         return state.apply_cold(self)
 
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
-        """Return what whoever asked for it is told."""
+        """Return the answer to its caller."""
         told: dict[str, Any] = {"added": self.added, "removed": self.remove, "changed": outcome.changed}
         if self.dropped:
             told["dropped"] = self.dropped

@@ -1,4 +1,4 @@
-"""What a window holds, a page at a time, for its owner."""
+"""A window's examples, a page at a time."""
 
 from __future__ import annotations
 

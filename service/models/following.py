@@ -1,4 +1,4 @@
-"""What an estimator is asked when a command is applied, and what comes of it."""
+"""Application of a command to an estimator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command did to a model, and the bytes that tell it: sent, remembered, and sent again."""
+"""The outcome of a command, and the bytes of its answer: sent, remembered, and sent again."""
 
 from __future__ import annotations
 

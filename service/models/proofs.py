@@ -1,4 +1,4 @@
-"""What a certificate says of a model, as answers tell it."""
+"""Certificates of a model, as answers show them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a retraining has found, and how it is brought up to a window that has slid meanwhile."""
+"""The result of a retraining, brought up to a window that has slid meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model may take of memory, by its numbers alone."""
+"""A model's share of the memory budget, by its numbers alone."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ FLOAT = 8
 COPIES = 4
 """Of the features: the solver's, a larger one while it grows, the support vectors that are shown, a snapshot's."""
 BYTES_AN_EXAMPLE = 600
-"""Of an example beside its features: its key, its arrival, and what the solver keeps by slot."""
+"""Of an example besides its features: its key, its arrival, and what the solver keeps by slot."""
 PAIR_BYTES = 2**16
-"""Of a pair of more than two classes beside its examples."""
+"""Of a pair of more than two classes besides its examples."""
 FIXED_BYTES = 2**17
-"""Of a model beside its examples: the solver's work arrays, its journal, its handle."""
+"""Of a model besides its examples: the solver's work arrays, its journal, its handle."""
 
 
 def model_bytes(n: int, row_bytes: float, n_free: int, cache_mb: int, n_classes: int = 2) -> int:

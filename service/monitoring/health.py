@@ -1,4 +1,4 @@
-"""Whether the service can do its work now: restored, warm, its store writable, its models served, not stopping."""
+"""Health of the service: restored, warm, its store writable, its models served, not stopping."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class ModelActor:
         return await self._host.ask(message)
 
     async def withdraw(self, call: str) -> None:
-        """Nobody waits for a call any more."""
+        """Forget a call that no caller waits for any more."""
         self._host.withdraw(call)
 
     async def watch(self, incarnation: str, moment: int, predicted: dict[str, int]) -> bytes:

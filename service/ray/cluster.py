@@ -33,7 +33,7 @@ from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreUnavailable
 
 PROCESS_BYTES = 300 * MEGABYTE
-"""What an actor takes beside its models: the interpreter, libraries, compiled code."""
+"""What an actor takes besides its models: the interpreter, libraries, compiled code."""
 RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"
 FOREVER = str(10**6)
 """Seconds for which the head may be away before Ray ends this process."""

@@ -74,7 +74,7 @@ class RayFrontEnds:
         self._store.put_document(DocumentName(KIND, self.holder), json.dumps(here).encode())
 
     def _node(self) -> str | None:
-        """Return the node that this front end belongs to; the last known one while it joins anew."""
+        """Return the node that this front end belongs to; the last known one while it joins again."""
         with suppress(NotJoined), MEMBERSHIP.inside():
             return str(ray.get_runtime_context().get_node_id())
         return self._told_node

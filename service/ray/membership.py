@@ -1,4 +1,4 @@
-"""Whether this process belongs to a cluster now: Ray ends a process that calls it after it has left."""
+"""This process's membership of a cluster; Ray ends a process that calls it after it has left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which actor a model or a feed lives in, one of its own or one of a few that share all; what it takes of a node."""
+"""Placement: which actor a model or a feed lives in, and what that takes of a node."""
 
 from __future__ import annotations
 

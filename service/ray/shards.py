@@ -1,6 +1,6 @@
-"""Retraining over shards: workers of the cluster hold the rows of a dataset, and a process beside the service steers.
+"""Retraining over shards: workers of the cluster hold the rows of a dataset, and one process steers.
 
-In the place of a worker that is lost another one is started, wherever there is room; it reads its rows again, prepares
+In place of a worker that is lost another one is started, wherever there is room; it reads its rows again, prepares
 them as they were, and the search goes on from its coefficients. Too many losses end the retraining with that error.
 """
 
@@ -30,7 +30,7 @@ from livesvm.solvers.estimators.over_shards import OverShards, Sharded
 from livesvm.solvers.frank_wolfe.shard import Preparation, Shard, ShardLost, cut
 
 PROCESS_BYTES = 300 * MEGABYTE
-"""What a worker takes beside its rows."""
+"""What a worker takes besides its rows."""
 LOSSES = 8
 """Of workers, that a retraining withstands."""
 COPIES = 4
@@ -166,7 +166,7 @@ class RayCrew:
         return [answer.value for answer in answers if answer is not None]
 
     def _replaced(self, s: int) -> dict[str, Any]:
-        """Put another worker in the place of a lost one; what it has prepared, by name."""
+        """Put another worker in place of a lost one; what it has prepared, by name."""
         while True:
             self.losses += 1
             if self.losses > LOSSES:

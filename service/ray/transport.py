@@ -1,4 +1,4 @@
-"""Ray as the transport of calls: actors are found, started and asked by it; short calls go by lines past it."""
+"""Ray as the transport of calls: it finds, starts and asks actors; short calls use connections of their own."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class RayTransport:
             self.cluster.lines.find(place.name, line)
 
     def lost(self, place: Place, error: BaseException) -> None:
-        """Look for the actor anew if it is dead for good."""
+        """Look for the actor again if it is dead for good."""
         self.cluster.lost(place, error)
 
     def scrape(self, places: Iterable[Place]) -> list[Metric]:

@@ -1,4 +1,4 @@
-"""Receipts of erasures: JSON whose signature is over one way of writing the rest.
+"""Receipts of erasures: signed JSON in one canonical form.
 
 A receipt proves that the service with this key said that it had done what it lists, of the keys whose salted hashes
 stand there. It says nothing of backups, replicas, disks below the files, or what clients keep.

@@ -15,7 +15,7 @@ FILE = "receipts.key"
 
 
 PUBLIC = "receipts.public"
-"""Beside it; the public keys that receipts were ever signed by here, oldest first, one a line."""
+"""Next to it; the public keys that receipts were ever signed by here, oldest first, one a line."""
 
 PRIME, SIGN = 2**255 - 19, 2**255
 """Of the field of the curve; the bit of an encoded point that is the sign of x [RFC 8032, 5.1.2]."""

@@ -1,4 +1,4 @@
-"""What a process tells of the replicas that live in it, to front ends that watch."""
+"""Announcements of a process to the front ends that watch: how its replicas are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All models, or all feeds, as a front end knows them: by the store's index, and by what is told where they live."""
+"""All models, or all feeds, as a front end knows them: from the store's index and from announcements."""
 
 from __future__ import annotations
 

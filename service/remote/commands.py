@@ -1,4 +1,4 @@
-"""What is asked where replicas live: how it is done there, and what may become of it on the way."""
+"""Commands for replicas in other processes: how each is done there, and what may be sent again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Command:
     ----------
     do : is called with whom it is asked of, and the arguments; what it returns, or what its future gets, is the answer
     of : whom: a replica that is ``served``, ``any`` one, or all of its kind, and its id
-    mutates : whether it changes something; what does not ends when nobody waits for it
+    mutates : whether it changes something; what does not ends when no caller waits for it
     named : whether its last argument is the name of a request, so that it has one effect if it is sent again
     timed : whether it is solved for, and so takes how long that may be
     by_line : whether it is short, one of many, and its answer small

@@ -117,7 +117,7 @@ class ProcessDirectory:
             call.expire(self.settings.lease_seconds)
 
     def _begin_again(self) -> None:
-        """Ask everything anew: answers to what was asked before do not come."""
+        """Ask everything again: answers to what was asked before do not come."""
         for there in self.all():
             there.begin_again()
         for call in list(self.open):

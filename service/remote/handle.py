@@ -260,7 +260,7 @@ class RemoteModel(RemoteReplica):
 
     @property
     def predicted(self) -> int:
-        """Rows that were predicted here and that nobody was told of yet."""
+        """Rows that were predicted here and that were not reported yet."""
         return self.there.predicted(self.stored)
 
     @property
@@ -276,7 +276,7 @@ class RemoteModel(RemoteReplica):
         return replace(now, state=self.state, error=self.reason, predicted=now.predicted + self.predicted)
 
     def stamp(self) -> object:
-        """Return all that is told of it."""
+        """Return all that is known of it."""
         return self.describe()
 
     def sample(self) -> ModelSample:
@@ -381,7 +381,7 @@ class RemoteFeed(RemoteReplica):
 
     @property
     def spec(self) -> FeedSpec:
-        """What it was created as; of one of which that is not known no more than that there is one."""
+        """What it was created as; where that is not known, only that there is one."""
         found: FeedSpec | None = super().spec
         return found or UNKNOWN
 

@@ -1,4 +1,4 @@
-"""What a front end and a process that hosts replicas say to each other, as bytes.
+"""Messages between a front end and a process that hosts replicas, as bytes.
 
 They are pickled here, also where Ray carries them: arrays arrive as ones that may be written, and errors as they are.
 """
@@ -104,8 +104,8 @@ class View:
 class Answer:
     """What came of a call: its result or its error, the model after it, and facts for the log.
 
-    ``copy`` is the version after it, for who predicts by copies, where it is small; ``others`` are what else a call of
-    many has changed, by stored name.
+    ``copy`` is the version after it, if small, for a front end that predicts by copies; ``others`` are what else a
+    call of many has changed, by stored name.
     """
 
     value: Any = None
@@ -133,7 +133,7 @@ class _Pickler(pickle.Pickler):
     """Pickles errors by what they hold, as their constructors take other arguments than they keep."""
 
     def reducer_override(self, value: Any) -> Any:
-        """Return an error: its class, its message, what it holds beside."""
+        """Return an error: its class, its message, what it holds besides."""
         if isinstance(value, Exception):
             return _error, (type(value), value.args, {k: v for k, v in vars(value).items() if k != "__notes__"})
         return NotImplemented

@@ -1,4 +1,4 @@
-"""A process where replicas live, as a front end knows it: what it has told of them, and when it last did."""
+"""A front end's view of a process where replicas live: its last announcements, and when they came."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a front end reaches the processes where replicas live: what Ray and a service's own workers have to offer."""
+"""The transport of calls to processes where replicas live, which Ray and a service's own workers provide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Families of the solvers that no update needs, compiled beside the service where they have not been before."""
+"""Compilation of solvers that no update needs, in a process of its own, where it has not been done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variables of the environment that look like settings and are none: told at the start, not passed over."""
+"""Variables of the environment that look like settings and are none: named at the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine gives this process, and how freed memory goes back to it."""
+"""The machine's cores and memory for this process, and the return of freed memory."""
 
 from __future__ import annotations
 

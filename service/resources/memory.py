@@ -48,7 +48,7 @@ class Budget:
         return dict(self._held)
 
     def rest_on(self, resident: int, least: int = 0) -> None:
-        """Count what the process has in memory, beside its models, as its base, and ``least`` bytes at any rate.
+        """Count what the process has in memory, besides its models, as its base, and ``least`` bytes at any rate.
 
         Models that were just restored have not taken yet all that they hold.
         """
@@ -97,7 +97,7 @@ class Budget:
             self.give(kind, size)
 
     def check_lasting(self, resident: int) -> None:
-        """Raise OutOfMemory if the process has more in memory, beside what requests hold, than may last.
+        """Raise OutOfMemory if the process has more in memory, besides what requests hold, than may last.
 
         What is held is estimated, and nobody can tell how much a path will write down.
         """

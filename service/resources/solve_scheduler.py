@@ -1,4 +1,4 @@
-"""Whose solve runs now: so many at once, the cheap before the hard, none for longer than it may.
+"""Scheduling of solves: a number at once, the cheap before the hard, none longer than its limit.
 
 A solve that turns out long takes turns with others like it, and goes on each time from where it was; between two events
 it can also be ended, with its model as it was. So no update waits for the end of another model's hard one.
@@ -24,7 +24,7 @@ SLICE_SECONDS = 0.2
 TICK_SECONDS = 0.02
 """Between two looks at what runs."""
 LINGER_SECONDS = 1.0
-"""For how long it is still looked when nothing runs, so that a stream of small updates need not begin it anew."""
+"""For how long it is still looked when nothing runs, so that a stream of small updates need not begin it again."""
 
 
 @dataclass(eq=False)

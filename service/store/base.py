@@ -1,11 +1,11 @@
-"""What a store must do so that no acknowledged update is lost. Bytes in, bytes out: it knows nothing of models.
+"""The contract of a store: no acknowledged update is lost. Bytes in, bytes out: it knows nothing of models.
 
 Each model has a *log* of records numbered 1, 2, 3, ... and a few *snapshots*, each of which says up to which record it
 goes. Every write carries the writer's :class:`Lease`; a writer whose epoch is no longer the newest is refused, so two
 writers never both succeed. Time only decides when a model may be taken over, never who is right, and it is read from
 monotonic clocks alone. All calls are safe from any thread, and block.
 
-Beside the models there are small *documents*, each under its kind and name. They have no writer: what was put last is
+Besides the models there are small *documents*, each under its kind and name. They have no writer: what was put last is
 what is there.
 """
 

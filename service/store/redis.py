@@ -195,7 +195,7 @@ class RedisStore:
             pipe.execute()
 
     def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
-        """Have the server write its append-only file anew, where it has one and lets this user; wait for that."""
+        """Have the server write its append-only file again, where it has one and lets this user; wait for that."""
         if not wholly:
             return {}
         with self._errors():

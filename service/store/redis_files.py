@@ -1,4 +1,4 @@
-"""What a Redis server keeps in files beside its memory, and having it forget there what was removed."""
+"""Files of a Redis server, and their rewriting without what was removed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ELSEWHERE = {
 
 
 def rewrite_log(client: Any) -> str:
-    """Have the server write its append-only file anew, from what is in memory; what came of it."""
+    """Have the server write its append-only file again, from what is in memory; what came of it."""
     end = time.monotonic() + REWRITE_SECONDS
     try:
         if not _state(client, "aof_enabled"):

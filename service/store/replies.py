@@ -1,4 +1,4 @@
-"""What answers of Redis mean to its store."""
+"""Replies of Redis, and what they mean to its store."""
 
 from __future__ import annotations
 

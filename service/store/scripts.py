@@ -1,4 +1,4 @@
-"""What the Redis store does in one step, in Lua. Each script checks everything before its first write.
+"""Lua scripts of the Redis store, one step each. Each script checks everything before its first write.
 
 A script of Redis runs alone but does not roll back, so the first write of each is one that Redis refuses when it is out
 of memory, read-only or cannot write to its disk; after that first one, nothing can fail. Every script on a model gets

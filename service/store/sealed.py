@@ -1,4 +1,4 @@
-"""What the Redis store keeps of requests, aborted records, solutions and documents: sealed values, and older ones.
+"""Sealed values of the Redis store: requests, aborted records, solutions and documents, and older ones.
 
 request   seal of 32 bytes, then "sequence:body"      before: "sequence:body"
 answer    seal of 32 bytes, then the answer           before: the answer

@@ -225,7 +225,7 @@ class SqliteStore:
         try:
             with self._transaction() as db:
                 is_mended = mend_requests(db)
-        except StoreDamaged as error:  # whoever asks for what is damaged gets the error
+        except StoreDamaged as error:  # a caller that asks for what is damaged gets the error
             log.warning("%s", error)
             return
         if is_mended:
@@ -265,7 +265,7 @@ class SqliteStore:
         return holder
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
-        """Read where each stands; nowhere, once another file or none is in the place of this one."""
+        """Read where each stands; nowhere, once another file or none is in place of this one."""
         if self._database.is_elsewhere:
             return {}
         found: dict[str, Head] = {}
@@ -543,7 +543,7 @@ class SqliteStore:
         return True
 
     def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
-        """Write the database anew, or empty its log alone."""
+        """Write the database again, or empty its log alone."""
         is_anew = self._database.wipe(wholly=wholly)
         places = {"database": "written anew" if is_anew else "overwritten in place", "write-ahead log": "emptied"}
         if copies := self._database.damaged_copies():

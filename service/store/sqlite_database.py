@@ -109,7 +109,7 @@ class Database:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether another file or none is in the place of this one."""
+        """Whether another file or none is in place of this one."""
         return is_elsewhere(self._path, self._opened)
 
     @contextmanager
@@ -169,9 +169,9 @@ class Database:
             self._marked_at = time.monotonic()
 
     def wipe(self, *, wholly: bool) -> bool:
-        """Write it anew, with no page that is free and no byte between rows, and empty its log; whether it was.
+        """Write it again, with no page that is free and no byte between rows, and empty its log; whether it was.
 
-        Other calls wait meanwhile. Not ``wholly``, a large database is written anew where much of it is free.
+        Other calls wait meanwhile. Not ``wholly``, a large database is rewritten where much of it is free.
         """
         with self.unsynced() as db:
             is_anew = wholly or is_worthwhile(db)

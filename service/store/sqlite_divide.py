@@ -1,6 +1,6 @@
 """One database made into several, once: models go to shares of their own, documents that name none stay where they are.
 
-The shares are made whole beside it, and appear under their name at once; only then are the models removed from the
+The shares are made whole next to it, and appear under their name at once; only then are the models removed from the
 database. Whatever a crash leaves behind is one or the other, and the next start does the rest.
 """
 

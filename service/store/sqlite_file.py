@@ -19,9 +19,9 @@ from livesvm.service.store.sqlite_schema import add_functions, check_tables, pre
 from livesvm.service.store.sqlite_wal import Walk, walk
 
 ROOM = 2**20
-"""Bytes that have to be left on the disk: with less, an update of common size may not fit beside its log."""
+"""Bytes that have to be left on the disk: with less, an update of common size may not fit besides its log."""
 SMALL = 64 * 2**20
-"""Bytes of a database that is written anew in a moment."""
+"""Bytes of a database that is rewritten in a moment."""
 FREE = 0.25
 """Share of a larger one that has to be free, so that others wait for that."""
 COPY = "-damaged-"
@@ -109,7 +109,7 @@ def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> dict[bytes, in
 
 
 def _keep_copy(path: Path, found: Walk) -> None:
-    """Copy the database, its log and its marks into a directory beside them, once for each content of the log."""
+    """Copy the database, its log and its marks into a directory next to them, once for each content of the log."""
     wal = write_ahead_log(path)
     if found.behind:
         log.error("the write-ahead log %s is damaged: %s", wal, found)
@@ -160,8 +160,8 @@ def _newest_epoch(db: sqlite3.Connection) -> int:
 def open_for_reading(path: Path) -> sqlite3.Connection:
     """Return the database where it cannot be written, with all that its write-ahead log holds; raises StoreUnavailable.
 
-    Alone, SQLite needs no file beside the log, which a full disk would not take; a read-only disk may hold one already,
-    or no log.
+    Alone, SQLite needs no file next to the log, which a full disk would not take; a read-only disk may hold one
+    already, or no log.
     """
     ways: list[Callable[[Path], sqlite3.Connection]] = [_alone, _read_only]
     if not _size(_beside(path, "-wal")):
@@ -221,7 +221,7 @@ def overwriting(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def is_worthwhile(db: sqlite3.Connection) -> bool:
-    """Return whether writing the database anew is quick, or gives much of its file back."""
+    """Return whether writing the database again is quick, or gives much of its file back."""
     size, pages, free = (
         db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count")
     )
@@ -229,12 +229,12 @@ def is_worthwhile(db: sqlite3.Connection) -> bool:
 
 
 def write_probe(db: sqlite3.Connection, size: int) -> None:
-    """Write so many bytes that nobody needs."""
+    """Write so many bytes of no use."""
     db.execute("INSERT OR REPLACE INTO probe VALUES (1, randomblob(?))", (size,))
 
 
 def write_ahead_log(path: Path) -> Path:
-    """Return the file beside the database that commits are written to first."""
+    """Return the file next to the database that commits are written to first."""
     return _beside(path, "-wal")
 
 

@@ -1,4 +1,4 @@
-"""High-water marks of the embedded store: what it has acknowledged, in a file beside the database.
+"""High-water marks of the embedded store: what it has acknowledged, in a file next to the database.
 
 A database that has less than its marks say has lost what it had acknowledged: the newest record of each model, a
 deletion, or a document. Each mark is written once what it says is on the disk, and never before. It is not synced by
@@ -318,7 +318,7 @@ class Marks:
 
 
 def read_marks(database: Path) -> Marks | None:
-    """Return the marks beside a database, None if there are none that can be read; raises OSError."""
+    """Return the marks next to a database, None if there are none that can be read; raises OSError."""
     path = database.with_name(database.name + ENDING)
     try:
         data = memoryview(path.read_bytes())

@@ -1,4 +1,4 @@
-"""What the rows of the embedded store say, where they are still as they were written."""
+"""Rows of the embedded store, checked to be as they were written."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Commits on the disk, with one wait for all who committed before it began.
+"""Commits on the disk, with one wait for all that were committed before it began.
 
 SQLite itself would wait for the disk inside each commit, one after the other. It is told not to
 (``synchronous=NORMAL``: it still syncs whenever it copies its write-ahead log into the database or begins that log
-anew), and the log is synced here, outside of the database's lock; what was waited for survives a loss of power.
+again), and the log is synced here, outside of the database's lock; what was waited for survives a loss of power.
 """
 
 from __future__ import annotations

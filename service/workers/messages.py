@@ -1,4 +1,4 @@
-"""What a service asks its workers besides what any process is asked where replicas live."""
+"""Messages of a service to its workers, besides those to any process with replicas."""
 
 from __future__ import annotations
 

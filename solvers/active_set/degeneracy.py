@@ -1,4 +1,4 @@
-"""What is done between and after walks: spread ties, put what is at an end there, factor afresh."""
+"""Degeneracy, between and after walks: spread ties, snap to bounds, factor afresh."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def leave_ends(e: Examples, fac: Factor, n: int, intercept: bool, snap: float, d
 
 @compiled
 def center(w: Walk) -> float:
-    """With nobody free, put b in the middle of the interval that the kinks leave it; returns its change."""
+    """With no example free, put b in the middle of the interval that the kinks leave it; returns its change."""
     e = w.examples
     low, high = -np.inf, np.inf
     for j in range(w.n):
@@ -67,7 +67,7 @@ def center(w: Walk) -> float:
 
 @compiled
 def perturb(w: Walk, random: Floats, size_f: float, size_beta: float) -> None:
-    """Spread ties: move every limit that somebody is near outward by a random amount that vanishes at the path's end.
+    """Spread ties: move every limit that an example is near outward by a random amount that vanishes at the path's end.
 
     With generic kinks and boxes no two examples reach theirs at once, every step is positive, and each set of free
     examples is met at most once (rule 6).
@@ -106,7 +106,7 @@ def send_dependent(w: Walk, free: Ints) -> None:
 
 @compiled
 def clear(fac: Factor) -> None:
-    """Let nobody stand in a factor."""
+    """Let no example stand in a factor."""
     for k in range(fac.size[0]):
         if fac.slot[k] >= 0:
             fac.position[fac.slot[k]] = -1
@@ -118,10 +118,10 @@ def clear(fac: Factor) -> None:
 def extend(
     fac: Factor, rows: Floats, row_of: Ints, free: Ints, diagonal: Floats, kappa: float, dependent: float
 ) -> None:
-    """Append examples to a factor, without those whose squared pivot is no more than ``dependent`` times the diagonal.
+    """Append examples to a factor, without examples whose squared pivot is at most ``dependent`` times the diagonal.
 
-    With 0 nobody is left out, and who has no pivot but for rounding gets the least usable one. Only the factor itself
-    is made, not what is solved along with it.
+    With 0 no example is left out, and one that has no pivot but for rounding gets the least usable one. Only
+    the factor itself is made, not what is solved along with it.
     """
     for slot in free:
         n = fac.size[0]

@@ -26,7 +26,7 @@ def resolve(w: Walk) -> None:
 
 @compiled
 def find_direction(w: Walk) -> None:
-    """Solve for the rates of the free betas and of b, then get everyone's rate of f."""
+    """Solve for the rates of the free betas and of b, then get every example's rate of f."""
     fac, df, bound_rate = w.factor, w.motion.df, w.motion.bound_rate
     find_rates(w)
     db = w.at[0].db
@@ -77,7 +77,7 @@ def along_row(w: Walk, coefficients: Floats, slot: int) -> float:
 def add_free_rows(w: Walk, coefficients: Floats, out: Floats, n: int) -> None:
     """Add the kernel rows of the free examples, times ``coefficients`` by position, to ``out``, below slot ``n``.
 
-    That is everyone, or in a narrow walk those who are near.
+    That is every example, or in a narrow walk those that are near.
     """
     fac, row_of = w.factor, w.row_of
     rows = w.seen_rows if w.members.size > 0 and n == w.n_seen else w.rows

@@ -41,7 +41,7 @@ def gather_row(w: Walk, slot: int) -> bool:
 
 @compiled
 def gather_seen(w: Walk, slot: int) -> bool:
-    """In a stride, pick the columns of those who are near out of the cached row of the whole, if there is one."""
+    """In a stride, pick the columns of examples that are near out of the cached row of the whole, if there is one."""
     parent = w.parent_row_of[w.members[slot]]
     if parent < 0 or w.at[0].rows >= w.rows.shape[0]:
         return False
@@ -55,7 +55,7 @@ def gather_seen(w: Walk, slot: int) -> bool:
 
 @compiled
 def complete_row(w: Walk, slot: int) -> None:
-    """Pick all of a row that was there only for those who are near."""
+    """Pick all of a row that was there only for examples that are near."""
     if w.members.size == 0 or w.is_whole[slot]:
         return
     row, out = w.parent_rows[w.parent_row_of[w.members[slot]]], w.rows[w.row_of[slot]]
@@ -85,7 +85,7 @@ def leave(w: Walk, slot: int, side: int) -> None:
 
 @compiled
 def solve_for_bound_rate(w: Walk, v: float) -> None:
-    """Somebody who is not in the block, but whose forward-solved column is ready, no longer drives it with ``v``."""
+    """An example that is not in the block, but whose forward-solved column is ready, no longer drives it with ``v``."""
     fac = w.factor
     kappa = w.at[0].kappa if w.intercept else 0.0
     for k in range(fac.size[0]):
@@ -94,7 +94,10 @@ def solve_for_bound_rate(w: Walk, v: float) -> None:
 
 @compiled
 def enter(w: Walk, slot: int, side: int) -> Exit:
-    """A bound example has reached a kink: it becomes free, in exchange for another if it depends on those who are."""
+    """A bound example has reached a kink.
+
+    It becomes free, in exchange for another if it depends on examples that are.
+    """
     e, fac = w.examples, w.factor
     row = w.rows[w.row_of[slot]]
     kappa = w.at[0].kappa if w.intercept else 0.0

@@ -12,7 +12,7 @@ class Exit(IntEnum):
     STALLED = 3  #: too many events without a step: ties have to be spread
     UNBALANCED = 4  #: no example that is left can balance the sum of the coefficients
     INDEFINITE = 5  #: a squared pivot is negative
-    CANCELLED = 6  #: somebody has asked for the end
+    CANCELLED = 6  #: the caller has asked for the end
     EXHAUSTED = 7  #: more events than a path can need
     STRIDE = 8  #: the end of a stride
     WANT_ROWS = 9  #: rows that will be needed soon are not cached
@@ -20,7 +20,7 @@ class Exit(IntEnum):
     # of a loop that writes down what it does
     STOPPED = 10  #: ``who`` has come to a wall
     LOG_FULL = 11  #: call again with an empty log
-    NEED_ROWS = 12  #: rows of those whose coefficients move are not cached
+    NEED_ROWS = 12  #: rows of examples whose coefficients move are not cached
     # of the D-steps of outlier paths
     SWITCHES_FULL = 13  #: no room to write down who has switched
     INEXACT = 14  #: the state is not at the optimum of its losses, and is to be brought there
@@ -34,4 +34,4 @@ class Exit(IntEnum):
     STUCK = 19  #: too many legs without progress
     TIED = 20  #: a leg has stalled
     LOST = 21  #: a leg has no end
-    WITH_TIES = 22  #: somebody stands at a wall before the first leg
+    WITH_TIES = 22  #: an example stands at a wall before the first leg

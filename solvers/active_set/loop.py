@@ -1,8 +1,8 @@
 """The compiled homotopy loop: direction, step, move, change side.
 
 Each pass finds the direction in which the free examples must move so that they stay at their kinks, the largest step
-that keeps everyone on their segment of the staircase, takes it, and lets the example that ended it change sides. Rule
-numbers, here and in the modules it calls, are those of ``homotopy.solve``.
+that keeps every example on its segment of the staircase, takes it, and lets the example that ended it change sides.
+Rule numbers, here and in the modules it calls, are those of ``homotopy.solve``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from livesvm.solvers.runtime.interrupt import is_stopped
 def walk(w: Walk, log: Log | None, walls: Walls | None) -> Exit:
     """Go from event to event until the path or the stride ends, or something is needed; returns why it stopped.
 
-    STRIDE is also where nobody is free and the betas are out of balance. With a ``log`` all is written down, and
+    STRIDE is also where no example is free and the betas are out of balance. With a ``log`` all is written down, and
     LOG_FULL asks for an empty one; with ``walls``, STOPPED says that example ``at.who`` has come to its wall. A loop is
     made for each of the combinations that there are, without what it does not need.
     """
@@ -76,7 +76,7 @@ def walk(w: Walk, log: Log | None, walls: Walls | None) -> Exit:
 
 @compiled
 def track_path(w: Walk, log: Log, walls: Walls) -> int:
-    """Follow the path to its end on the whole window, letting nobody through, and write down each linear piece.
+    """Follow the path to its end on the whole window, letting no example through, and write down each linear piece.
 
     Stops like ``walk``; STRIDE: so many events are done as the caller asked for.
     """

@@ -1,4 +1,4 @@
-"""The step: how far the direction goes until somebody is at a limit, and going there."""
+"""The step: how far the direction goes until an example is at a limit, and going there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from livesvm.solvers.runtime.types import Floats
 def longest_step(w: Walk) -> tuple[float, int, int]:
     """Return the step to the next event, who makes it, and on which side (-1 low, +1 high).
 
-    Nobody (-1) makes it where the path, or the part of it that the stride is for, ends before.
+    No example (-1) makes it where the path, or the part of it that the stride is for, ends before.
 
     Two passes [Harris]: the longest step with every limit relaxed by its tolerance, then among the examples that would
     pass their own limit within it, the one that does so at the highest speed.
@@ -31,7 +31,7 @@ def longest_step(w: Walk) -> tuple[float, int, int]:
     step = rest
     for j in range(w.n):
         # The fastest to its relaxed limit passes its own one at a speed of at least `highest` tolerances; whoever could
-        # be preferred to it passes that, and so is relaxed by no more than his way to his own limit.
+        # be preferred to it passes that, and so is relaxed by no more than its way to its own limit.
         if motion.work[j] < 0.49 * highest:
             continue
         x, dx, tol = coordinate(w, j)
@@ -71,7 +71,7 @@ def frequencies(w: Walk, out: Floats) -> None:
     """Compute for each example one over the step at which it passes the relaxed limit it moves to.
 
     Loops here and below are without branches: that is what vector instructions need. Which limit it is, is told
-    without dividing; ways to limits that do not exist are infinite, and whoever stays where he is passes none.
+    without dividing; ways to limits that do not exist are infinite, and whoever stays where it is passes none.
     """
     e, motion = w.examples, w.motion
     segment, f, beta, df, dbeta = e.segment, e.f, e.beta, motion.df, motion.dbeta
@@ -91,7 +91,7 @@ def frequencies(w: Walk, out: Floats) -> None:
 
 @compiled
 def advance(w: Walk, step: float) -> None:
-    """Move everyone by ``step``; a limit that was passed within its tolerance moves along."""
+    """Move every example by ``step``; a limit that was passed within its tolerance moves along."""
     e, motion = w.examples, w.motion
     segment, f, beta, df, dbeta, v = e.segment, e.f, e.beta, motion.df, motion.dbeta, motion.v
     low, high, dlow, dhigh = motion.low, motion.high, motion.dlow, motion.dhigh
@@ -116,9 +116,9 @@ def advance(w: Walk, step: float) -> None:
 
 @compiled
 def jump(w: Walk) -> bool:
-    """With nobody free and betas out of balance, move b until someone who can take them up is at a kink (rule 4)."""
+    """With no example free and betas out of balance, move b until one that can take them up is at a kink (rule 4)."""
     e, motion = w.examples, w.motion
-    up = w.at[0].sum_rate - w.at[0].sum_v < 0.0  # somebody's beta must fall, so f must rise to a kink
+    up = w.at[0].sum_rate - w.at[0].sum_v < 0.0  # an example's beta must fall, so f must rise to a kink
     least = np.inf
     who = -1
     for j in range(w.n):

@@ -1,4 +1,4 @@
-"""Laps of a walk: how each sets out, and who was let through is sent back on another one."""
+"""Laps of a walk: how each sets out, and how examples that were let through are sent back."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from livesvm.solvers.problem.state import Examples, is_free
 from livesvm.solvers.runtime.compile import compiled
 
 LARGE = 2500  #: in larger windows a stride costs much: its length and the care it takes are other ones
-EVENTS_EACH = 20  #: events that each one who moves is taken to make, before there was any
+EVENTS_EACH = 20  #: events that each one that moves is taken to make, before there was any
 EVENTS_EACH_OF_LARGE = 3  #: and in a large window, where one stride too many costs more than some who are let through
 LEAST_PACE = 1e-9  #: the part of the path that an event is taken to use up at least
 
 
 @compiled
 def start(w: Walk) -> None:
-    """Set everyone's limits and solve the right-hand sides: the motion has just been set."""
+    """Set every example's limits and solve the right-hand sides: the motion has just been set."""
     moving = 0
     for j in range(w.n):
         set_limits(w, j)
@@ -27,7 +27,7 @@ def start(w: Walk) -> None:
 
 @compiled
 def is_moving(w: Walk, slot: int) -> bool:
-    """Say whether the beta of a bound example moves by itself, or somebody's limits do."""
+    """Say whether the beta of a bound example moves by itself, or an example's limits do."""
     motion = w.motion
     moving: bool = motion.v[slot] != 0.0 or motion.dlow[slot] != 0.0 or motion.dhigh[slot] != 0.0
     return moving
@@ -35,7 +35,7 @@ def is_moving(w: Walk, slot: int) -> bool:
 
 @compiled
 def another_lap(w: Walk) -> bool:
-    """At the end of the path, send the kinks of those who were let through back on a path of their own.
+    """At the end of the path, send the kinks of examples that were let through back on a path of their own.
 
     With them goes what rounding has made of the sum of the betas. Says whether there is anything to do. Everything else
     has arrived and stands still.

@@ -1,4 +1,4 @@
-"""What a path writes down whose every step counts, and the walls at which it stops.
+"""The record of a path, segment by segment, and the walls at which it stops.
 
 What is written down are *segments*, between two events, on
 each of which b and the betas of the free examples are linear in tau, and *changes*, who went from which place on the
@@ -25,7 +25,7 @@ POOL_BEFORE, CHANGES_BEFORE = range(2)
 START, END = range(2)
 SLOT, BEFORE, AFTER = range(3)
 
-HEEDED = 2  #: what STARTED may be set to by who has set limits that heed the walls
+HEEDED = 2  #: what STARTED may be set to by a caller that has set limits that heed the walls
 
 
 class Used(Scalars):
@@ -42,13 +42,13 @@ class Log(NamedTuple):
 
     ends: Floats  #: (segments, 4) where it starts and ends; columns named above
     before: Ints  #: (segments, 2) how much of the pool, and how many changes, came before; named above
-    idle: Bools  #: (segments,) nobody is free but at an end of his box: b is one of many
+    idle: Bools  #: (segments,) no example is free but at an end of its box: b is one of many
     slot: NDArray[np.int32]  #: (pool,) who is free
     beta: Floats  #: (pool, 2) where the segment starts, and where it ends
     change_tau: Floats  #: (changes,)
     change: Ints  #: (changes, 3) slot, place on the staircase before and after (``segment`` of ``problem.state``)
     used: One[Used]
-    seen: Ints  #: (slots,) everyone's place as it was last noted
+    seen: Ints  #: (slots,) every example's place as it was last noted
 
 
 def empty_log(slots: int, segments: int, pool: int) -> Log:
@@ -78,14 +78,14 @@ class Walls(NamedTuple):
 
 @compiled
 def note_places(w: Walk, log: Log) -> None:
-    """Note everyone's place at the start of a walk."""
+    """Note every example's place at the start of a walk."""
     for j in range(w.n):
         log.seen[j] = w.examples.segment[j]
 
 
 @compiled
 def is_full(w: Walk, log: Log) -> bool:
-    """Say whether one more segment, and a change of everyone's side, may not fit."""
+    """Say whether one more segment, and a change of every example's side, may not fit."""
     used = log.used[0]
     full: bool = used.changes + w.n > log.change_tau.size or used.segments >= log.idle.size
     return full or used.pool + w.factor.size[1] + 1 > log.slot.size
@@ -106,7 +106,7 @@ def heed(w: Walk, walls: Walls, j: int) -> None:
 
 @compiled
 def heed_all(w: Walk, walls: Walls) -> None:
-    """Let the limits of all who are bound be no further away than their walls."""
+    """Let the limits of all examples that are bound be no further away than their walls."""
     for j in range(w.n):
         heed(w, walls, j)
 
@@ -142,7 +142,7 @@ def jump_stops(w: Walk, walls: Walls) -> bool:
 
 @compiled
 def heed_turn(w: Walk, walls: Walls, who: int, exchanges: int) -> None:
-    """Let nobody overlook a wall, where ``who`` had its turn after so many ``exchanges``, which move others too."""
+    """Let no example overlook a wall, where ``who`` had its turn after so many ``exchanges``, which move others too."""
     if w.at[0].exchanges > exchanges:
         heed_all(w, walls)
     elif who >= 0 and w.at[0].who < 0:
@@ -151,7 +151,7 @@ def heed_turn(w: Walk, walls: Walls, who: int, exchanges: int) -> None:
 
 @compiled
 def note_turn(w: Walk, log: Log, who: int, exchanges: int) -> None:
-    """Note who has changed sides with the turn of ``who``."""
+    """Note which examples have changed sides with the turn of ``who``."""
     if who >= 0 and w.at[0].who < 0:
         for j in range(w.n if w.at[0].exchanges > exchanges else 0):
             if j != who:

@@ -1,10 +1,10 @@
-"""The path in strides, each among those who may have an event soon.
+"""The path in strides, each among examples that may have an event soon.
 
 Most examples of a window are far from their limits. For a stride of some dozens of events, and of no more of the path
 than they are expected to take, the loop is given only those that could meet a limit, in arrays of their own, and the
-free examples, whose f is known to rest. Then everyone is brought up to date by one product with the kernel rows of the
-betas that took part. Who has crossed a limit meanwhile gets it moved to where he is, and back by the end of the path:
-the path may differ, its end does not.
+free examples, whose f is known to rest. Then every example is brought up to date by one product with the kernel rows of
+the betas that took part. Who has crossed a limit meanwhile gets it moved to where it is, and back by the end of the
+path: the path may differ, its end does not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.types import Floats, Ints
 
-MOST_LAPS = 4  #: how often those who were let through are sent back before the walk is judged
+MOST_LAPS = 4  #: how often examples that were let through are sent back before the walk is judged
 HALVINGS = 10  #: of a stride with too many members, where it would be work for all to walk ...
 SHARE = 0.125  #: ... until no more than this share are
 SHORT = 20  #: events of a short stride, where an ordinary one would have far more members
@@ -32,7 +32,7 @@ SPREAD = 0.6  #: or at this multiple of the mean rate
 STEADY = 100.0  #: with more free examples the direction changes less from event to event, and less of both will do
 STEADIEST = 0.5  #: but not less than this fraction,
 STEADIEST_OF_LARGE = 0.6  #: or this one in large windows, whose strides are longer
-LESS_CARE = 0.8  #: and less of both after a stride that let nobody through, or where all had to walk
+LESS_CARE = 0.8  #: and less of both after a stride that let no example through, or where all had to walk
 LEAST_CARE = 0.2  #: but not less than this fraction
 MORE_CARE = 1.5  #: and more after one that let through ...
 MANY = 30  #: ... more than one in so many events
@@ -94,7 +94,7 @@ def follow_path(w: Walk) -> int:
             known = False
             continue
         if outcome != Exit.STRIDE:
-            w.at[0].known = known  # before the one who waits has changed sides, which is near enough
+            w.at[0].known = known  # before the one that waits has changed sides, which is near enough
             return outcome.value
 
 
@@ -110,7 +110,7 @@ def wants_rows(w: Walk, members: Ints, n_seen: int) -> bool:
 
 @compiled
 def count_speeds(w: Walk) -> None:
-    """Add the velocities of the bound betas up afresh: with nobody free, rounding of their sum is no imbalance."""
+    """Add the velocities of the bound betas up afresh: with no example free, rounding of their sum is no imbalance."""
     total = 0.0
     for j in range(w.n):
         total += w.motion.v[j]
@@ -119,7 +119,7 @@ def count_speeds(w: Walk) -> None:
 
 @compiled_allocating
 def choose(w: Walk, known: bool) -> tuple[Ints, int]:
-    """Plan a stride: return its members, those who might meet a limit first, the other free ones last, and how many
+    """Plan a stride: return its members, examples that might meet a limit first, the other free ones last, and how many
     are first.
 
     The number is -1 where most would be members, even if the stride were much shorter, or where few events are expected
@@ -179,13 +179,16 @@ def choose(w: Walk, known: bool) -> tuple[Ints, int]:
 
 @compiled
 def events_of_stride(n: int) -> int:
-    """Return the events of an ordinary stride: more in a large window, as bringing everyone up to date costs more."""
+    """Return the events of an ordinary stride.
+
+    More in a large window, as bringing every example up to date costs more.
+    """
     return STRIDE_EVENTS if n <= LARGE else int(STRIDE_EVENTS * np.sqrt(n / LARGE))
 
 
 @compiled
 def expect(w: Walk, out: Floats) -> None:
-    """Compute how much of the path each one may still have before its limit: less for those who move fast."""
+    """Compute how much of the path each one may still have before its limit: less for examples that move fast."""
     e, motion = w.examples, w.motion
     least = STEADIEST if w.n <= LARGE else STEADIEST_OF_LARGE
     steady = (1.0 if is_last(w) else w.at[0].care) * max(least, min(1.0, STEADY / max(w.factor.size[1], 1)))
@@ -209,7 +212,7 @@ def is_last(w: Walk) -> bool:
 
 @compiled
 def expect_any_way(w: Walk, out: Floats) -> None:
-    """The same on a lap, whose direction need not be known: nobody's f moves much more than the kinks that do."""
+    """The same on a lap, whose direction need not be known: no example's f moves much more than the kinks that do."""
     e, motion = w.examples, w.motion
     most = 1e-300
     for j in range(w.n):

@@ -1,4 +1,7 @@
-"""The walk of those who are near: arrays of their own for a stride, and everyone brought up to date after it."""
+"""The walk of examples that are near.
+
+Arrays of their own for a stride, and every example brought up to date after it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ CHANGE, RATE = range(2)  #: of the betas that took part in a stride
 
 @compiled_allocating
 def stride(w: Walk, members: Ints, n_seen: int) -> Exit:
-    """Walk one stride among ``members``, with copies of their arrays and columns; bring everyone up to date."""
+    """Walk one stride among ``members``, with copies of their arrays and columns; bring every example up to date."""
     at_start, b_at_start, fac, m = w.at[0].tau, w.at[0].b, w.factor, members.size
     local, position = np.full(w.n, -1, np.int64), np.full(m, -1, np.int64)
     for i in range(m):
@@ -129,8 +132,8 @@ def rename(slot: Ints, size: int, name: Ints, position: Ints) -> None:
 def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
     """Bring the whole up to date after a stride that used up ``used`` of tau and moved b by ``db``.
 
-    As that takes the kernel rows of all free examples, the direction in which everyone goes on is found with it, or at
-    the end of the path their f from everyone's beta.
+    As that takes the kernel rows of all free examples, the direction in which every example goes on is found with it,
+    or at the end of the path their f from every example's beta.
     """
     e, motion, members = w.examples, w.motion, near.members
     change, df = motion.work, motion.df

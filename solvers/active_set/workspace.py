@@ -1,4 +1,4 @@
-"""What the compiled loop works on: everyone's place, motion and limits, and where the loop itself stands."""
+"""The workspace of the compiled loop: places, motions and limits of all examples, and its own position."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from livesvm.solvers.runtime.scalars import One, Scalars
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 IDLE_TURNS = 4  #: turns that a walk is allowed for each event that it is: without any it must end too
-STRIDE_EVENTS = 80  #: events after which everyone is brought up to date
+STRIDE_EVENTS = 80  #: events after which every example is brought up to date
 
 
 class Status(Scalars):
@@ -27,7 +27,7 @@ class Status(Scalars):
     sum_v: float  #: of the velocities of bound examples
     sum_rate: float  #: at which the sum of the betas has to change
     sum_end: float  #: the sum of the betas at the end
-    who: int  #: whose turn it is to change sides; -1: nobody's
+    who: int  #: whose turn it is to change sides; -1: no example's
     budget: int  #: events after which a walk is given up
     asking: int  #: 1: rows that will be needed soon are asked for
     allowance: float  #: products after which a walk is given up, as solving from nothing takes fewer
@@ -51,7 +51,7 @@ class Status(Scalars):
     members: int  #: of all strides together
     laps: int
     started: int
-    whole: int  #: events up to which everyone walks
+    whole: int  #: events up to which every example walks
     known: int
     fresh: int  #: 1: the f of free examples have been computed afresh
     turns: int

@@ -1,4 +1,4 @@
-"""What code written for scikit-learn's ``SVC``, ``SVR`` and ``OneClassSVM`` asks of an estimator beyond what is live.
+"""Parameters and attributes that code for scikit-learn's ``SVC``, ``SVR`` and ``OneClassSVM`` expects.
 
 Parameters that steer libsvm's search are taken and ignored: the optimum is reached exactly, whatever they are.
 """

@@ -54,7 +54,7 @@ class FrankWolfeClassifier:
     """A support vector classifier with squared losses, for large data, by Frank-Wolfe methods [Frandi et al.].
 
     It minimizes ``1/2 |w|^2 + 1/2 b^2 + C/2 sum_i weight_i max(0, 1 - y_i f(x_i))^2``, whose dual is ``a'K~a`` over the
-    simplex. Several classes are told apart pair by pair. Sparse examples stay sparse.
+    simplex. Several classes are distinguished pair by pair. Sparse examples stay sparse.
 
     Parameters
     ----------

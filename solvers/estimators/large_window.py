@@ -383,7 +383,7 @@ class LiveL2SVC(LiveEstimator):
         return self._known().predictor()
 
     def certificate(self) -> Certificate:
-        """Return how far the last solution, without those who have left, is from the optimum of the window."""
+        """Return how far the last solution, without examples that have left, is from the optimum of the window."""
         found = self._proofs()
         n = len(self._examples_here.slots)
         if self._known().classes.size == 2:

@@ -114,7 +114,7 @@ class OverShards:
         Parameters
         ----------
         tol : relative gap
-        threads : how many may work here, beside the shards
+        threads : how many may work here, besides the shards
         progress : called with how much is done and how much there is; returning False cancels
         look : is told how the gap gets smaller
 

@@ -43,7 +43,7 @@ class LiveMultiClassSVC(LiveSVC):
     decision_function_shape : {"ovr", "ovo"}, default "ovr"
         One score for each class, (m, n_classes), or one decision for each pair.
     break_ties : bool, default False
-        Whether classes with as many votes are told apart by their decisions, and not by their order.
+        Whether classes with as many votes are distinguished by their decisions, and not by their order.
     n_jobs : int or None, default None
         Threads that may update pairs at once, -1: one for each core; None: as many as the process allows now.
 
@@ -456,7 +456,7 @@ class LiveMultiClassSVC(LiveSVC):
         labels = column_of(y, m, field)
         known = self._known_classes(labels, field)
         if hasattr(self, "_window") and known.size > max(2, self.classes_.size):
-            known = self.classes_  # nobody is learnt: a label that is not known is wrong
+            known = self.classes_  # no example is learnt: a label that is not known is wrong
         values = (-1.0, 1.0)[-known.size :] if known.size < 3 else range(known.size)
         targets = targets_of(labels, known, values, field)
         if known.size < 3 or not hasattr(self, "_window"):

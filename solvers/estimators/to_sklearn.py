@@ -58,7 +58,7 @@ def _filled(machine: Any, model: Any) -> Any:
     support, dual = model.support_, model.dual_coef_
     dual = dual.toarray() if hasattr(dual, "toarray") else dual
     counts = model.n_support_
-    if support.size == 0:  # a constant: libsvm wants somebody
+    if support.size == 0:  # a constant: libsvm needs a support vector
         support, dual = np.zeros(1, np.int32), np.zeros((dual.shape[0], 1))
         counts = np.eye(1, max(counts.size, 1), dtype=np.int32)[0]
     n = model.n_window_

@@ -1,4 +1,4 @@
-"""Kernel rows over the examples that are searched now: some are kept, as many as there is room for."""
+"""Kernel rows over the active examples: a cache with as many as fit."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SPARE = 8  #: one column for so many examples is there for those that come later
 class ActiveRows:
     """A bounded cache of rows ``k(x_i, .)`` over ``examples``; chance says which give way.
 
-    Whoever visits everyone in turn would find nothing in a cache that keeps what was used last: it has lost just what
-    comes next. With chance, it finds the share that there is room for.
+    Whoever visits every example in turn would find nothing in a cache that keeps what was used last: it has lost just
+    what comes next. With chance, it finds the share that there is space for.
 
     Parameters
     ----------
@@ -48,11 +48,11 @@ class ActiveRows:
         most = min(n, self._memory.size // width)
         self.values: Numbers = self._memory[: most * width].reshape(most, width)  #: (most, n or more)
         self.place_of = np.full(n, -1, np.int64)  #: (n,) where the row of an example is, -1: nowhere
-        self._owner = np.full(most, -1, np.int64)  # (most,) the example of a place, -1: nobody
+        self._owner = np.full(most, -1, np.int64)  # (most,) the example of a place, -1: no example
 
     @property
     def most(self) -> int:
-        """How many rows there is room for."""
+        """How many rows there is space for."""
         return self._owner.size
 
     def fetch(self, who: Ints) -> Ints:

@@ -2,8 +2,8 @@
 
 A Frank-Wolfe step moves one coefficient and scales all others, to stay on the simplex. A block step moves hundreds, and
 scales those of either class by a factor of its own, all at their best together: the minimum over the block and two
-directions more. Blocks of one class crawl, as the penalized bias couples everyone; so do coefficients without the two
-factors, of which there are many before they are few. Half of a block is the half that was new in the block before:
+directions more. Blocks of one class crawl, as the penalized bias couples every example; so do coefficients without the
+two factors, of which there are many before they are few. Half of a block is the half that was new in the block before:
 without that the two undo each other's work [Joachims 1999; Wen et al. 2018, who keep half too].
 """
 
@@ -30,7 +30,7 @@ DIGITS = 100  #: times the precision of the rows: what is left of products that 
 WORSE = 1e-3  #: by which part the objective may rise in a block, by rounding
 NEGLIGIBLE = 1e-14  #: coefficients below this part of the largest are zero
 PATIENCE = 200  #: blocks, and
-ROUNDS = 10  #: times everyone could have been in one, without a smaller gap, after which rounding is all that moves
+ROUNDS = 10  #: times each example could have been in one, without a smaller gap, after which only rounding moves
 
 Tell = Callable[[float], None]
 
@@ -117,7 +117,7 @@ def _violations(active: Active) -> Floats:
 def _worst(active: Active, violations: Floats, kept: Ints, count: int, least: float) -> Ints:
     """Return ``count`` examples, half of each class if there are, with the largest violations above ``least``.
 
-    Nobody of ``kept`` is among them.
+    No example of ``kept`` is among them.
     """
     own = violations.copy()
     own[kept] = 0.0

@@ -31,7 +31,7 @@ class Search:
     examples : all, in the precision of the search
     b, parts : (n,) and (2, n); the parts of those that are not active are as of the last look
     exact : where all parts were known in double precision last
-    seen : where those of everyone were known last
+    seen : where those of every example were known last
     """
 
     problem: Problem
@@ -47,12 +47,12 @@ class Search:
     active: Active = field(init=False)
 
     def activate(self, who: Ints) -> None:
-        """Let ``who`` (k,) be active and nobody else."""
+        """Let ``who`` (k,) be active and no other example."""
         rows = ActiveRows(self.examples.take(who), self.cache_bytes, self.problem.threads, self.random, self.problem.n)
         self.active = active_of(self.problem, who, self.b, self.parts, rows)
 
     def add(self, new: Ints) -> None:
-        """Let ``new`` be active too, and those who are safe not any more where all has to be arranged anew."""
+        """Let ``new`` be active too, and examples that are safe not any more where all has to be arranged again."""
         active = self.active
         who = np.concatenate([active.who, new])
         if not active.rows.extend(self.examples.take(who)):
@@ -71,20 +71,21 @@ class Search:
         return is_there
 
     def outside(self) -> Ints:
-        """Return who is not active."""
+        """Return which examples are not active."""
         others = np.ones(self.problem.n, bool)
         others[self.active.who] = False
         return np.flatnonzero(others)
 
     def look(self, outside: Ints) -> None:
-        """Compute g of those who are not active."""
+        """Compute g of examples that are not active."""
         _, changes = since(self.problem.of_class, self.b, None if self.seen is None else self.seen.b)
         self.computed += outside.size * int(np.count_nonzero(changes))
         self.parts[:, outside] = parts_from(self.problem, self.examples, self.b, self.seen, outside)
         self.seen = Known(self.b.copy(), self.parts.copy())
 
     def prove(self) -> None:
-        """Compute g in double precision: of all but those whose g is so large that no error of single precision counts.
+        """Compute g in double precision: of all but examples whose g is so large that no error of single precision
+        counts.
 
         They have no coefficient, are not the least, and have no loss. How large the error is, others tell.
         """

@@ -1,7 +1,7 @@
 """The search of the default over shards: block steps over active examples here, looks at all others where they are.
 
-It is the search of :mod:`.by_blocks`, whose parts of g for those who are not active are kept by shards. What goes to
-them are the rows whose coefficients have changed since the last look; what comes back are counts, and the rows that
+It is the search of :mod:`.by_blocks`, whose parts of g for examples that are not active are kept by shards. What goes
+to them are the rows whose coefficients have changed since the last look; what comes back are counts, and the rows that
 become active. The proof at the end is computed by all shards.
 """
 
@@ -77,7 +77,7 @@ class Search:
         self._begin(self._take(np.inf, over.counts, growth.of_first(over.counts.sum(axis=0))))
 
     def resume(self) -> None:
-        """Have shards begin anew with those that are active here; the next look brings all others along."""
+        """Have shards begin again with those that are active here; the next look brings all others along."""
         own = [np.flatnonzero(self._shard == s) for s in range(len(self.over.counts))]
         self.over.crew.each([partial(Shard.hold, at=self._at[some]) for some in own])
         self.seen = np.zeros(self._at.size)
@@ -134,7 +134,7 @@ class Search:
         self.active = _active(self._costs, of_class, b, np.ascontiguousarray(parts), active.rows)
 
     def _drop(self, stay: Ints) -> None:
-        """Give those who do not stay back to their shards."""
+        """Give examples that do not stay back to their shards."""
         gone = np.ones(self._at.size, bool)
         gone[stay] = False
         works = []

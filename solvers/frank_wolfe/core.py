@@ -12,7 +12,7 @@ from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats, Ints
 
 SAMPLE = 59  #: one of so many is among the worst 5%, with probability 0.95 [Frandi et al., Theorem 1]
-TRIES = 3  #: samples without anyone to gain by after which everyone is looked at
+TRIES = 3  #: samples without any example to gain by after which every example is looked at
 NEAR = 0.5  #: of the tolerance: who is as far may violate soon
 LATEST = 0.1  #: share of the core that may have joined since its examples were last gathered
 
@@ -36,7 +36,7 @@ class Core:
     Attributes
     ----------
     examples : all, in the precision of the search
-    values : (k or more, k or more) kernel values of the core, as many as there is room for
+    values : (k or more, k or more) kernel values of the core, as many as there is space for
     y, ridge, diagonal : (k,) its labels, 1 / C_i, and K~_ii
     computed : kernel values, so far
     """
@@ -86,7 +86,7 @@ class Core:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is room for nobody more."""
+        """Whether there is space for no other example."""
         return bool(self.who.size == self.values.shape[0])
 
     def holds(self, i: int) -> bool:
@@ -147,7 +147,7 @@ class SampledSearch:
         return self._look(tol)
 
     def _look(self, tol: float) -> Found:
-        """Look at all, and note those who violate or may do so soon, in an order by chance."""
+        """Look at all, and note examples that violate or may do so soon, in an order by chance."""
         check()
         core = self._core
         g = core.problem.parts(core.examples, core.coefficients()).sum(axis=0)

@@ -1,4 +1,4 @@
-"""Which examples are active: some of each class at first, then whoever violates, until nobody outside does."""
+"""Growth of the active set: some of each class at first, then those that violate, until none outside does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ MANY = 0.75  #: of the active ones, if no more than these need be: to move kerne
 
 
 def first(of_class: Ints, random: np.random.Generator) -> Ints:
-    """Return who is active at first: ``FIRST`` by chance, a quarter at least of each class if it has so many."""
+    """Return which examples are active at first.
+
+    ``FIRST`` by chance, a quarter at least of each class if it has so many.
+    """
     if of_class.size <= FIRST:
         return np.arange(of_class.size)
     members = [np.flatnonzero(of_class == c) for c in (0, 1)]
@@ -36,8 +39,8 @@ def of_first(counts: Ints) -> Ints:
 def added(outside: Ints, g: Floats, of_class: Ints, active: int, random: np.random.Generator) -> Ints:
     """Return who becomes active of those ``outside`` (k,), whose g (k,) and classes (k,) are given.
 
-    Everyone who violates, where these are few. Of many, chance chooses among all: the worst alone, which are noise or
-    far on the wrong side, would teach their opposite.
+    Every example that violates, where these are few. Of many, chance chooses among all: the worst alone, which are
+    noise or far on the wrong side, would teach their opposite.
     """
     room = (GROWTH - 1) * active
     if int((g < 1.0).sum()) <= room:
@@ -56,7 +59,7 @@ def _some(outside: Ints, of_class: Ints, candidates: Ints, room: int, random: np
 
 
 def shared(counts: Ints, room: int) -> Ints:
-    """Return how many candidates of each class, (2,), there is room for, of so many ``counts`` (2,)."""
+    """Return how many candidates of each class, (2,), there is space for, of so many ``counts`` (2,)."""
     total = int(counts.sum())
     if total <= room:
         return counts

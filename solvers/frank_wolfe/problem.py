@@ -98,7 +98,7 @@ class Known:
     ----------
     age : how often these were brought along since all of them were computed from the data
     come : (m,) who was not there then
-    rough : (n,) of bool, whose parts are known in single precision alone; None: nobody's
+    rough : (n,) of bool, whose parts are known in single precision alone; None: no example's
     """
 
     b: Floats

@@ -47,8 +47,8 @@ def solve(
 ) -> tuple[Solution, bool]:
     """Return a solution whose relative gap is ``tol``, as a full look has found, unless ``most_steps`` end it.
 
-    Without looks at all a sample that holds nobody to gain by ends it as well, as in the paper's program. The second
-    answer is whether the kernel values of the core would take more than ``cache_bytes``, which ends it, too.
+    Without looks at all a sample that holds no example to gain by ends it as well, as in the paper's program. The
+    second answer is whether the kernel values of the core would take more than ``cache_bytes``, which ends it, too.
     """
     a = first(problem.of_class, random) if start is None else start / start.sum()
     examples, goal, taken, computed = problem.quick(), tol, 0, 0
@@ -68,7 +68,7 @@ def solve(
 
 
 def _walk(core: Core, search: SampledSearch, inner: Inner, trace: Trace) -> int:
-    """Let examples join the core until nobody is found whose gap is above the tolerance; return the steps taken."""
+    """Let examples join the core until no example is found whose gap is above the tolerance; return the steps taken."""
     goal = np.inf
     while inner.taken < inner.most:
         check()

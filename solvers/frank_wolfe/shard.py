@@ -48,7 +48,7 @@ class Crew(Protocol):
 
 
 class Preparation:
-    """What shards were asked to prepare, so that one in the place of a lost one can do the same."""
+    """What shards were asked to prepare, so that one in place of a lost one can do the same."""
 
     def __init__(self) -> None:
         self._works: dict[str, list[Callable[[Shard], Any]]] = {}
@@ -202,7 +202,7 @@ class Shard:
         self._parts[:, at] = parts
 
     def look(self, change: Change) -> Outside:
-        """Bring the parts of g of those who are not active along."""
+        """Bring the parts of g of examples that are not active along."""
         outside = np.flatnonzero(~self._active)
         if change.examples.n or (change.scales != 1.0).any():
             moved = change.scales[:, None] * self._parts[:, outside]
@@ -227,7 +227,7 @@ class Shard:
         return Proof(self._products(change, at), error, self._told(outside))
 
     def losses(self, scale: float) -> float:
-        """Return the losses of those who are not active, whose g times ``scale`` is y f(x)."""
+        """Return the losses of examples that are not active, whose g times ``scale`` is y f(x)."""
         outside = ~self._active
         f = scale * self._parts[:, outside].sum(axis=0)
         return 0.5 * float(self._costs[self._rows[outside]] @ np.maximum(0.0, 1.0 - f) ** 2)

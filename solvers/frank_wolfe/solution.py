@@ -1,4 +1,4 @@
-"""What a search has found, and how it went."""
+"""The solution of a search, and its course."""
 
 from __future__ import annotations
 

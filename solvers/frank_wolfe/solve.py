@@ -15,7 +15,7 @@ from livesvm.solvers.runtime.types import Floats
 
 Variant = Literal["auto", "fw", "mfw", "core_vector"]
 
-STEPS = 100_000  #: of one coefficient, where no number is given: each costs a kernel row of everyone
+STEPS = 100_000  #: of one coefficient, where no number is given: each costs a kernel row of every example
 CORE_STEPS = 100_000_000  #: of one coefficient of a core, or of examples that join it
 BLOCKS = 1_000_000
 
@@ -31,7 +31,7 @@ class Options:
     cache_bytes : what kernel rows may take
     max_steps : None: the default of the variant
     seed : of what is left to chance
-    looks_at_all : whether a sample without anyone to gain by is followed by a look at all
+    looks_at_all : whether a sample without any example to gain by is followed by a look at all
     """
 
     variant: Variant = "auto"

@@ -1,6 +1,7 @@
 """The small problem of one block, solved by Newton's method on the coefficients that are not at their bound.
 
-Coordinate descent alone would need hundreds of rounds: the kernel and the penalized bias couple everyone in a block.
+Coordinate descent alone would need hundreds of rounds: the kernel and the penalized bias couple every example in a
+block.
 """
 
 from __future__ import annotations

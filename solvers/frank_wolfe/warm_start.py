@@ -9,15 +9,15 @@ import numpy as np
 from livesvm.solvers.frank_wolfe.problem import Known, Problem
 from livesvm.solvers.runtime.types import Ints
 
-WORST = 1e12  #: condition of the products of two classes that can still be told apart
-OLD = 100  #: times that g was brought along, after which it is computed anew: rounding adds up
+WORST = 1e12  #: condition of the products of two classes that can still be distinguished
+OLD = 100  #: times that g was brought along, after which it is computed again: rounding adds up
 
 
 def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Known:
-    """Return the coefficients of ``before`` for those who stayed, 0 for those who came, and their parts of g.
+    """Return the coefficients of ``before`` for examples that stayed, 0 for new ones, and their parts of g.
 
-    Only what has left is taken from g, and only for those who came it is computed: no more than their share of the time
-    that g takes. Whose label has changed has left and come; other costs change the diagonal alone. With another
+    Only what has left is taken from g, and only for examples that came it is computed: no more than their share of the
+    time that g takes. Whose label has changed has left and come; other costs change the diagonal alone. With another
     kernel, or if more left than stayed, all of g is computed.
 
     Parameters
@@ -47,7 +47,7 @@ def balanced(problem: Problem, known: Known) -> Known:
     """Return the coefficients with those of each class scaled to where both scales are best.
 
     Who has left takes more from one class than from the other, and as the intercept is penalized that moves the f of
-    everyone: nearly all would seem to violate, and be active from the start.
+    every example: nearly all would seem to violate, and be active from the start.
     """
     of_class = problem.of_class
     own = [np.where(of_class == c, known.b, 0.0) for c in (0, 1)]

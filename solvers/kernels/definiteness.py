@@ -1,4 +1,4 @@
-"""Whether a kernel is positive semi-definite on given examples, of one that need not be."""
+"""Check whether a kernel is positive semi-definite on given examples."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class FunctionKernel(Kernel):
 
     @property
     def always_positive(self) -> bool:
-        """Whether every kernel matrix is positive semi-definite: nobody knows."""
+        """Whether every kernel matrix is positive semi-definite: not known."""
         return False
 
     def write(self, A: Features, XT: Features, n: int, out: Floats, rows: Ints) -> None:

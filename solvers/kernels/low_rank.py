@@ -1,4 +1,4 @@
-"""Few examples whose kernel functions stand for those of all, to an accuracy that is asked for and is bounded.
+"""Low-rank approximation: few examples whose kernel functions stand for all, to a bounded accuracy.
 
 Pivots Z of a Cholesky factorization span a space onto which the kernel functions of all examples are projected:
 ``K = K_XZ K_ZZ^-1 K_ZX + E`` with E positive semi-definite, so that ``|E_ij|`` is at most the root of ``E_ii E_jj``:

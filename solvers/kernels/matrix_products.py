@@ -29,7 +29,7 @@ ROWS = 512
 NARROW = 64  #: rows whose values are transposed at once
 SHARE = 4096  #: columns that a thread takes at once
 DENSE = (
-    0.5  #: share of entries, from which on a dense array takes less memory: each stored one has its column beside it
+    0.5  #: share of entries, from which on a dense array takes less memory: each stored one has its column next to it
 )
 WRITTEN_OUT = 2**24  #: numbers, at most, of sparse examples that are written out at once
 

@@ -14,8 +14,8 @@ from livesvm.solvers.runtime.types import Floats, Ints
 class RowCache:
     """Rows ``k(x_i, .)`` over all slots, for the examples that need them; the least recently used give way.
 
-    There is a place for everyone's row, or for as many as the limit allows. Memory that no row has been written to yet
-    costs nothing, and so no update has to wait while rows are moved to more of it.
+    There is a place for every example's row, or for as many as the limit allows. Memory that no row has been written to
+    yet costs nothing, and so no update has to wait while rows are moved to more of it.
 
     Parameters
     ----------
@@ -42,7 +42,8 @@ class RowCache:
         return 8 * rows * self.row_of.size + self.row_of.nbytes + self.slot_of.nbytes + self.used.nbytes
 
     def copy_from(self, other: RowCache, slots: Ints, held: Ints) -> None:
-        """Start anew with copies of rows of another cache, whose ``slots`` (m,) are 0 to m - 1 here: those of ``held``.
+        """Start with copies of rows of another cache, whose ``slots`` (m,) are 0 to m - 1 here: those of
+        ``held``.
 
         The most recently used come first, where there is not room for all.
         """
@@ -57,7 +58,7 @@ class RowCache:
         self.slot_of[: held.size] = held
 
     def resize(self, slots: int) -> None:
-        """Make room for so many slots; beyond them nobody has a row."""
+        """Make room for so many slots; beyond them no example has a row."""
         old, slot_of, used = self.values, self.slot_of, self.used
         self.row_of = np.full(slots, -1, np.int64)
         self._make_places()
@@ -75,7 +76,7 @@ class RowCache:
         self.used = np.zeros(count, np.int64)
 
     def _fill(self, values: Floats, rows: Ints, slots: Ints) -> None:
-        """Copy columns ``slots`` of so many rows of others; nobody holds them yet."""
+        """Copy columns ``slots`` of so many rows of others; no example holds them yet."""
         for part in parts(rows.size, COPY * slots.size):
             _gather(values, rows[part], slots, self.values[part])
 
@@ -86,7 +87,7 @@ class RowCache:
         return missing[: _mark(self.row_of, self.used, slots, self.clock, missing)]
 
     def room_beside(self, keep: Ints) -> int:
-        """Return for how many more rows there is room beside those of ``keep`` that are here."""
+        """Return for how many more rows there is room besides those of ``keep`` that are here."""
         return max(0, self.max_rows - int(_count_held(self.row_of, keep)))
 
     def hold(self, slots: Ints, rows: Ints) -> None:
@@ -107,7 +108,7 @@ class RowCache:
         forget_rows(self.row_of, self.slot_of, self.used, slots)
 
     def vacate(self, count: int, keep: Ints) -> Ints:
-        """Return ``count`` rows that nobody holds, in ascending order; those of ``keep`` stay.
+        """Return ``count`` rows that no example holds, in ascending order; those of ``keep`` stay.
 
         Raises
         ------
@@ -128,7 +129,7 @@ class RowCache:
         return unused
 
     def _unused(self, most: int) -> Ints:
-        """Return the first rows that nobody holds, ``most`` at most."""
+        """Return the first rows that no example holds, ``most`` at most."""
         unused = np.empty(most, np.int64)
         return unused[: _find_negative(self.slot_of, unused)]
 

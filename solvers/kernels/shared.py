@@ -113,7 +113,7 @@ class Shared:
 
     @property
     def _spare(self) -> int:
-        """Numbers that nobody has had."""
+        """Numbers that no example has had."""
         return self.capacity - self.n_numbers
 
     @property

@@ -4,7 +4,7 @@ The factor is the upper triangle ``R`` with ``R'R = K_FF + kappa 1 1'``, rows co
 solves, appending and deleting run along memory. A deleted position stays behind as a row and column of the identity
 ("dead"), so nothing is shifted; ``compact`` closes the holes now and then.
 
-Beside ``R`` stand two forward-solved right-hand sides, ``y[RHS] = R^-T rhs`` and ``y[ONES] = R^-T 1``. They take part
+Next to ``R`` stand two forward-solved right-hand sides, ``y[RHS] = R^-T rhs`` and ``y[ONES] = R^-T 1``. They take part
 in every rotation, so that a new direction costs one backward solve.
 """
 

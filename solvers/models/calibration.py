@@ -1,4 +1,4 @@
-"""What decisions become as probabilities: the numbers of a calibration, which need no solver and no scikit-learn."""
+"""Calibration: decisions become probabilities, without a solver and without scikit-learn."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ class ClassWindow:
 
     @property
     def beta(self) -> Floats:
-        """Signed coefficients (n_pairs, n), oldest first; 0 for who is in neither class."""
+        """Signed coefficients (n_pairs, n), oldest first; 0 for an example in neither class."""
         numbers, out = self.numbers, np.zeros((len(self.pairs), len(self.keys)))
         for row, pair in zip(out, self.pairs.values(), strict=True):
             here = pair.holds(numbers)
@@ -233,7 +233,7 @@ class ClassWindow:
         return pair
 
     def forget_classes(self, places: Ints) -> None:
-        """Keep only the classes ``places``, ascending, as 0, 1, ...: nobody is of another."""
+        """Keep only the classes ``places``, ascending, as 0, 1, ...: no example is of another."""
         back = np.zeros(self.n_classes, np.int64)
         back[places] = np.arange(places.size)
         self._y = back[self._y]
@@ -357,7 +357,7 @@ class ClassWindow:
 
     @contextmanager
     def _undone_on_error(self) -> Iterator[None]:
-        """Bring everything back to what it was when anything goes wrong inside; nobody may be added there."""
+        """Bring everything back to what it was when anything goes wrong inside; no example may be added there."""
         books = dict(vars(self), keys=dict(self.keys))
         copies = {name: books[name].copy() for name in ("_y", "_weight", "_cost")}
         numbers, vacant = self.shared.n_numbers, list(self.shared.vacant)

@@ -1,4 +1,4 @@
-"""What an update changes of examples that stay, and what that comes to."""
+"""Edits of examples that stay in the window: other targets and weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model that has learnt can be asked: decisions, a proof of them, and what its window holds."""
+"""Methods of every fitted model: decisions, a certificate, and the window's examples."""
 
 from __future__ import annotations
 

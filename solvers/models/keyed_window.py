@@ -1,4 +1,4 @@
-"""What every window is asked for, whatever it holds its examples for: a path, pairs of classes, or trainings."""
+"""The protocol of every window: for a path, for pairs of classes, or for trainings."""
 
 from __future__ import annotations
 

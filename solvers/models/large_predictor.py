@@ -1,4 +1,4 @@
-"""What a retraining has found, frozen: support vectors dense or sparse, the coefficients of each pair of classes."""
+"""A frozen predictor of a retraining: support vectors dense or sparse, the coefficients of each pair of classes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Trained(NamedTuple):
         return sum(int(array.nbytes) for array in (*X, self.coefficients, self.R))
 
     def to_arrays(self, place: Ints) -> dict[str, Any]:
-        """Return everything a checkpoint needs beside a window whose examples are at these places, or nowhere (-1)."""
+        """Return everything a checkpoint needs besides a window whose examples are at these places, or nowhere (-1)."""
         found: dict[str, Any] = {
             "classes": self.classes.tolist(),
             "coefficients": self.coefficients,

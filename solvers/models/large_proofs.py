@@ -1,4 +1,4 @@
-"""How far the last training of a window that slides is from the optimum of who is there now, pair by pair."""
+"""Certificates of the last training on a window that has slid, pair by pair."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from livesvm.solvers.runtime.types import Floats
 def proofs(
     trained: Trained, w: SlidingWindow, known: NDArray[Any], kernel_of: Callable[[Any, Floats], Kernel], C: float
 ) -> dict[tuple[Any, Any], Certificate]:
-    """Return the certificate of every pair of labels that was trained on a window, without those who have left.
+    """Return the certificate of every pair of labels that was trained on a window, without examples that have left.
 
     Raises InvalidInput where a class, or all of a pair, came after the training.
 

@@ -1,4 +1,4 @@
-"""Where the next training of a window that has slid sets out: the last solution, without those who have left."""
+"""The start of the next training on a window that has slid: the last solution, without removed examples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 def coefficients_here(trained: Trained, w: SlidingWindow, q: int, slots: Ints, y: Floats) -> Floats:
     """Return the coefficients b, (m,), that the last training gave to examples of its pair ``q``, labelled ``y`` (m,).
 
-    0 for those who were not there, or had another label.
+    0 for examples that were not there, or had another label.
     """
     negative, positive = trained.pairs[q]
     held = (w.place[slots] != NOWHERE) & (w.taught[slots] == np.where(y > 0, positive, negative))

@@ -1,4 +1,4 @@
-"""How the memory for kernel rows is shared among pairs of classes."""
+"""Division of the memory for kernel rows among pairs of classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ STEADY = 0.25  #: a share stays as it is until it is off by this much, as moving
 
 
 class PairShares:
-    """Shares of ``limit`` bytes: everyone may have all of it where all rows of all pairs fit, else by pairs of rows."""
+    """Shares of ``limit`` bytes.
+
+    Every example may have all of it where all rows of all pairs fit, else by pairs of rows.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

@@ -63,7 +63,7 @@ class PairsPredictor:
 
     Attributes
     ----------
-    support : (d, n_support) features of those who are a support vector of some pair, transposed; of sparse ones
+    support : (d, n_support) features of examples that are a support vector of some pair, transposed; of sparse ones
         rows; of the kernel "precomputed", (1, n_support) their places in the window
     who : for each pair, which of them are its support vectors
     coefficients : for each pair, their coefficients, positive for its second class

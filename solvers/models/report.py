@@ -1,4 +1,4 @@
-"""What an update reports."""
+"""The report of an update."""
 
 from __future__ import annotations
 

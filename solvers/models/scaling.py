@@ -1,4 +1,4 @@
-"""What the scale of the features decides: gamma by default, and whether double precision suffices."""
+"""Consequences of the scale of the features: gamma by default, and whether double precision suffices."""
 
 from __future__ import annotations
 

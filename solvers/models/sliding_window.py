@@ -1,4 +1,4 @@
-"""A window that slides without a solve: who is in it, by slot, and what the last training knew of each."""
+"""A window that slides without a solve: its examples by slot, and what the last training knew of each."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class SlidingWindow:
         self.y = numbers[self.y] if numbers.size else self.y
 
     def edit(self, relabel: dict[Key, int], reweight: dict[Key, Any], decay: float) -> None:
-        """Change classes and weights of those who are there; all other weights by a factor."""
+        """Change classes and weights of examples that are there; all other weights by a factor."""
         for key, number in relabel.items():
             if key in self.slots:
                 self.y[self.slots[key]] = number
@@ -105,7 +105,7 @@ class SlidingWindow:
                 self.weights[self.slots[key]] = weight
 
     def take_over(self, other: SlidingWindow) -> None:
-        """Know what another window knows of the training of those who are here as they are there."""
+        """Know what another window knows of the training of examples that are here as they are there."""
         self.forget()
         shared = [key for key in self.slots if key in other.slots]
         if not shared or self.X.shape[1] != other.X.shape[1]:

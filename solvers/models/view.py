@@ -72,7 +72,7 @@ class View:
 
     @property
     def pairs(self) -> list[Two]:
-        """The pairs of its classes where these are more than two, by place; else nobody."""
+        """The pairs of its classes where these are more than two, by place; else no example."""
         return list(getattr(self.model._window, "pairs", ()))
 
     def of_pair(self, two: Two) -> LiveEstimator:

@@ -1,4 +1,4 @@
-"""What the scale of the data makes of a kernel: a model that can learn nothing, said in words."""
+"""Warnings that the scale of the data keeps a kernel from learning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is in the window: keys in order of arrival, each with its slot, label and weight."""
+"""The window: keys in order of arrival, each with its slot, label and weight."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Change(NamedTuple):
     weights: Floats  #: (m,)
     losses: Losses
     adding: list[Key]  #: their keys
-    leaving: list[Key]  #: keys of those who go
-    changing: list[Key]  #: keys of those who stay with another target or weight
+    leaving: list[Key]  #: keys of examples that go
+    changing: list[Key]  #: keys of examples that stay with another target or weight
     new_y: Floats  #: their targets and weights from now on
     new_weights: Floats
     new_losses: Losses
@@ -173,7 +173,7 @@ class Window:
     def update(self, change: Change, total_per_weight: float, terms: Terms | None = None) -> Trace:
         """Make a change that has been checked; betas sum up to ``total_per_weight`` times the sum of weights.
 
-        With the ``terms`` of robust losses, examples then switch sides until everyone is on the true one.
+        With the ``terms`` of robust losses, examples then switch sides until every example is on the true one.
         """
         gram = self.state.kernel.gram
         if gram is None:
@@ -189,7 +189,7 @@ class Window:
         return trace
 
     def _settled(self, change: Change, total_per_weight: float, terms: Terms | None) -> Trace:
-        """Make a change, and under robust losses let everyone find the true side; all or nothing."""
+        """Make a change, and under robust losses let every example find the true side; all or nothing."""
         if terms is None:
             return self._update(change, total_per_weight)
         with self._undone_on_error():

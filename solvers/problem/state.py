@@ -209,7 +209,7 @@ class PathState:
 
     @property
     def motion(self) -> Motion:
-        """Work of ``follow``, kept as it is slow to make anew; what is in it is of no account."""
+        """Work of ``follow``, kept as it is slow to make again; what is in it is of no account."""
         if self._motion.v.size != self.capacity:
             self._motion = empty_motion(self.capacity)
         return self._motion
@@ -252,7 +252,7 @@ class PathState:
 
     @property
     def _spare(self) -> int:
-        """Slots that nobody has used, but for those that fill a line."""
+        """Slots that no example has used, but for those that fill a line."""
         return max(0, self.capacity - padded(self.n_slots))
 
     def prepare(self) -> None:
@@ -285,7 +285,7 @@ class PathState:
             self._rows.resize(self.capacity)
 
     def empty_factor(self) -> None:
-        """Let nobody stand in the factor, and nothing be put off: whoever is free has yet to be put there."""
+        """Let no example stand in the factor, and nothing be put off: whoever is free has yet to be put there."""
         self._put_off = None
         self._factor = empty_factor(self._factor.R.shape[0], self.capacity)
         self._make_room()
@@ -334,7 +334,7 @@ class PathState:
         return slots
 
     def _put(self, X: SparseRows, slots: Ints) -> None:
-        """Hold sparse features; those of who is gone are dropped when room is made."""
+        """Hold sparse features; those of removed examples are dropped when room is made."""
         assert isinstance(self.XT, SparseRows)
         self.XT = self.XT.put(slots, X, self.vacant)
 

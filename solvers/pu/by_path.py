@@ -1,8 +1,8 @@
 """A working set solved along the engine's path, where pairs make too little way.
 
 Features of very different sizes, or kernel values that are nearly those of a few examples, make the curvature along
-most pairs vanish beside that of the whole: pairs then need millions of steps. The engine moves everyone who is free at
-once, with the factor of their kernel matrix.
+most pairs vanish against that of the whole: pairs then need millions of steps. The engine moves every example that is
+free at once, with the factor of their kernel matrix.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which pairs violate optimality, and the descent on a working set, pair by pair.
+"""Selection of violating pairs, and the descent on a working set, pair by pair.
 
 With ``F = f - b`` a coefficient may grow while ``F + up`` is above, and may shrink while ``F + down`` is below what the
 others ask for; ``up`` and ``down`` are +jump or -jump, by the half of its box that it would move in, or infinite at an
@@ -88,7 +88,7 @@ def descend(w: WorkingSet, jump: float, tolerance: float, most: int) -> None:
 
 @compiled
 def _highest(F: Floats, up: Floats) -> int:
-    """Return where ``F + up`` is largest; -1 where nobody can grow."""
+    """Return where ``F + up`` is largest; -1 where no example can grow."""
     found, best = -1, -np.inf
     for k in range(F.size):
         if F[k] + up[k] > best:
@@ -98,7 +98,7 @@ def _highest(F: Floats, up: Floats) -> int:
 
 @compiled
 def _partner(w: WorkingSet, i: int, highest: float) -> tuple[int, float]:
-    """Return who is to shrink, and the least ``F + down``."""
+    """Return which example is to shrink, and the least ``F + down``."""
     K, F, down = w.K, w.F, w.down
     row, own = K[i], K[i, i]
     found, best, lowest = i, 0.0, np.inf

@@ -133,7 +133,7 @@ class PUProblem:
         return float(-0.5 * norm - np.maximum(-sigma, sigma - self.c2).sum())
 
     def part(self, who: Ints) -> PUProblem:
-        """Return the problem of some of the unlabelled, (m,), who stand for all of them."""
+        """Return the problem of some of the unlabelled, (m,), that stand for all of them."""
         c2 = self.c2[who] * (self.c2.sum() / self.c2[who].sum())
         return replace(self, U=self.U[who], c2=c2, q=self.q[who])
 

@@ -1,4 +1,4 @@
-"""Where USMO sets out: coefficients in their boxes with the right sum."""
+"""Starting points of USMO: coefficients in their boxes with the right sum."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Pairs are moved on a working set, the non-bound examples and those that violate optimality most, whose f are kept up
 to date after every step: the function cache. When no pair of it violates any more, the changes are added to the f of
-everyone, and the next working set is found: the slow pass. Where the published algorithm computes f anew in such a
-pass, example by example, its changes are computed here, by products with many kernel rows at once.
+every example, and the next working set is found: the slow pass. Where the published algorithm computes f again in such
+a pass, example by example, its changes are computed here, by products with many kernel rows at once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ TINY = float(np.finfo(np.float64).tiny)
 
 
 class Run:
-    """A solve under way: coefficients, f of everyone, and who may move where."""
+    """A solve under way: coefficients, f of every example, and who may move where."""
 
     def __init__(self, problem: PUProblem, K: Products, sigma: Floats) -> None:
         self.problem, self.K, self.sigma = problem, K, sigma
@@ -53,7 +53,7 @@ class Run:
         self.refresh()
 
     def refresh(self) -> None:
-        """Compute f anew from the coefficients."""
+        """Compute f again from the coefficients."""
         who = np.flatnonzero(self.sigma)
         self.F = self.problem.q - self.K.times(who, self.sigma[who])  #: (n,) f without intercept
         self.look()
@@ -68,7 +68,7 @@ class Run:
 
     @property
     def b(self) -> float:
-        """The middle of what the conditions allow, whether or not anybody is non-bound."""
+        """The middle of what the conditions allow, whether or not any example is non-bound."""
         return -0.5 * (self.highest + self.lowest)
 
     def relative_gap(self, error: float = 0.0) -> float:
@@ -109,7 +109,7 @@ class Run:
         return w.sigma
 
     def choose(self) -> Ints:
-        """Return the next working set: the non-bound, and those who violate most from either end."""
+        """Return the next working set: the non-bound, and examples that violate most from either end."""
         n, c2 = self.sigma.size, self.problem.c2
         if n <= WORKING:
             return np.arange(n)
@@ -290,7 +290,7 @@ def _solved(problem: PUProblem, tau: float, start: Start, cache_bytes: int, tell
 
 
 def _finished(run: Run, tau: float, tell: Callable[[Run], None]) -> Run:
-    """Go on until the conditions hold for f that has been computed anew, or few passes ago."""
+    """Go on until the conditions hold for f that has been computed again, or few passes ago."""
     for _ in range(MOST_REFRESHES):
         passes = run.passes
         optimize(run, tau, tell)

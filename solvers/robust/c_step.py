@@ -1,4 +1,4 @@
-"""The compiled loops of the two outlier paths: C-steps where nobody switches, D-steps where somebody does, and notes.
+"""The compiled loops of the two outlier paths: C-steps where no example switches, D-steps where one does, and notes.
 
 Each is called again and again, and goes on where it stopped: `livesvm.solvers.robust.path` gives it what it asks for.
 """
@@ -81,7 +81,7 @@ class Constants(NamedTuple):
 
 @compiled
 def begin_leg(w: Walk, p: Split, notes: Notes, start: float) -> None:
-    """Note how everyone stands at the start of a leg."""
+    """Note how every example stands at the start of a leg."""
     k = notes.used[0].legs
     notes.values[k, START] = start
     for j in range(w.n):
@@ -91,7 +91,7 @@ def begin_leg(w: Walk, p: Split, notes: Notes, start: float) -> None:
 
 @compiled
 def begin_jump(p: Split, notes: Notes) -> None:
-    """Those who are to switch have been chosen.
+    """Examples that are to switch have been chosen.
 
     Where the path stands still they have switched already, all at once and alone: now they rest where that leaves them.
     """
@@ -114,7 +114,7 @@ def end_jump(p: Split, notes: Notes) -> None:
 
 @compiled
 def finish_jump(w: Walk, p: Split, notes: Notes) -> int:
-    """Let those who switch take their sides and note the jump; STRIDE: so many have been that it is time to report."""
+    """Let examples that switch take their sides and note the jump."""
     outcome = take_sides(w, p, True)
     if outcome != Exit.DONE:
         return outcome
@@ -124,7 +124,7 @@ def finish_jump(w: Walk, p: Split, notes: Notes) -> int:
 
 @compiled
 def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Walls, inwards: float, ends: Floats) -> int:
-    """Let s go from ``ends[0]`` to ``ends[1]``; nothing moves until a wall reaches somebody.
+    """Let s go from ``ends[0]`` to ``ends[1]``; nothing moves until a wall reaches an example.
 
     ``zero`` are the walls at s = 0, ``inwards`` is 1 where they come in as s grows, -1 where as it falls. Stops with
     NOTES_FULL, STRIDE, STUCK, and what ``take_sides`` asks for.
@@ -179,7 +179,7 @@ def nearest_wall(w: Walk, p: Split, zero: Walls) -> float:
 def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: float) -> int:
     """Let theta fall to ``end``, and write every linear piece into the log.
 
-    Stops with WITH_TIES if somebody stands at a wall before the first leg, NOTES_FULL, STUCK, STRIDE, AT_ONCE where a
+    Stops with WITH_TIES if an example stands at a wall before the first leg, NOTES_FULL, STUCK, STRIDE, AT_ONCE where a
     leg has no length, TIED and LOST where a C-step stalls or has no end, and what ``track_path`` and ``take_sides`` ask
     for. INEXACT, and NEED_ROWS, may also be about the C-step.
     """
@@ -240,7 +240,7 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: f
 
 @compiled
 def leave_for(w: Walk, p: Split, pull: Pull, end: float) -> None:
-    """Give everyone the losses of the end, the rates that lead there, and the walls that stop the way."""
+    """Give every example the losses of the end, the rates that lead there, and the walls that stop the way."""
     e = w.examples
     rest(w)
     place_stops(p)
@@ -261,9 +261,9 @@ def leave_for(w: Walk, p: Split, pull: Pull, end: float) -> None:
 
 @compiled
 def set_rate_of_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
-    """Take up who has become a bound outlier, or is one no more; False: somebody's kernel row is missing.
+    """Take up who has become a bound outlier, or is one no more; False: an example's kernel row is missing.
 
-    Without the row of one who is no more, all are summed up anew.
+    Without the row of one that is no more, all are summed up again.
     """
     bound = w.motion.work
     for j in range(w.n):
@@ -303,7 +303,7 @@ def differing(bound: Floats, pull: Pull) -> int:
 
 @compiled
 def arrive(w: Walk, p: Split, pull: Pull, notes: Notes, end: float, stopped: bool) -> None:
-    """Give everyone the losses of where the way has stopped, and end the leg."""
+    """Give every example the losses of where the way has stopped, and end the leg."""
     k = notes.used[0].legs
     note_events(w, p)
     tau = w.at[0].tau if stopped else 0.0
@@ -321,7 +321,7 @@ def arrive(w: Walk, p: Split, pull: Pull, notes: Notes, end: float, stopped: boo
 
 @compiled
 def choose_tied(w: Walk, p: Split, notes: Notes) -> None:
-    """Choose all bound examples who stand at a wall, and whom a correction has taken beyond it.
+    """Choose all bound examples that stand at a wall, and whom a correction has taken beyond it.
 
     Of several who hold each other there, so that the path stands still, one at a time: then no partition comes twice.
     """

@@ -2,7 +2,7 @@
 
 Its levels then move from where they are to those of the other side, as those of the examples that the D-step began with
 do, and all arrive together. The optimum of the losses on the way is concave in what is left of it, and falls from the
-start; where somebody joins, both of his sides are worth the same, so that it goes on falling no slower. A cascade is
+start; where an example joins, both of its sides are worth the same, so that it goes on falling no slower. A cascade is
 thus one walk instead of a walk for each who gives way, and the objective falls all the same.
 """
 
@@ -35,7 +35,7 @@ def let_pass(p: Split, j: int) -> None:
 
 @compiled
 def follow_over_walls(w: Walk, p: Split) -> int:
-    """Follow the path to its end as ``follow_path`` does, but let who comes to a wall in its first events switch."""
+    """Follow the path to its end as ``follow_path`` does, but examples that reach a wall in its first events switch."""
     at = w.at[0]
     if at.laps > 0 or at.events >= at.whole:
         return follow_path(w)

@@ -1,10 +1,10 @@
-"""The compiled D-step: who is on the wrong side of a wall switches, the path is followed, until nobody is.
+"""The compiled D-step: examples on the wrong side of a wall switch, and the path is followed, until none is.
 
 A path makes dozens of such steps of a few events each, so that everything around the events is compiled too, and a
 whole run of steps is one call. A round costs little more than its events: what does not change along a path is
 computed once, and what f is, is taken from what is tracked. The f of free examples is computed afresh every hundred
-events, everybody's by the caller now and then, and at the end. All is by slot: who is not in the window has no loss, no
-walls, and stays within.
+events, every example's by the caller now and then, and at the end. All is by slot: who is not in the window has no
+loss, no walls, and stays within.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _DUST, _SNAP, _GOAL = SETTINGS.dust, SETTINGS.snap, SETTINGS.goal
 
 @compiled
 def take_sides(w: Walk, p: Split, crossing: bool) -> int:
-    """Let who is ``wrong`` switch, follow, and go on with who is wrong then; DONE, or what is needed.
+    """Let the ``wrong`` examples switch, follow, and go on with those that are wrong then; DONE, or what is needed.
 
     With ``crossing`` who comes to a wall on the way switches there, otherwise at the end of it.
-    NEED_ROWS: kernel rows of who moves, or the rate itself, and then the next stage. NEED_ROW, NEED_ROOM: see
-    ``follow_path``. SWITCHES_FULL: room to write down. INEXACT, STALLED and the other exits of a walk: the state must
-    be brought to its optimum by other means, and then comes the next stage. ROSE, ENDLESS: the D-step has failed.
+    NEED_ROWS: kernel rows of the moving examples, or the rate itself, and then the next stage. NEED_ROW, NEED_ROOM:
+    see ``follow_path``. SWITCHES_FULL: room to write down. INEXACT, STALLED and the other exits of a walk: the state
+    must be brought to its optimum by other means, and then comes the next stage. ROSE, ENDLESS: the D-step has failed.
     """
     now = p.now[0]
     while True:
@@ -57,7 +57,7 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
             switch(w, p)
             now.rounds += 1
             if now.theta == 1.0:
-                return Exit.DONE  # both sides are the same still: nothing moves, not even b where nobody is free
+                return Exit.DONE  # both sides are the same still: nothing moves, not even b where no example is free
             send_off(w, p)
             now.stage = Stage.SET_OUT
         if now.stage == Stage.SET_OUT:
@@ -111,7 +111,7 @@ def count(flags: Bools) -> int:
 
 @compiled
 def switch(w: Walk, p: Split) -> None:
-    """Let who is wrong count on the other side; the state is then not optimal."""
+    """Let the wrong examples count on the other side; the state is then not optimal."""
     first, last = p.now[0].switched, p.now[0].switched
     for j in range(w.n):
         if p.wrong[j]:
@@ -126,7 +126,7 @@ def switch(w: Walk, p: Split) -> None:
 
 @compiled
 def send_off(w: Walk, p: Split) -> None:
-    """Set those in motion whose levels have changed; everyone else is in his place."""
+    """Set those in motion whose levels have changed; every other example is in its place."""
     rest(w)
     for i in range(p.now[0].switched_before, p.now[0].switched):
         set_motion_of(w.examples, w.motion, p.who[i])
@@ -134,7 +134,10 @@ def send_off(w: Walk, p: Split) -> None:
 
 @compiled
 def set_bound_rate(w: Walk, p: Split) -> bool:
-    """Sum up what the moving betas, of those who have switched, do to f; False: somebody's kernel row is missing."""
+    """Sum up what the moving betas, of examples that have switched, do to f.
+
+    False: an example's kernel row is missing.
+    """
     motion, first, last = w.motion, p.now[0].switched_before, p.now[0].switched
     for i in range(first, last):
         if motion.v[p.who[i]] != 0.0 and w.row_of[p.who[i]] < 0:
@@ -183,10 +186,10 @@ def note_events(w: Walk, p: Split) -> None:
 
 @compiled
 def landed(w: Walk, p: Split) -> bool:
-    """Put betas that are at an end there, b in its middle if nobody is free, and judge; False: not exact.
+    """Put betas that are at an end there, b in its middle if no example is free, and judge; False: not exact.
 
-    A walk in which nobody was let beyond a limit, or moved to an end, keeps f and beta together, but for rounding: only
-    now and then is it judged by more.
+    A walk in which no example was let beyond a limit, or moved to an end, keeps f and beta together, but for rounding:
+    only now and then is it judged by more.
     """
     level, moved = p.now[0].level, False
     alone = w.intercept and w.factor.size[1] == 1

@@ -1,4 +1,7 @@
-"""Legs of an outlier path: between two D-steps everyone stays on a side, and the solution is linear in the value."""
+"""Legs of an outlier path.
+
+Between two D-steps every example stays on a side, and the solution is linear in the value.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ class ConstantLeg:
         yield Nodes(np.array([self.start]), self.solution.beta[None, :], np.array([self.solution.b]))
 
     def told(self) -> list[tuple[float, int, str]]:
-        """Return nothing: nobody moves."""
+        """Return nothing: no example moves."""
         return []
 
 

@@ -1,10 +1,10 @@
 """The necessary and sufficient conditions of a robust local optimum [Suzumura et al., Theorems 4, 5], from data alone.
 
-They ask that every coefficient is one that the robust loss allows at its example's f (19a-d, 26a-c), and that nobody
-stands at a wall (19e, 26d). The latter has an exception that the paper's proof passes over: an example whose kernel row
-depends on those of examples at kinks, such as a row of zeros without an intercept, is *held*. Its f cannot move unless
-one of them leaves its kink, and their coefficients can make up for a change of its own, so that both of its sides may
-be optimal. It happens with the linear kernel on features of few values; the D-step tries both sides.
+They ask that every coefficient is one that the robust loss allows at its example's f (19a-d, 26a-c), and that no
+example stands at a wall (19e, 26d). The latter has an exception that the paper's proof passes over: an example whose
+kernel row depends on those of examples at kinks, such as a row of zeros without an intercept, is *held*. Its f cannot
+move unless one of them leaves its kink, and their coefficients can make up for a change of its own, so that both of its
+sides may be optimal. It happens with the linear kernel on features of few values; the D-step tries both sides.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LocalOptimality:
     violation : largest distance of an example, as a point (f, beta), from what the robust loss allows; f in its own
         units, beta relative to the largest level, times the largest finite kink or wall; the sum of betas likewise
     wall_distance : how close to its wall the closest of those stands who can move, in units of f; must not be zero
-    held : positions of those who stand at a wall, but are held there by examples at kinks
+    held : positions of examples that stand at a wall, but are held there by examples at kinks
     """
 
     violation: float
@@ -98,7 +98,7 @@ def distances(base: Losses, walls: Walls, theta: float, f: Floats, beta: Floats,
 
 
 def _at_kink(base: Losses, f: Floats, kink_scale: float) -> Ints:
-    """Return who is at a kink."""
+    """Return which examples are at a kink."""
     return np.flatnonzero((np.abs(f[:, None] - base.kinks) <= AT_KINK * kink_scale).any(axis=1))
 
 

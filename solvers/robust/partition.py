@@ -1,11 +1,12 @@
-"""Examples under robust losses, each on a side of its walls, and the D-step that settles who is on which.
+"""Examples under robust losses, each on a side of its walls, and the D-step that settles which example is on which.
 
-With everyone's side fixed the problem is convex: its losses majorize the robust ones and touch them where an example is
-on its true side. The D-step [Suzumura et al., section 4.4] switches all examples that stand at a wall to the other
-side at once and follows the path to the optimum of the new losses. The majorant was the true objective where the step
-began and is not below it where it ends, so the true objective falls, strictly if anybody moved. Who ends on the wrong
-side switches next; partitions are finitely many, so this ends, and then everyone is on the true side: the model
-satisfies the conditions of Theorems 4 and 5. The paper keeps everyone within walls meanwhile; this needs none.
+With every example's side fixed the problem is convex: its losses majorize the robust ones and touch them where an
+example is on its true side. The D-step [Suzumura et al., section 4.4] switches all examples that stand at a wall to the
+other side at once and follows the path to the optimum of the new losses. The majorant was the true objective where the
+step began and is not below it where it ends, so the true objective falls, strictly if any example moved. Who ends on
+the wrong side switches next; partitions are finitely many, so this ends, and then every example is on the true side:
+the model satisfies the conditions of Theorems 4 and 5. The paper keeps every example within walls meanwhile; this needs
+none.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ class Rounds:
         return int(self.p.now[0].all_events)
 
     def look(self) -> float:
-        """Find out where everyone stands, and return the robust objective."""
+        """Find out where every example stands, and return the robust objective."""
         split.look(self.w, self.p)
         return float(self.p.now[0].objective)
 
@@ -167,7 +168,7 @@ class Rounds:
             self._answer(exit_)
 
     def settle(self) -> None:
-        """From the optimum of any partition, let examples switch until everyone is on the true side."""
+        """From the optimum of any partition, let examples switch until every example is on the true side."""
         self.look()
         split.choose_misplaced(self.p)
         self.p.tried[:] = False
@@ -175,11 +176,11 @@ class Rounds:
         self.run(d_step.take_sides, True)
 
     def part_at_walls(self) -> None:
-        """At theta = 1 both sides of a wall are the same: let who stands at one be beyond it if that takes him there.
+        """At theta = 1 both sides of a wall are the same: let examples at one be beyond it if that takes them there.
 
-        ``look`` has found somebody there. Such examples may make up for each other as long as they count alike, and all
-        stay at their walls. Whether they leave is told by the rates of f when the outliers' weights fall while the free
-        f rest.
+        ``look`` has found an example there. Such examples may make up for each other as long as they count alike, and
+        all stay at their walls. Whether they leave is told by the rates of f when the outliers' weights fall while the
+        free f rest.
         """
         p, state = self.p, self.state
         who = np.flatnonzero(p.at_wall & (~are_free(state.examples.segment[: state.n_slots])))
@@ -199,7 +200,10 @@ class Rounds:
                 push -= levels[i] * rates[i]
 
     def freshen(self, *, always: bool = False) -> None:
-        """Between steps, compute everyone's f afresh if that has been long ago, or ``always``; correct what is off."""
+        """Between steps, compute every example's f afresh if that has been long ago, or ``always``.
+
+        Correct what is off.
+        """
         due = self.p.now[0].stage == Stage.AT_REST and self.p.now[0].since_refresh > REFRESH_EVENTS
         if always or due:
             refresh(self.state)
@@ -255,7 +259,7 @@ class Rounds:
         return bool(off <= 1e-13 * level * self.state.n)
 
     def _set_bound_rate(self) -> None:
-        """Cache the kernel rows of the moving betas, with those of who stands near a wall.
+        """Cache the kernel rows of the moving betas, with those of examples near a wall.
 
         Where they do not fit, compute what the betas do to f.
         """
@@ -311,7 +315,7 @@ def forward_solved(fac: Factor, block: Floats) -> Floats:
 
 
 def settle(partition: Partition) -> int:
-    """From the optimum of any partition, let examples switch until everyone is on the true side; returns the events.
+    """From the optimum of any partition, let examples switch until all are on the true side; return the events.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""What a walk of an outlier path begins and ends with: passes over everyone, as vector instructions can make them.
+"""Passes over all examples before and after a walk of an outlier path, as vector instructions.
 
 A path has dozens of walks of a few events each, so that what happens once a walk costs as much as the events do. Only
-those who have switched move, and the limits of everyone else are known without looking at rates: the kinks beside a
-bound example and its walls, whichever are nearer.
+examples that have switched move, and the limits of every other example are known without looking at rates: the kinks
+next to a bound example and its walls, whichever are nearer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MIDDLE_PIECE, LAST_PIECE = 2 * (FIRST + 1), 2 * (LAST + 1)
 
 @compiled
 def rest(w: Walk) -> None:
-    """Let nobody move."""
+    """Let no example move."""
     e, motion = w.examples, w.motion
     for j in range(w.n):
         for q in range(e.dkinks.shape[1]):
@@ -41,7 +41,7 @@ def rest(w: Walk) -> None:
 
 @compiled
 def place_stops(p: Split) -> None:
-    """Let a walk stop where anybody comes to a wall."""
+    """Let a walk stop where any example comes to a wall."""
     sides, low, high, stop_low, stop_high = p.sides, p.walls.low, p.walls.high, p.stops.low, p.stops.high
     for j in range(sides.size):
         low_j, high_j = low[j], high[j]
@@ -55,7 +55,7 @@ def place_stops(p: Split) -> None:
 
 @compiled
 def place_stops_of_round(w: Walk, p: Split) -> None:
-    """Let a walk stop where anybody comes to a wall but those who switch and those who are at one.
+    """Let a walk stop where any example comes to a wall but those that switch and those that are at one.
 
     A walk that is made in strides from its start heeds no walls.
     """
@@ -71,7 +71,10 @@ def place_stops_of_round(w: Walk, p: Split) -> None:
 
 @compiled
 def set_out_among_walls(w: Walk, p: Split) -> None:
-    """Set everyone's limits at the start of a walk on which no bound example's kinks move; walls limit the bound."""
+    """Set every example's limits at the start of a walk on which no bound example's kinks move.
+
+    Walls limit the bound.
+    """
     motion, slack, stop_low, stop_high = w.motion, p.stops.slack, p.stops.low, p.stops.high
     segment, f, first_kink, second_kink = (
         w.examples.segment,
@@ -105,7 +108,7 @@ def set_out_among_walls(w: Walk, p: Split) -> None:
 
 @compiled
 def set_out(w: Walk, p: Split) -> None:
-    """Start the walk of a round as ``reactivation.start`` does; only those who have just switched move."""
+    """Start the walk of a round as ``reactivation.start`` does; only examples that have just switched move."""
     set_out_among_walls(w, p)
     moving = 0
     for i in range(p.now[0].switched_before, p.now[0].switched):
@@ -118,7 +121,7 @@ def set_out(w: Walk, p: Split) -> None:
 
 @compiled
 def has_arrived(w: Walk, p: Split) -> bool:
-    """Say whether, at the end of a walk, everyone is where he should be, so that no other lap is needed."""
+    """Say whether, at the end of a walk, every example is where it should be, so that no other lap is needed."""
     segment, f, beta, beyond = w.examples.segment, w.examples.f, w.examples.beta, w.motion.work
     first_kink, second_kink = p.tables[FIRST_LIMIT], p.tables[SECOND_LIMIT]
     for j in range(w.n):

@@ -1,4 +1,4 @@
-"""The two outlier paths: C-steps where nobody switches, D-steps where somebody does [Suzumura et al., Alg. 1]."""
+"""The two outlier paths: C-steps where no example switches, D-steps where an example does [Suzumura et al., Alg. 1]."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from livesvm.solvers.robust.sides import Split
 from livesvm.solvers.runtime.interrupt import COPY, parts
 from livesvm.solvers.runtime.types import Floats
 
-SEGMENTS = 512  #: linear pieces that there is room for at first; memory that is not written to costs nothing
+SEGMENTS = 512  #: linear pieces that there is space for at first; memory that is not written to costs nothing
 LEGS = 64  #: legs likewise
 
 STOPS_OF_S = (Exit.STRIDE, Exit.NOTES_FULL, Exit.STUCK)
@@ -55,7 +55,7 @@ class Walked:
 
     @property
     def legs(self) -> list[Leg]:
-        """Stretches on which everyone stays on a side."""
+        """Stretches on which every example stays on a side."""
         return self._parts[0]
 
     @property
@@ -65,7 +65,7 @@ class Walked:
 
 
 def stay(partition: Partition, start: float, end: float) -> Walked:
-    """Return the path on which nobody is beyond a wall, and so nothing happens."""
+    """Return the path on which no example is beyond a wall, and so nothing happens."""
     legs: list[Leg] = [ConstantLeg(start, end, partition.sides.copy(), solution_of(partition))]
     return Walked(partial(_only, legs))
 
@@ -84,7 +84,7 @@ def solution_of(partition: Partition) -> Solution:
 def walk_s(
     partition: Partition, walling: Walling, y: Floats, start: float, end: float, tell: Callable[[float], None]
 ) -> Walked:
-    """Let s go from ``start`` to ``end``; nothing moves until a wall reaches somebody.
+    """Let s go from ``start`` to ``end``; nothing moves until a wall reaches an example.
 
     ``y`` (m,): targets. ``tell`` hears where it is, from 0 to 1, and may raise Cancelled.
 

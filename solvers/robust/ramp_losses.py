@@ -67,7 +67,7 @@ class Walling(NamedTuple):
     def default(self, parameter: Parameter, reach: Floats, y: Floats) -> float:
         """Return the s that is taken where none is given, from the ``reach`` (m,) of examples at the convex optimum.
 
-        Residuals that are next to nothing beside the targets ``y`` (m,) are rounding, and leave everyone within.
+        Residuals that are tiny compared with the targets ``y`` (m,) are rounding, and leave every example within.
         """
         if self.inwards > 0:
             return 0.0

@@ -1,4 +1,4 @@
-"""What makes a live model robust: theta, s, and who of its window counts as an outlier."""
+"""Settings of a robust live model: theta, s, and the outliers of its window."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Robustness:
     ----------
     theta : share of its slope that a loss keeps beyond its wall, in [0, 1]
     s : where the walls are: a margin (classification, <= 0) or the size of a residual (regression, > 0, in units of y)
-    outliers : {key: side} of those who start beyond a wall, -1 where f is too low and 1 where it is too high; the rest
-        of the window starts within. Whom that does not suit switches.
+    outliers : {key: side} of examples that start beyond a wall, -1 where f is too low and 1 where it is too high; the
+        rest of the window starts within. Whom that does not suit switches.
     """
 
     theta: float

@@ -1,4 +1,4 @@
-"""Where everyone stands under robust losses, and who is on the wrong side of a wall: compiled, by slot.
+"""Sides of all examples under robust losses, and which are on the wrong side of a wall: compiled, by slot.
 
 Who is not in the window has no loss, no walls, and stays within.
 """
@@ -68,20 +68,20 @@ class Now(Scalars):
 
 @by_reference
 class Split(NamedTuple):
-    """Everyone's convex loss, walls and side, by slot (n,), and what a D-step works with and writes down."""
+    """Every example's convex loss, walls and side, by slot (n,), and what a D-step works with and writes down."""
 
     base: Losses
     walls: Walls
     sides: Sides
     tables: Floats  #: (8, n) the convex losses once more, see ``fill_tables``
     resting: Bools  #: who stands at a wall, and has tried both sides
-    proper: Sides  #: the true side of everyone; of those at a wall, the other one than they count on
+    proper: Sides  #: the true side of every example; of those at a wall, the other one than they count on
     at_wall: Bools
     wrong: Bools  #: who takes the proper side next, and its levels
-    tried: Bools  #: who has been looked at, in this D-step, whether he can leave his wall alone
+    tried: Bools  #: who has been looked at, in this D-step, whether it can leave its wall alone
     who: Ints  #: (switches,) who has switched, in order
     to: Sides  #: (switches,) and to which side
-    stops: Stops  #: where a walk stops because somebody has come to a wall
+    stops: Stops  #: where a walk stops because an example has come to a wall
     near: float  #: how close to its wall an f is at it
     now: One[Now]
 
@@ -104,7 +104,7 @@ def place_walls(p: Split, zero: Walls, depth: float) -> None:
 
 @compiled
 def outermost_level(p: Split, j: int) -> float:
-    """Return the level of the piece beyond the wall of an outlier; 0 for who is within."""
+    """Return the level of the piece beyond the wall of an outlier; 0 for one that is within."""
     if p.sides[j] == WITHIN:
         return 0.0
     last = p.base.levels.shape[1] - 1
@@ -129,9 +129,9 @@ def fill_tables(kinks: Floats, levels: Floats, tables: Floats) -> None:
 
 @compiled
 def look(w: Walk, p: Split) -> None:
-    """Say where everyone stands, and what the robust objective is, not convex and with nothing dropped.
+    """Say where every example stands, and what the robust objective is, not convex and with nothing dropped.
 
-    Loops are such as vector instructions can take, and who is at a wall is looked for only where somebody is.
+    Loops are such as vector instructions can take, and examples at a wall are looked for only where there are any.
     """
     f, low, high, near, many = w.examples.f, p.walls.low, p.walls.high, p.near, 0
     for j in range(w.n):
@@ -174,7 +174,7 @@ def objective(w: Walk, p: Split) -> float:
 
 @compiled
 def choose_misplaced(p: Split) -> None:
-    """Choose who is not on the side where he should be.
+    """Choose which examples are not on the side where they should be.
 
     Who has come to a wall must try its other side. An example that stands there in the end, because others hold its f,
     is optimal on either side: when that has been tried, or it has just switched and is there still, it rests there.
@@ -186,7 +186,7 @@ def choose_misplaced(p: Split) -> None:
 
 @compiled
 def choose_loose(w: Walk, p: Split) -> bool:
-    """Of those who rest at a wall, choose one whom nobody at a kink holds there; False: there is none.
+    """Of examples that rest at a wall, choose one that no example at a kink holds there; False: there is none.
 
     Several who switch together may make up for each other, such as examples with the same features and different
     labels; one of them alone moves.

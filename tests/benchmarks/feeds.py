@@ -10,7 +10,7 @@ parameters and LightGBM with its own, trained again every 48 readings on the sam
 AutoARIMA of statsforecast see the series alone: its newest 1,000 readings, fitted again every 48, and AutoARIMA every
 1,000. Seconds are of processor time, a reading and step; the feed's contain everything.
 
-    python -m tests.benchmarks.feeds [--quick] [--readings 3000] [--only NAME] [--no-rivals] [--data DIRECTORY]
+    python -m tests.benchmarks.feeds [--quick] [--readings 3000] [--only NAME ...] [--no-rivals] [--data DIRECTORY]
 """
 
 from __future__ import annotations
@@ -248,6 +248,7 @@ def report(chosen: tuple[Series, ...], given: argparse.Namespace, with_rivals: b
                     others.setdefault(name, []).append(wrong / naive)
             size = len(found.scored[step])
             lines.append([f"{series.name} {step}", str(size), *cells, f"{recipe.represent} C={recipe.C:g}"])
+            print(" | ".join(lines[-1]), flush=True)
         print(f"{series.name}: season {found.feed.season}, events {found.events}", flush=True)
     print()
     print(table(["series, step", "n", "feed", "coverage", "s/reading", *names, "chosen"], lines))
@@ -271,19 +272,23 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="fewer readings of four series, no forest")
     parser.add_argument("--readings", type=int, default=3000, help="most of each series")
-    parser.add_argument("--only", help="one series, by name")
+    parser.add_argument("--only", nargs="+", help="series, by name")
     parser.add_argument("--no-rivals", action="store_true", help="the feed and naive forecasts alone")
     parser.add_argument("--data", type=Path, default=DATA)
     given = parser.parse_args()
     print(machine(), "\n")
     own, unseen = (
-        tuple(s for s in all_of if (given.data / f"{s.file}.npz").is_file() and given.only in (None, s.name))
+        tuple(
+            s
+            for s in all_of
+            if (given.data / f"{s.file}.npz").is_file() and (given.only is None or s.name in given.only)
+        )
         for all_of in (SERIES, UNSEEN)
     )
     if given.quick:
         given.readings = min(given.readings, 1400)
         own = own[:4] + own[7:]
-    made = tuple(s for s in MADE_UP if given.only in (None, s.name))
+    made = tuple(s for s in MADE_UP if (given.only is None or s.name in given.only))
     if not own + unseen + (made if given.only else ()):
         parser.error(f"{given.data} has none of these series")
     if own:

@@ -1,4 +1,4 @@
-"""How much a JSON body makes: counted in its bytes before it is parsed, and bounded by what a request can need."""
+"""Bounds of JSON bodies: their parsed size, counted in bytes before parsing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROW_DEPTH = 3
 BYTES_A_NUMBER = 96
 """What a number takes at most while it is parsed: as the parser has it, as Python's object, as float64."""
 BYTES_AN_ITEM = 256
-"""The same for an array or a string, beside what it holds."""
+"""The same for an array or a string, besides what it holds."""
 
 _OUTSIDE = b'{}[]:,"'
 _OF_OBJECTS = re.compile(b"[{}:]")

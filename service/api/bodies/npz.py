@@ -26,7 +26,7 @@ MOST_HEADER = 4096
 MOST_DIRECTORY = 8192
 """Bytes of the directory of an npz file that are always allowed; twelve members need about 800."""
 ENTRY = 128
-"""Bytes of one member in it, beside its name; numpy writes 46."""
+"""Bytes of one member in it, besides its name; numpy writes 46."""
 READING = 10
 """Memory that reading takes, in bytes of what is read: one of it, one of the array, and eight for each as float64."""
 END = struct.Struct("<4s4H2LH")

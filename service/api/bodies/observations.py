@@ -27,7 +27,7 @@ MOST_SETTINGS = 64
 """Lists that settings may hold."""
 LONGEST_NAME = 128
 BYTES_A_CELL = 200
-"""Memory that a cell takes at most while a table is read, beside its text."""
+"""Memory that a cell takes at most while a table is read, besides its text."""
 
 Row = dict[str, Any]
 

@@ -56,7 +56,7 @@ class Body:
     budget: Budget
 
     def memory(self, size: int) -> AbstractContextManager[None]:
-        """Hold what parsing takes, beside the bytes themselves; raises BodyTooLarge or MemoryBusy."""
+        """Hold what parsing takes, besides the bytes themselves; raises BodyTooLarge or MemoryBusy."""
         return self.budget.holding("bodies", size, COPIES * len(self.data))
 
 

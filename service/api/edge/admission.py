@@ -1,4 +1,4 @@
-"""Who may hold a connection: so many in all, so many a client, and who rests makes room for who comes."""
+"""Admission of connections: a limit in all and for each client; idle connections are closed for new ones."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Admission:
                 del self._held[connection.client_key]
 
     def _make_room(self, candidates: Collection[Held]) -> bool:
-        """Close the one that has rested longest, of the client who holds most."""
+        """Close the one that has rested longest, of the client that holds most."""
         resting = [
             (-len(self._held[c.client_key]), c.rests_since, id(c), c) for c in candidates if c.rests_since is not None
         ]

@@ -1,4 +1,4 @@
-"""Who counts as one client, as far as an address can tell."""
+"""The address by which requests count as one client's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections of the HTTP server: so many, with a deadline and a size for heads, and nobody who takes no answer."""
+"""Connections of the HTTP server: their number, deadlines and sizes of heads, and clients too slow to read."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class Connection(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def pause_writing(self) -> None:
-        """Watch a client who does not take the answer as fast as it comes."""
+        """Watch a client that does not take the answer as fast as it comes."""
         super().pause_writing()
         self._watch()
 
@@ -189,7 +189,7 @@ class Connection(HttpToolsProtocol):
             self.flow.pause_reading()
 
     def _end_of_piece(self, data: bytes, start: int) -> int:
-        """Return where a piece ends that begins no more requests than there is room for."""
+        """Return where a piece ends that begins no more requests than there is space for."""
         for _ in range(MOST_WAITING - len(self.pipeline)):
             found = data.find(_VERSION, start)
             if found < 0:

@@ -1,4 +1,4 @@
-"""Who is let in by where a request says it goes to and comes from, before anything else is looked at."""
+"""The first check of a request: its host and origin, before anything else is read."""
 
 from __future__ import annotations
 

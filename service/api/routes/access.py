@@ -1,4 +1,4 @@
-"""What every route needs: the service's parts, whether the caller may, and the shapes of responses."""
+"""Dependencies of every route: the service's parts, the caller's scope, and the shapes of responses."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ register_url_convertor("feed", _FeedPath())
 
 
 def plainly_named(routes: Iterable[BaseRoute]) -> None:
-    """Have routes go by paths that do not say of which kind their parts are: metrics and logs name them so."""
+    """Show routes in metrics and logs by paths without the kinds of their parts."""
     for route in routes:
         if isinstance(route, APIRoute):
             route.path = route.path_format

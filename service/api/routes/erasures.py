@@ -122,7 +122,7 @@ async def erase_readings(
     """Forget readings of some times, or of a range, in a feed's window, record and all that is stored of it.
 
     It is then as if they had been missing: their places hold the reading before, and every model learns the window
-    anew. A time before the window stands for all that models still see of those. Requests under an Idempotency-Key
+    again. A time before the window stands for all that models still see of those. Requests under an Idempotency-Key
     are known to have had their effect, and no more. The rest is as for models.
     """
     service.feeds().get(id)

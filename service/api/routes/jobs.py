@@ -121,7 +121,8 @@ async def list_all(request: Request, service: Parts) -> Response:
 async def see(job: JobId, request: Request, service: Parts) -> Response:
     """Show one job as it is now, with its result when it is done or its error when it has failed.
 
-    Keys of examples are in the result for who may list these, by a key of scope `learn`; `withheld` says what is not.
+    Keys of examples are in the result for callers that may list these, by a key of scope `learn`; `withheld` says what
+    is not.
     """
     if (theirs := await _elsewhere(job, request, service)) is not None:
         return theirs

@@ -1,4 +1,4 @@
-"""What a model's writer is asked: updates, certificates, checkpoints."""
+"""Routes that a model's writer answers: updates, certificates, checkpoints."""
 
 from __future__ import annotations
 

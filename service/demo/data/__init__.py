@@ -1,1 +1,1 @@
-"""Small public data sets that the package ships; ``README.md`` beside them names source and terms."""
+"""Small public data sets that the package ships; ``README.md`` next to them names source and terms."""

@@ -1,4 +1,4 @@
-"""What a source must do so that every reading that it holds has exactly one effect on a feed.
+"""The contract of a source: every reading that it holds has exactly one effect on a feed.
 
 A source holds *entries*, and is told when their effect is durable. Each has a position, which a feed keeps in the same
 record of its log as the effect.

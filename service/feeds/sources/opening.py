@@ -1,4 +1,4 @@
-"""From what a feed is told of its source to the source."""
+"""Sources, made from their descriptions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The concave-convex procedure, the baseline of the outlier paths [Yuille & Rangarajan; Collobert et al.].
 
-At each candidate value, everyone is put on the side where he stands and the convex problem of that partition is
-solved, again and again until nobody stands elsewhere. The first candidate starts from the convex model, each other one
-from the solution before. The losses are those of the paths, and so is what solves the convex problems, the compiled
+At each candidate value, every example is put on the side where it stands and the convex problem of that partition is
+solved, again and again until no example stands elsewhere. The first candidate starts from the convex model, each other
+one from the solution before. The losses are those of the paths, and so is what solves the convex problems, the compiled
 rounds of ``livesvm.solvers.robust.d_step``: the two differ in what they compute, not in how well it is done.
 """
 
@@ -91,7 +91,7 @@ def cccp(
     begun = begin(model, parameter, theta, s)
     values = np.linspace(begun.start, begun.end, candidates) if isinstance(candidates, int) else np.array(candidates)
     rounds = Rounds(begun.partition)
-    rounds.p = rounds.p._replace(near=-1.0)  # nobody is at a wall: whoever is not beyond it is within
+    rounds.p = rounds.p._replace(near=-1.0)  # no example is at a wall: whoever is not beyond it is within
     return Candidates(tuple(_solve(rounds, begun, parameter, value) for value in values.tolist()), begun)
 
 

@@ -94,7 +94,7 @@ class Begun(NamedTuple):
     start: float
     end: float
     fixed: float  #: the value of the parameter that does not run
-    depth: Floats  #: (n,) where everyone stands, in units of s; those deepest beyond their wall have the least
+    depth: Floats  #: (n,) where every example stands, in units of s; those deepest beyond their wall have the least
     note: str
     restored: Callable[[Mapping[str, Any]], LiveEstimator]
     arrays: Mapping[str, Any]

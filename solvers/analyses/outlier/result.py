@@ -1,4 +1,4 @@
-"""What an outlier path has found: a model at every value, who gave way when, and which value suits new data best."""
+"""The result of an outlier path: a model at every value, the outliers in order, and the best value for new data."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class OutlierPath:
     keys: tuple[Key, ...]
     note: str
     walked: Walked
-    depth: Floats  #: (n,) where everyone stands at the start, in units of s; those deepest beyond their wall: least
+    depth: Floats  #: (n,) where each example stands at the start, in units of s; those deepest beyond a wall: least
     grows: bool  #: whether the parameter grows along the path
     restored: Callable[[Mapping[str, Any]], LiveEstimator]
     arrays: Mapping[str, Any]  #: of the model that the path began with
@@ -118,7 +118,7 @@ class OutlierPath:
     def at(self, value: float) -> LiveEstimator:
         """Return the model at a value of the parameter: a copy, fitted and live, robust with that value.
 
-        At the value of a D-step it is the model after it. Where s does not reach anybody yet, it is the convex one.
+        At the value of a D-step it is the model after it. Where s does not reach any example yet, it is the convex one.
 
         Raises
         ------
@@ -135,14 +135,15 @@ class OutlierPath:
         return Robustness(theta, s, {self.keys[j]: int(leg.sides[j]) for j in np.flatnonzero(leg.sides)})
 
     def outliers(self, value: float | None = None) -> list[Key]:
-        """Return the keys of those who count as outliers at a value, by default at the end, oldest first."""
+        """Return the keys of examples that count as outliers at a value, by default at the end, oldest first."""
         leg = self._leg(self.end if value is None else value)
         return [self.keys[j] for j in np.flatnonzero(leg.sides)]
 
     def order_of_outliers(self) -> list[tuple[Key, float]]:
-        """Return who is an outlier at the end of the path, in the order in which they gave way, and at which value.
+        """Return the outliers at the end of the path, in the order in which they gave way, and at which
+        value.
 
-        Those who were beyond their wall from the start come first, the worst of them before all.
+        Examples that were beyond their wall from the start come first, the worst of them before all.
         """
         sides = self.walked.legs[0].sides
         worst_first = np.argsort(self.depth, kind="stable")

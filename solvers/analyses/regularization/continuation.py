@@ -32,7 +32,7 @@ class Leg(NamedTuple):
 
     start: float
     end: float
-    places: Ints  #: (n,) everyone's place at the start
+    places: Ints  #: (n,) every example's place at the start
     segments: Segments
     changes: Changes
 
@@ -152,7 +152,7 @@ class Walker:
             value = far
 
     def is_at_rest(self) -> bool:
-        """Say whether nothing will change any more on the way to larger C: nobody is at a bound that moves."""
+        """Say whether nothing will change any more on the way to larger C: no example is at a bound that moves."""
         e = self.state.examples
         bound = ~are_free(e.segment[self.slots])
         return self.parameter == "C" and not np.any(e.beta[self.slots][bound]) and self.is_inside()

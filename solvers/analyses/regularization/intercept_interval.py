@@ -1,4 +1,4 @@
-"""The middle b on those parts of a way where nobody is free.
+"""The middle b on those parts of a way where no example is free.
 
 There any b of an interval is optimal, and the loop keeps the one it happens to have. Each end of the interval is the
 upper or lower envelope of straight lines, so its middle is linear between finitely many points: there the segments are
@@ -40,7 +40,7 @@ class Tables(NamedTuple):
 
 
 def centered(state: PathState, start: Ints, segments: Segments, changes: Changes, tables: Tables) -> Segments:
-    """Return the segments with the middle b wherever nobody is free; those with a bend in it are cut there.
+    """Return the segments with the middle b wherever no example is free; those with a bend in it are cut there.
 
     ``state`` is only asked for kernel rows.
     """
@@ -60,7 +60,7 @@ def _between(start: Floats, end: Floats, tau: float) -> Floats:
 
 
 def _runs(start: Ints, segments: Segments, changes: Changes, tables: Tables) -> list[tuple[int, int, Ints]]:
-    """Return first and last of each run of idle segments on which everyone stays on his piece, and those pieces."""
+    """Return first and last of each run of idle segments on which no example leaves its piece, and those pieces."""
     runs: list[tuple[int, int, Ints]] = []
     for i in np.flatnonzero(segments.idle).tolist():
         segment = places(start, changes, int(segments.changes_before[i]))
@@ -73,7 +73,7 @@ def _runs(start: Ints, segments: Segments, changes: Changes, tables: Tables) -> 
 
 
 def _pieces(segment: Ints, segments: Segments, i: int, tables: Tables) -> Ints:
-    """Return the piece that everyone is on; who is free at an end of his box is on the piece there."""
+    """Return the piece that every example is on; who is free at an end of its box is on the piece there."""
     piece = segment // 2
     pool = segments.pool(i)
     slots, beta = segments.slot[pool], 0.5 * (segments.start_beta[pool] + segments.end_beta[pool])

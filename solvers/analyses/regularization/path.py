@@ -70,7 +70,7 @@ class RegularizationPath:
     """The optimum of a window for every value of a parameter in [``minimum``, ``maximum``].
 
     These are the ends that were asked for, or where the path could not be followed any further: see ``report.ended``.
-    Where nobody is free b is the middle of the interval that is optimal, as in a model that was trained there.
+    Where no example is free b is the middle of the interval that is optimal, as in a model that was trained there.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Wrong labels of those who judge, for one value of C after the other, pair of classes by pair."""
+"""Wrong labels of examples that judge, for one value of C after the other, pair of classes by pair."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Fold(NamedTuple):
     ----------
     learnt, judging : (n, d), (m, d) features
     y : (n,) places of the classes of those learnt, ascending
-    truth : (m,) of those who judge; -1 where nobody learnt is of that class
+    truth : (m,) of examples that judge; -1 where no example learnt is of that class
     costs : (n,) of an error at C = 1
     n_classes : of those learnt
     """
@@ -35,7 +35,7 @@ class Fold(NamedTuple):
     n_classes: int
 
     def wrong(self, kernel: Any, C: Floats, room: Room, *, intercept: bool) -> Bools | None:
-        """Return who of those who judge is labelled wrongly, (p, m), at each C (p,); None: not to be had."""
+        """Return which of the judging examples are labelled wrongly, (p, m), at each C (p,); None: not to be had."""
         n, m = self.y.size, self.truth.size
         K = kernel.matrix(self.learnt, np.concatenate([self.learnt, self.judging]).T)
         edges = np.searchsorted(self.y, np.arange(self.n_classes + 1))

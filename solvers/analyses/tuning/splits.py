@@ -1,4 +1,4 @@
-"""Which examples judge, and which are learnt for that."""
+"""Splits into examples that are learnt and examples that judge."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ SPREAD, WIDEST = SETTINGS.perturbation, 1e-4
 
 @by_reference
 class Steps(NamedTuple):
-    """What a walk over values of C is, beside the problem."""
+    """What a walk over values of C is, besides the problem."""
 
     n_kinks: Ints  #: (n,)
     kinks: Floats  #: (n, MAX_KINKS)
@@ -115,7 +115,7 @@ def _walk_over(w: Walk, s: Steps, out: Floats) -> int:
 
 @compiled
 def _is_at_rest(w: Walk) -> bool:
-    """Say whether nothing changes on the way to larger C: nobody is at a bound that moves, or beyond a box."""
+    """Say whether nothing changes on the way to larger C: no example is at a bound that moves, or beyond a box."""
     e = w.examples
     for j in range(w.n):
         q = e.segment[j] // 2
@@ -129,7 +129,7 @@ def _is_at_rest(w: Walk) -> bool:
 
 @compiled
 def _begin(w: Walk, s: Steps) -> None:
-    """Let everyone be at nothing, on the piece where f = 0 is."""
+    """Let every example be at nothing, on the piece where f = 0 is."""
     e = w.examples
     clear(w.factor)
     w.at[0].b = 0.0

@@ -30,7 +30,7 @@ GAMMAS = STEP ** np.arange(-5.0, 4.0)  #: of the gamma called "scale"
 POINTS = 15  #: values of C of the picture of a curve
 STEPS = 9  #: values of C where there is no curve over all of them
 AROUND = 1.0  #: octaves of C over which errors are averaged before the least is taken
-SURE = 2.0  #: standard deviations by which one that was judged by next to nobody would have to be behind
+SURE = 2.0  #: standard deviations by which one that was judged by next to no example would have to be behind
 BEYOND = 3  #: so many more values of gamma are tried beyond an end that is the best
 
 
@@ -97,7 +97,7 @@ def tune(
     model : live estimator
         A fitted classifier or regressor; it is not changed.
     gammas : sequence of float, or None, default None
-        Values to try; by default 9 around the one called "scale", without those whose neighbours are far from the
+        Values to try; by default 9 around the one called "scale", without those with neighbours far from the
         best, and some beyond where the best is at an end.
     C : tuple of float, default (2**-5, 2**15)
         The range of C: in regression every value is tried, else so many along the path, one an octave of
@@ -332,7 +332,7 @@ class _Search:
         return _Line(value, whole(value), judged, whole)
 
     def _on_grid(self, gamma: float) -> _Line:
-        """Follow C from value to value, fold by fold, and see who is labelled wrongly.
+        """Follow C from value to value, fold by fold, and see which examples are labelled wrongly.
 
         Given up once the folds so far have more wrong labels than the best has with all of them; or than it has on
         the same, by more than the labels that only one of the two has wrong make likely: a race [Maron and Moore 1994].
