@@ -27,7 +27,7 @@ from livesvm.service.store.base import DocumentName, Head, Store, StoreDamaged
 
 KIND = "names"
 """Of the documents, each of which has the entries of one bucket."""
-BUCKETS = 64
+BUCKETS = 32
 LEAST = 8
 """Of fewer in a bucket the histories are read as fast as a document is written."""
 STALE = 8

@@ -144,8 +144,11 @@ class _Search:
             self.held.marks.update(map(mark, names))
 
     def _note(self, named: Iterable[tuple[Key, Sequence[str]]]) -> None:
+        named = list(named)
+        self._mark(key for key, _ in named)
         for key, tags in named:
-            self._mark((key, *tags))
+            if tags:
+                self._mark(tags)
             if key in self._keys:
                 self.held.names.add(key)
             if not self._tags.isdisjoint(tags):

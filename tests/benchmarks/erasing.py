@@ -1,6 +1,8 @@
 """Erasing 1,000 of 10,000 examples of 100 features from a running service while others predict and erase.
 
 python -m tests.benchmarks.erasing [--examples 10000] [--erased 1000] [--features 100] [--classes 2] [--scale none]
+
+With ``--models 10000``: erasures of one key after the other from a service that has so many models at rest.
 """
 
 from __future__ import annotations
@@ -15,10 +17,14 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.client import Client, ServiceProblem
+from livesvm.service.hosting.model import HostedModel
+from livesvm.service.models.spec import ModelSpec
 from tests.benchmarks.first_requests import processor_seconds
+from tests.benchmarks.hosting import template
 from tests.benchmarks.tables import machine
 from tests.service.process import ServiceProcess
 from tests.support.erasing import bytes_of_directory, places
+from tests.support.many_stored import fill
 
 
 def run(n: int, erased: int, width: int, classes: int, scale: str) -> None:
@@ -67,6 +73,35 @@ def run(n: int, erased: int, width: int, classes: int, scale: str) -> None:
         print(f"{len(waits)} predictions meanwhile, the slowest took {1e3 * max(waits):.0f} ms")
 
 
+def run_among(count: int) -> None:
+    """Print how long each of some erasures takes that one of many models names, and one that none does."""
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        (place / "one").mkdir()
+        snapshot, summary = template(place / "one")
+        data = place / "data"
+        data.mkdir()
+
+        def spec(id: str) -> bytes:
+            """Return the specification of one."""
+            return HostedModel.encode_spec(ModelSpec(id=id, C=1.0))
+
+        ids = fill(data / "livesvm.sqlite3", count, spec, snapshot, summary)
+        with ServiceProcess(data, compile_ahead="false") as service, Client(service.url, timeout=3600) as client:
+            print(f"{machine()}\n{count} models of 300 examples at rest")
+            for number, model in enumerate((*ids[:4], None)):
+                key = f"person-{number}"
+                if model is not None:
+                    client.update(model, [[0.1] * 20], [1], keys=[key])
+                began, used = time.perf_counter(), processor_seconds(service.pid)
+                try:
+                    told = f"{client.erase_everywhere([key])['removed']} erased"
+                except ServiceProblem as problem:
+                    told = f"answered {problem.status}"
+                took, used = time.perf_counter() - began, processor_seconds(service.pid) - used
+                print(f"{told} in {took:.2f} s ({used:.2f} s of processors)", flush=True)
+
+
 def _examples(rng: np.random.Generator, n: int, width: int, classes: int) -> tuple[Any, Any]:
     """Return features (n, width), and labels -1 and 1, or words."""
     if classes == 2:
@@ -104,5 +139,9 @@ if __name__ == "__main__":
     parser.add_argument("--features", type=int, default=100)
     parser.add_argument("--classes", type=int, default=2, help="-1 and 1, or so many words")
     parser.add_argument("--scale", default="none", help="of features")
+    parser.add_argument("--models", type=int, default=0, help="erase among so many models instead")
     asked = parser.parse_args()
+    if asked.models:
+        run_among(asked.models)
+        raise SystemExit
     run(asked.examples, asked.erased, asked.features, asked.classes, asked.scale)
