@@ -25,6 +25,8 @@ from livesvm.solvers.homotopy.recompute import doubtful, refresh_free
 from livesvm.solvers.homotopy.refill import refill
 from livesvm.solvers.homotopy.run import NOBODY, walk_of
 from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.lines import Lines, Scaling, write_scaled
+from livesvm.solvers.models.slide import Sliding, Standing, decide, slide
 from livesvm.solvers.problem.piecewise_linear import hinge
 from livesvm.solvers.problem.state import PathState, empty_motion
 from livesvm.solvers.pu.problem import costs, pu_problem
@@ -87,6 +89,7 @@ def _updates(X: Array, y: Array) -> None:
     for loss in ("epsilon_insensitive", "absolute", "pinball"):
         LiveSVR(gamma=0.5, loss=loss).fit(X, y.astype(float))
     LiveOneClassSVM(gamma=0.5).fit(X)
+    _slides(X, y.astype(float))
     several = LiveMultiClassSVC(gamma=0.5).fit(X, np.arange(len(X)) % 3)
     several.update(add=(SparseRows.of_dense(X[:4]), [0, 1, 2, 3]), remove=several.keys_[:6])
     held = SparseRows.of_dense(X)
@@ -96,6 +99,20 @@ def _updates(X: Array, y: Array) -> None:
     state = PathState(Kernel("rbf", 0.5), refill, intercept=True, cache_bytes=2**20)
     fill(state, np.vstack([X, X]), hinge(np.tile(y.astype(float), 2), np.ones(2 * len(y))), 0.0, by_path=False)
     model.update(robust=Robustness(theta=0.5, s=-0.5))
+
+
+def _slides(X: Array, y: Array) -> None:
+    """Compile what a small update of a cool model needs, and the rows that it is made of."""
+    model, last = LiveSVR(gamma=0.5), len(y) - 1
+    model.fit(X[:last], y[:last])
+    arrays = model.to_warm_arrays()
+    stood = Standing.of(arrays | {"keys": np.array(arrays["keys"])})
+    sliding = Sliding.of(model, X.shape[1], lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
+    moved = slide(sliding, stood, np.array([last]), y[last:], 1)
+    decide(sliding, stood if moved is None else moved, X[:1])
+    none = np.empty((0, 2))
+    lines = Lines(np.zeros(3), none, none, none, *np.zeros((3, 1), np.int64))
+    write_scaled(lines, Scaling(np.zeros(1), np.ones(1), 1.0), 0, np.arange(2), np.empty((1, 2)))
 
 
 def _batches(X: Array, y: Array) -> None:

@@ -7,9 +7,10 @@ A row of raw features is made once, when its reading comes; how it is represente
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from datetime import tzinfo
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +33,9 @@ YEAR_WAVES = (2,)
 TOLERANCE = 0.01  #: by how much of a day, or of a week, so many readings may differ from it
 
 
-class Layout(NamedTuple):
-    """Which features rows have, in this order."""
+@dataclass(frozen=True)
+class Layout:
+    """Which features rows have, in this order; one for all feeds that have the same."""
 
     lags: tuple[int, ...]
     rolling: tuple[tuple[str, int], ...]  #: those in units of the target first
@@ -48,33 +50,40 @@ class Layout(NamedTuple):
     changes: bool = False  #: whether a step sees by how much known columns change until then, too
     holidays: str | None = None  #: of which place the same is said of holidays
 
-    @property
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, one.name) for one in fields(self)))
+
+    @cached_property
     def levels(self) -> int:
         """How many of the shared features are levels of the target."""
         return len(self.lags) + 1 + len(self.phases) + sum(name != "std" for name, _ in self.rolling)
 
-    @property
+    @cached_property
     def shared(self) -> int:
         """How many features all steps share."""
         spreads = SPREADS if self.spread else 0
         return len(self.lags) + 1 + len(self.phases) + len(self.rolling) + spreads + self.others
 
-    @property
+    @cached_property
     def own_levels(self) -> int:
         """How many of a step's own features are levels of the target: seasonal values, and those around them."""
         return len(self.seasons) + len(self.near)
 
-    @property
+    @cached_property
     def calendar(self) -> int:
         """How many of a step's own features are of its time."""
         return 2 * (len(self.cycles) + self.weekend + (self.holidays is not None))
 
-    @property
+    @cached_property
     def own(self) -> int:
         """How many features each step has besides: seasonal values, the calendar, columns known ahead."""
         return self.own_levels + self.calendar + self.known * (1 + self.changes)
 
-    @property
+    @cached_property
     def reach(self) -> int:
         """How many readings a row is made of."""
         backs = (self.lags[-1], *self.seasons, *(back + 1 for back in self.phases), self.spread)
@@ -89,8 +98,15 @@ def layout_of(spec: FeedSpec, season: int, every: Every) -> Layout:
     seasons = (season, *_weeks(season, spec.window, every)) if season else ()
     layout = Layout(spec.lag_list, tuple(rolling), len(spec.features), len(spec.known), seasons, cycles)
     if spec.generation == 1:
-        return layout
-    return _with_more(layout._replace(changes=bool(spec.known), holidays=spec.holidays), spec.window)
+        return _the_same(layout)
+    more = replace(layout, changes=bool(spec.known), holidays=spec.holidays)
+    return _the_same(_with_more(more, spec.window))
+
+
+@lru_cache(maxsize=256)
+def _the_same(layout: Layout) -> Layout:
+    """Return the first layout that was equal to this one."""
+    return layout
 
 
 def _with_more(layout: Layout, window: int) -> Layout:
@@ -100,7 +116,7 @@ def _with_more(layout: Layout, window: int) -> Layout:
         cycles = (*cycles, *(DAY / wave for wave in WAVES))
     elif YEAR in cycles:
         cycles = (*cycles, *(YEAR / wave for wave in YEAR_WAVES))
-    layout = layout._replace(cycles=cycles, weekend=7 * DAY in cycles)
+    layout = replace(layout, cycles=cycles, weekend=7 * DAY in cycles)
     if not layout.seasons:
         return layout
     season, *weeks = layout.seasons
@@ -108,7 +124,7 @@ def _with_more(layout: Layout, window: int) -> Layout:
     near = [(season, offset) for offset in AROUND] if season >= LEAST_AROUND else []
     near += [(week, offset) for week in weeks for offset in AROUND_WEEK]
     phases = tuple(sorted(back for back in backs if back + 1 not in layout.lags))
-    return layout._replace(phases=phases, near=tuple(near), spread=season)
+    return replace(layout, phases=phases, near=tuple(near), spread=season)
 
 
 def _weeks(season: int, window: int, every: Every) -> tuple[int, ...]:

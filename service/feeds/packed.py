@@ -93,9 +93,9 @@ def pack(layout: Layout, steps: tuple[int, ...], shared: Floats, own: Floats) ->
     if not np.array_equal(line[at], found):
         return None
     by_column = own.transpose(1, 2, 0)
-    calendar = np.ascontiguousarray(by_column[:, end : end + layout.calendar])
-    left = np.ascontiguousarray(by_column[:, end + layout.calendar :])
-    return Packed(line, _shared(calendar), np.ascontiguousarray(shared[:, places.rest].T), left)
+    calendar = by_column[:, end : end + layout.calendar].copy()
+    left = by_column[:, end + layout.calendar :].copy()  # where that is nothing, too: a view would keep all
+    return Packed(line, _shared(calendar), shared[:, places.rest].T.copy(), left)
 
 
 def packed_after(

@@ -36,6 +36,7 @@ class Rows:
         self._shared = np.zeros((size, layout.shared))
         self._own = np.zeros((size, steps, layout.own))
         self._packed: tuple[Packed, tuple[int, ...]] | None = None  #: the same, with the steps, of cool rows
+        self._newest: tuple[Floats, Floats] | None = None  #: features of the newest row, (1, s) and (1, steps, o)
         self._tried = 0  #: rows that there had been when packing was tried last
         self.target = np.full((size, steps), np.nan)
         self.slot = np.full(size, EMPTY, np.int64)
@@ -47,6 +48,7 @@ class Rows:
     @property
     def shared(self) -> Floats:
         """What all steps share of each row, (size, shared); of cool rows it comes back now."""
+        self._newest = None  # which may be changed here
         if self._packed is not None:
             self._unpack()
         return self._shared
@@ -54,12 +56,14 @@ class Rows:
     @property
     def own(self) -> Floats:
         """What each step has for itself of each row, (size, steps, own); of cool rows it comes back now."""
+        self._newest = None
         if self._packed is not None:
             self._unpack()
         return self._own
 
     def cool(self, steps: tuple[int, ...]) -> None:
         """Keep features packed until they are asked for, where they can be."""
+        self._newest = None
         if self._packed is not None or self.count == self._tried:
             return
         self._tried = self.count
@@ -85,6 +89,8 @@ class Rows:
 
     def features(self, ordinals: Sequence[int] | Ints) -> tuple[Floats, Floats]:
         """Return features of some rows: those that steps share, (m, s), and what they have besides, (m, steps, o)."""
+        if self._newest is not None and len(ordinals) == 1 and ordinals[0] == self.count - 1:
+            return self._newest
         if self._packed is None:
             at = self.places(ordinals)
             return self._shared[at], self._own[at]
@@ -134,6 +140,7 @@ class Rows:
             self.shared[at], self.own[at] = shared, own
         else:
             self._packed = grown, steps
+        self._newest = shared[None], own[None]
         self.count += 1
         return ordinal
 

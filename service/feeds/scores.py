@@ -7,6 +7,7 @@ one known of the same phase.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,7 +78,7 @@ class StepScores:
         self._make_room(self._n + len(rows))
         self._ring[(self._n + np.arange(len(rows))) % len(self._ring)] = rows
         self._n += len(rows)
-        self.sums += measured(rows, self.coverage)
+        self.sums += measured(rows, self.coverage) if len(rows) > 1 else _of_one(scored[0], self.coverage)
 
     def _make_room(self, n: int) -> None:
         """Have room for ``n`` forecasts, or for as many as are kept."""
@@ -151,6 +152,18 @@ def measured(rows: Floats, coverage: float | None) -> Floats:
         covered = ((below >= 0.0) & (above <= 0.0)).sum()
         out[5:9] = low.size, covered, (high - low).sum(), loss.sum() / 2
     return out
+
+
+def _of_one(scored: Scored, coverage: float | None) -> list[float]:
+    """Return the same of one row, in less time."""
+    off, up = scored.actual - scored.value, scored.actual > scored.last
+    naive = abs(scored.actual - scored.last), abs(scored.actual - scored.seasonal)
+    banded = [0.0] * 4
+    if coverage is not None and isfinite(scored.low):
+        below, above, tail = scored.actual - scored.low, scored.actual - scored.high, (1.0 - coverage) / 2
+        loss = max(tail * below, (tail - 1.0) * below) + max((1.0 - tail) * above, -tail * above)
+        banded = [1.0, below >= 0.0 >= above, scored.high - scored.low, loss / 2]
+    return [1.0, abs(off), off * off, *naive, *banded, (scored.value > 0) == up, (scored.last_change > 0) == up, up]
 
 
 def summary(sums: Floats, task: str) -> dict[str, Any]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds.represent import Scale, fitted, has_moved, scaled
 from livesvm.service.feeds.spec import FeedSpec, Represent
-from livesvm.service.feeds.step_features import StepFeatures
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.regression import LiveSVR
-from livesvm.solvers.models.slide import Sliding, Standing, decide, slide
+from livesvm.solvers.models.slide import LARGEST, Sliding, Standing, decide, slide
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,11 +25,22 @@ STANDING = ("f", "events")  #: of a cool model, and not of a snapshot, which is 
 Models = list[LiveSVR | LiveSVC]
 
 
+class FeaturesOf(Protocol):
+    """Gives the features of examples by their keys, ascending."""
+
+    def of(self, ordinals: Sequence[int], /) -> Floats:
+        """Return them, (n, d), not scaled."""
+
+    def write(self, ordinals: Ints, scale: Scale, out: Floats, /) -> None:
+        """Write them scaled to the first columns of ``out`` (d, n or more)."""
+
+
 class Cool(NamedTuple):
     """What is kept of models that gave up all that can be made again."""
 
     arrays: list[dict[str, Any]]  #: of each model, but for its features
-    features: StepFeatures
+    features: FeaturesOf
+    slides: bool = True  #: whether the next small update is made where they lie; models that are called again come back
 
 
 class Recipe(NamedTuple):
@@ -91,7 +101,7 @@ class StepModel:
         NotOptimal : they cannot
         """
         if self._cool is not None:
-            self._restore(*self._cool)
+            self._restore(self._cool.arrays, self._cool.features)
         return self._models
 
     @property
@@ -129,7 +139,7 @@ class StepModel:
         """Return forecasts of targets (m, models): the forecast first, then quantiles, in ascending order."""
         rows = self.scaled(X)
         if self._cool is not None and all(map(_is_slidable, self._cool.arrays)):
-            decided = [decide(model, stood, rows) for model, stood in self._sliding(*self._cool)]
+            decided = [decide(model, stood, rows) for model, stood in self._sliding(self._cool)]
         else:
             decided = [model.predictor().decision_function(rows) for model in self.models]
         found = np.stack(decided, axis=1)
@@ -168,21 +178,21 @@ class StepModel:
 
     def _slides(self, y: Floats, keys: list[int], leaving: list[int]) -> bool:
         """Make a small update of cool models where they lie, all or none; False where it takes models to make it."""
-        if self._cool is None or not all(map(_is_slidable, self._cool.arrays)):
+        if self._cool is None or not self._cool.slides or not all(map(_is_slidable, self._cool.arrays)):
             return False
         if self._cool.arrays[0]["keys"][: len(leaving)].tolist() != leaving:
             return False
         new, targets = np.array(keys, np.int64), self._targets(y)
-        after = [slide(model, stood, new, targets, len(leaving)) for model, stood in self._sliding(*self._cool)]
+        after = [slide(model, stood, new, targets, len(leaving)) for model, stood in self._sliding(self._cool)]
         kept = [_slid(arrays, found) for arrays, found in zip(self._cool.arrays, after, strict=True) if found]
         if len(kept) < len(after):
             return False
-        self._cool = self._cool._replace(arrays=kept)
+        self._cool = self._cool._replace(arrays=kept, slides=False)
         return True
 
-    def _sliding(self, kept: list[dict[str, Any]], features: StepFeatures) -> list[tuple[Sliding, Standing]]:
+    def _sliding(self, cool: Cool) -> list[tuple[Sliding, Standing]]:
         """Return each cool model as ``slide`` takes it."""
-        scale = self.scale
+        scale, features = self.scale, cool.features
         assert scale is not None
 
         def write(keys: Ints, out: Floats) -> None:
@@ -190,14 +200,16 @@ class StepModel:
 
         models = new_models(self.spec, self.recipe, scale.core)
         sliding = [Sliding.of(model, scale.centre.size, write) for model in models]
-        return [(model, Standing.of(arrays)) for model, arrays in zip(sliding, kept, strict=True)]
+        return [(model, Standing.of(arrays)) for model, arrays in zip(sliding, cool.arrays, strict=True)]
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 
-    def cool(self, features: StepFeatures) -> None:
+    def cool(self, features: FeaturesOf) -> None:
         """Keep of the models only what a snapshot would, until they are asked for; ``features`` gives theirs back."""
         if self._cool is None:
             self._models, self._cool = [], Cool([_small(model.to_warm_arrays()) for model in self._models], features)
+        elif not self._cool.slides:
+            self._cool = self._cool._replace(slides=True)
 
     @property
     def hot_bytes(self) -> int:
@@ -229,7 +241,7 @@ class StepModel:
             del arrays["X"]
         return found
 
-    def _restore(self, kept: list[dict[str, Any]], features: StepFeatures) -> None:
+    def _restore(self, kept: list[dict[str, Any]], features: FeaturesOf) -> None:
         """Have the models that ``kept`` was taken from, with features of the rows."""
         assert self.scale is not None
         models = new_models(self.spec, self.recipe, self.scale.core)
@@ -240,7 +252,7 @@ class StepModel:
         self._models, self._cool = models, None
 
     @classmethod
-    def from_arrays(cls, spec: FeedSpec, arrays: Mapping[str, Any], features: StepFeatures) -> StepModel:
+    def from_arrays(cls, spec: FeedSpec, arrays: Mapping[str, Any], features: FeaturesOf) -> StepModel:
         """Return the models that ``to_arrays`` was taken from; raises NotOptimal where they cannot be restored."""
         step = cls(spec, Recipe(arrays["represent"], float(arrays["gamma"]), float(arrays["C"])))
         step.refits = int(arrays["refits"])
@@ -268,8 +280,8 @@ def _small(arrays: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_slidable(arrays: Mapping[str, Any]) -> bool:
-    """Say whether arrays of a cool model are all that ``slide`` needs: weights are ones, and f is as it stands."""
-    return arrays["sample_weight"] is None and "f" in arrays
+    """Say whether arrays of a cool model are all that ``slide`` needs: few, weights are ones, and f is as it stands."""
+    return len(arrays["keys"]) <= LARGEST and arrays["sample_weight"] is None and "f" in arrays
 
 
 def _slid(arrays: dict[str, Any], now: Standing) -> dict[str, Any]:

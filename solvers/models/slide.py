@@ -92,8 +92,8 @@ def slide(model: Sliding, stood: Standing, keys: Ints, y: Floats, leaving: int) 
     if not is_small or stood.beta.size != n:
         return None
     state = _borrowed(model, n + m)
-    everyone, targets = np.concatenate([stood.keys, keys]), np.concatenate([stood.y, y])
-    model.write(everyone, dense(state.XT))
+    names, targets = np.concatenate([stood.keys, keys]), np.concatenate([stood.y, y])
+    model.write(names, dense(state.XT))
     _fill(state, model.losses(targets, np.ones(n + m)), stood)
     rows = np.empty(n + m, np.int64)
     found = int(_rows_wanted(state.examples, n, n + m, leaving, rows))
@@ -108,7 +108,7 @@ def slide(model: Sliding, stood: Standing, keys: Ints, y: Floats, leaving: int) 
     e = state.examples
     beta, segments, f = (a[leaving : n + m].copy() for a in (e.beta, e.segment, e.f))
     kept = segments.astype(stood.segments.dtype)
-    return Standing(everyone[leaving:], targets[leaving:], beta, kept, f, float(state.b), state.events_since_refresh)
+    return Standing(names[leaving:], targets[leaving:], beta, kept, f, float(state.b), state.events_since_refresh)
 
 
 def decide(model: Sliding, stood: Standing, X: Floats) -> Floats:
@@ -149,11 +149,11 @@ def _fill(state: PathState, losses: Losses, stood: Standing) -> None:
     factor.position[:], factor.size[:] = -1, 0
 
 
-def _make_rows(state: PathState, who: Ints) -> None:
+def _make_rows(state: PathState, slots: Ints) -> None:
     """Compute kernel rows into the empty cache."""
-    rows, at = state.rows, np.arange(who.size)
-    state.kernel.write(state.features(who), state.XT, state.n_slots, rows.values, at)
-    rows.hold(who, at)
+    rows, at = state.rows, np.arange(slots.size)
+    state.kernel.write(state.features(slots), state.XT, state.n_slots, rows.values, at)
+    rows.hold(slots, at)
 
 
 def _factor(state: PathState, n: int) -> None:
@@ -174,11 +174,11 @@ def _rows_wanted(e: Examples, n: int, size: int, leaving: int, out: Ints) -> int
     for j in range(leaving, n):
         if is_free(e.segment[j]):
             continue
-        off, who = distance(e, j), j
+        off, slot = distance(e, j), j
         for k in range(NEAR):
             if off < least[k]:
                 least[k], off = off, least[k]
-                near[k], who = who, near[k]
+                near[k], slot = slot, near[k]
     m = 0
     for j in range(size):
         wanted = j < leaving or j >= n or is_free(e.segment[j])

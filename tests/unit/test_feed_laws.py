@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,12 +28,12 @@ from livesvm.service.feeds.features import (
 )
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.interval import DAY, Every, duration, moment
-from livesvm.service.feeds.represent import FAR, LEAST_CORE, MOVED, fitted, has_moved, spread
+from livesvm.service.feeds.represent import FAR, LEAST_CORE, MOST, MOVED, Scale, fitted, has_moved, scaled, spread
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.scores import Scored, StepScores
 from livesvm.service.feeds.season import _is_peak
 from livesvm.service.feeds.spec import FeedSpec, spec_of
-from livesvm.service.feeds.step_model import EPSILON, MOST, Recipe, StepModel, new_models
+from livesvm.service.feeds.step_model import EPSILON, Recipe, StepModel, new_models
 from livesvm.service.feeds.timeline import Timeline
 from livesvm.service.store import codec
 from livesvm.solvers.errors import InvalidInput
@@ -326,6 +327,19 @@ def test_readings_are_on_the_clock_and_leap_over_no_more_than_a_year_or_the_wind
             line.read([{"time": hours * HOUR, "y": 2.0}])
 
 
+class Given:
+    """Features of examples whose keys are rows of ``X`` (n, d)."""
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+
+    def of(self, ordinals: Sequence[int], /) -> Any:
+        return self.X[list(ordinals)]
+
+    def write(self, ordinals: Any, scale: Scale, out: Any, /) -> None:
+        out[:, : len(ordinals)] = scaled(scale, self.X[ordinals]).T
+
+
 MODELS = [
     {}, {"epsilon": 0.3, "represent": "level"}, {"quantiles": [0.2, 0.7]}, {"task": "direction", "represent": "level"},
 ]  # fmt: skip
@@ -359,10 +373,10 @@ def test_a_steps_models_are_those_of_its_recipe_in_units_of_what_they_learn(sett
         expected = expected * scale.unit + scale.middle
         expected[:, 1:].sort(axis=1)
     np.testing.assert_allclose(step.predict(X), expected, atol=1e-6)
-    back = StepModel.from_arrays(spec, step.to_arrays(), lambda kept: X[kept])
+    back = StepModel.from_arrays(spec, step.to_arrays(), Given(X))
     assert (back.refits, back.recipe) == (step.refits, recipe) == (1, recipe)
     before = {name: value for name, value in step.to_arrays().items() if name != "scale.core"}  # of earlier versions
-    old = StepModel.from_arrays(spec, before, lambda kept: X[kept]).scale
+    old = StepModel.from_arrays(spec, before, Given(X)).scale
     assert old is not None
     assert old.core == 1.0
     other = -y[3]

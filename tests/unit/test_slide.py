@@ -1,0 +1,116 @@
+"""A small update of a model that keeps neither features nor kernel rows, beside the same update of a whole one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from livesvm.service.feeds.commands import Observations
+from livesvm.service.feeds.spec import spec_of
+from livesvm.service.feeds.state import FeedState
+from livesvm.service.feeds.step_features import StepFeatures
+from livesvm.service.feeds.step_model import StepModel
+from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.estimators.classification import LiveSVC
+from livesvm.solvers.estimators.regression import LiveSVR
+from livesvm.solvers.models import slide as slides
+from livesvm.solvers.models.slide import Sliding, Standing, decide, slide
+from tests.support.feeds import FEED, rows_of, series
+
+N, D = 120, 6
+MODELS = {
+    "tube": LiveSVR(C=2.0, epsilon=0.1, gamma=0.1),
+    "absolute": LiveSVR(C=2.0, loss="absolute", gamma=0.1),
+    "pinball": LiveSVR(C=2.0, loss="pinball", quantile=0.9, gamma=0.1),
+    "classes": LiveSVC(C=2.0, gamma=0.1, classes=(-1, 1)),
+}
+
+
+def data(kind: str) -> tuple[Any, Any]:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(2 * N, D))
+    X[N + 3] = X[N + 1] = X[0]  # copies
+    y = X[:, 0] + 0.5 * np.sin(3 * X[:, 1]) + 0.2 * rng.normal(size=2 * N)
+    return X, np.where(y > 0, 1.0, -1.0) if kind == "classes" else y
+
+
+def standing(model: Any) -> Standing:
+    arrays = model.to_warm_arrays()
+    return Standing.of(arrays | {"keys": np.array(arrays["keys"])})
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_slide_leads_where_an_update_of_the_whole_model_does(kind: str) -> None:
+    X, y = data(kind)
+    whole: Any = type(MODELS[kind])(**MODELS[kind].get_params()).fit(X[:N], y[:N], keys=range(N))
+    sliding = Sliding.of(MODELS[kind], D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
+    stood, first, last = standing(whole), 0, N
+    for come, leave in [(1, 1), (2, 1), (1, 0), (0, 2), (3, 3), (1, 1), (1, 2), (4, 4), *[(1, 1)] * 12]:
+        found = slide(sliding, stood, np.arange(last, last + come), y[last : last + come], leave)
+        assert found is not None
+        stood, add = found, (X[last : last + come], y[last : last + come]) if come else None
+        whole.update(add=add, remove=range(first, first + leave), keys=range(last, last + come) if come else None)
+        first, last = first + leave, last + come
+        assert stood.keys.tolist() == whole.keys_ == list(range(first, last))
+        np.testing.assert_array_equal(stood.y, whole.window_y)
+        again = type(whole).from_arrays(whole.get_params(), whole.to_arrays() | {
+            "beta": stood.beta, "segments": stood.segments, "intercept": stood.b})  # fmt: skip
+        np.testing.assert_array_equal(again.window_coefficients, stood.beta)  # nothing had to be corrected
+        assert again.certificate().relative_gap <= 1e-9
+        at = X[last : last + 3]
+        np.testing.assert_allclose(decide(sliding, stood, at), again.predictor().decision_function(at), atol=1e-12)
+        np.testing.assert_allclose(decide(sliding, stood, at), whole.predictor().decision_function(at), atol=1e-8)
+
+
+def test_what_moves_much_is_no_slide(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = data("tube")
+    model: Any = LiveSVR(**MODELS["tube"].get_params()).fit(X[:N], y[:N], keys=range(N))
+    sliding = Sliding.of(model, D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
+    stood = standing(model)
+    assert slide(sliding, stood, np.arange(N, N + slides.MOST), y[N : N + slides.MOST], 1) is None
+
+    def fails(*given: Any) -> None:
+        raise NotOptimal("the path ended")
+
+    monkeypatch.setattr(slides, "follow", fails)
+    assert slide(sliding, stood, np.arange(N, N + 1), y[N : N + 1], 1) is None
+    monkeypatch.undo()
+    assert slide(sliding, stood, np.arange(N, N + 1), y[N : N + 1], 1) is not None  # whatever that left in memory
+
+
+SETTINGS = FEED | {"C": 1.0, "gamma": 0.01, "represent": "change", "time": "time", "every": "1h", "steps": [1, 3]}
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"represent": "level"}, {"quantiles": [0.1, 0.9]}, {"features": ["u"]}, {"season": 24}], ids=str
+)
+def test_rows_that_stay_packed_say_the_same(more: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of(series(200))
+    rows = [row | dict.fromkeys(more.get("features", []), 7.0 * row["y"] ** 2) for row in rows]
+    feeds = [FeedState.empty(spec_of(SETTINGS | more)) for _ in range(2)]
+    for state in feeds:
+        state.apply(Observations.of(rows[:100], None, 0.0))
+    feeds[1].cool()
+    restored: list[StepModel] = []
+    monkeypatch.setattr(StepModel, "_restore", lambda model, *given: restored.append(model))
+    for first in range(100, 140):
+        for state in feeds:
+            state.apply(Observations.of(rows[first : first + 1], None, 0.0))
+        feeds[1].cool()
+    plain, kept = (state.forecaster.rows for state in feeds)
+    assert plain is not None
+    assert kept is not None
+    assert restored == []
+    assert kept._packed is not None
+    ordinals = range(kept.count - kept.size, kept.count)
+    for ours, theirs in zip(kept.features(ordinals), plain.features(ordinals), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    for i, model in enumerate(feeds[1].forecaster.models):
+        scale, keys = model.scale, np.array([*ordinals[3:20], *ordinals[30:]])
+        assert scale is not None
+        out = np.empty((2, scale.centre.size, keys.size))
+        for rows_held, to in zip((kept, plain), out, strict=True):
+            StepFeatures(rows_held, i, model.recipe.represent).write(keys, scale, to)
+        np.testing.assert_array_equal(*out)
