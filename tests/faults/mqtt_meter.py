@@ -136,7 +136,7 @@ class MqttMeter:
         while True:
             connected = threading.Event()
             client = Client(CallbackAPIVersion.VERSION2, reconnect_on_failure=False)
-            client.on_connect = lambda *_, event=connected: event.set()  # type: ignore[misc]
+            client.on_connect = lambda *_, event=connected: event.set()
             try:
                 client.connect("127.0.0.1", self.server.port)
             except OSError:

@@ -27,7 +27,7 @@ pytestmark = needs_mosquitto
 
 
 class Meter:
-    """A topic of the test's own and who publishes there."""
+    """Publishes readings to a topic of the test's own."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -199,7 +199,7 @@ def test_a_source_that_cannot_be_is_refused_by_its_field(http: httpx.Client) -> 
         ("feeds", good | {"dead_letters": "a/#"}, "source.dead_letters", "is one topic"),
         ("feeds", good | {"dead_letters": "meters/17"}, "source.dead_letters", "among the topics that are read"),
         ("feeds", good | {"payload": "csv", "columns": ["time", "x"]}, "source.columns", "do not have 'y'"),
-        ("feeds", good | {"columns": ["time", "y"]}, "source.columns", "are of payload 'csv'"),
+        ("feeds", good | {"columns": ["time", "y"]}, "source.columns", "go with payload 'csv'"),
         ("feeds", good | {"mqtt": "nowhere"}, "source.mqtt", "no connection 'nowhere'"),
         ("feeds", good | {"stream": "meters"}, "source.stream", "Extra inputs"),
         ("feeds", {"connection": "plant", "stream": "meters"}, "source.connection", "is an MQTT broker, not Redis"),
