@@ -63,4 +63,4 @@ def parse_broker(url: str) -> Broker:
         raise ValueError("ssl_keyfile of an MQTT URL goes with ssl_certfile")
     user, password = (None if text is None else unquote(text) for text in (parts.username, parts.password))
     address = parts.hostname, port or _PORTS[parts.scheme]
-    return Broker(*address, tls, _VERSIONS[version], user, password, **given)
+    return Broker(*address, tls, _VERSIONS[version], user, password, *(given.get(name) for name in _TLS_OPTIONS))

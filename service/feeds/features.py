@@ -358,7 +358,7 @@ def own_rows(
 
 @lru_cache(maxsize=256)
 def _calendar_at(layout: Layout, every: Every, steps: tuple[int, ...], zone: tzinfo | None, time: float) -> Floats:
-    """Return what the calendar says of steps ahead of a time, (steps, calendar); feeds of one clock ask for the same."""
+    """Return what the calendar says of steps ahead of a time, (steps, calendar); the same for feeds of one clock."""
     when = np.array([time, *(every.after(time, step) for step in steps)])
     found = calendar_rows(layout, when, zone)
     found.flags.writeable = False

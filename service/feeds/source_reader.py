@@ -116,9 +116,8 @@ class SourceReader:
                 progress = self._feed.progress
                 source.begin(progress.taken, progress.dead)
                 self._told(None)
-                while self._feed.is_open and not self._stopped.is_set():
-                    self._move(source)
-                continue
+                while not self._stopped.is_set() and self._moves(source):
+                    pass
             except (SourceError, StoreError, ServiceError, SolverError) as error:
                 self._told(f"{error}")
             except Exception as error:
@@ -129,13 +128,15 @@ class SourceReader:
                     source.close()
             self._stopped.wait(RETRY_SECONDS)
 
-    def _move(self, source: Source) -> None:
-        """Take the next entries, if there are any, and say so when their effect is durable."""
+    def _moves(self, source: Source) -> bool:
+        """Take the next entries, if any, and settle them when their effect is durable; False where others may read."""
+        if not self._feed.is_open:
+            return False
         before = self._feed.progress
         if before.paused:
             self._look(source)
             self._stopped.wait(WAIT_SECONDS)
-            return
+            return True
         entries = source.fetch(before.taken, self._most, WAIT_SECONDS)
         if entries:
             self.flow = replace(self.flow, came_at=time.time())
@@ -144,6 +145,7 @@ class SourceReader:
             self._settle(source, [entry.position for entry in entries], before.dead)
             crash.point("after-settle")
         self._look(source)
+        return True
 
     def _settle(self, source: Source, positions: list[Position], earlier: Sequence[DeadLetter]) -> None:
         """Settle entries; one that was refused ``earlier``, and then not settled, may have come again."""

@@ -31,7 +31,7 @@ WAIT = 5.0
 
 
 class Scene:
-    """A broker with a topic of the test's own, and who publishes there."""
+    """A broker with a topic of the test's own, and a client that publishes there."""
 
     def __init__(self, broker: Mosquitto, stack: ExitStack, version: str = "5", **login: str) -> None:
         self.broker, self.stack, self.version = broker, stack, version

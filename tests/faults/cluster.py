@@ -35,7 +35,7 @@ import numpy as np
 from tests.contract.redis_server import RedisServer
 from tests.faults.cluster_jobs import Jobs
 from tests.faults.cluster_subjects import Feed, Metered, Model, Subject
-from tests.faults.feed_source import Meter
+from tests.faults.feed_source import RedisMeter
 from tests.service.process import ServiceProcess
 from tests.support.ray_cluster import RayCluster
 
@@ -227,7 +227,7 @@ def subjects(models: int, feeds: int, redis: RedisServer) -> list[Subject]:
     """So many models and feeds; the last feed reads a Redis Stream."""
     found: list[Subject] = [Model(number) for number in range(models)]
     found += [Feed(number) for number in range(feeds - 1)]
-    return [*found, Metered(Meter(redis, READINGS))] if feeds else found
+    return [*found, Metered(RedisMeter(redis, READINGS))] if feeds else found
 
 
 def told(kind: str, took: Sequence[Sequence[float]], clients: Sequence[Client]) -> str:

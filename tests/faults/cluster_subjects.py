@@ -134,11 +134,11 @@ class Metered:
     pause = 1.0
     acknowledges = False
 
-    def __init__(self, meter: feed_source.Meter) -> None:
+    def __init__(self, meter: feed_source.RedisMeter) -> None:
         self._meter = meter
 
     def create(self, http: httpx.Client) -> httpx.Response:
-        return http.post("/feeds", json={"id": "load", **feed_source.SPEC})
+        return http.post("/feeds", json={"id": "load", **self._meter.spec})
 
     def update(self, http: httpx.Client, number: int) -> httpx.Response:
         self._meter.send_until(ENTRIES * (number + 1))

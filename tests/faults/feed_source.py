@@ -28,9 +28,9 @@ from livesvm.service.crash import POINTS, SNAPSHOT_POINTS, SOURCE_POINTS
 from tests.contract.mosquitto import Mosquitto
 from tests.contract.redis_server import RedisServer
 from tests.faults.feeds import differences
-from tests.faults.mqtt_meter import MqttMeter
+from tests.faults.mqtt_meter import MqttMeter, spec_of
 from tests.service.process import ServiceProcess
-from tests.support.feeds import FEED, rows_of, series
+from tests.support.feeds import rows_of, series
 
 STREAM, DEAD = "meters", "meters:dead:load"
 BURST = 40
@@ -42,10 +42,9 @@ PATIENCE = 120.0
 class RedisMeter:
     """Writes readings to the stream, each once, whatever becomes of Redis."""
 
-    source: dict[str, Any] = {"connection": "plant", "stream": STREAM, "count": 12}  # noqa: RUF012
-
     def __init__(self, server: RedisServer, total: int) -> None:
         self.server, self._rows = server, rows_of(series(total))
+        self.spec = spec_of({"connection": "plant", "stream": STREAM, "count": 12})
         self.sent = self.poison = 0
 
     def burst(self, chance: random.Random) -> None:
@@ -132,7 +131,7 @@ def restarted(service: ServiceProcess, chance: random.Random) -> None:
         service.start()
 
 
-def faults_of(http: httpx.Client, meter: Meter, spec: dict[str, Any]) -> list[str]:
+def faults_of(http: httpx.Client, meter: Meter) -> list[str]:
     """Wait until the feed has taken everything; what is not as it should be."""
     end, found = time.monotonic() + PATIENCE, list[str]()
     while (feed := http.get("/feeds/load").json())["position"] < meter.sent or feed["source"]["backlog"] != 0:
@@ -140,7 +139,7 @@ def faults_of(http: httpx.Client, meter: Meter, spec: dict[str, Any]) -> list[st
             found.append(f"the feed has {feed['position']} readings of {meter.sent}, {feed['source']}")
             break
         time.sleep(0.1)
-    found += differences(http, meter.sent, 1, spec)
+    found += differences(http, meter.sent, 1, meter.spec)
     if feed["position"] != meter.sent:
         found.append(f"{feed['position']} readings were taken, {meter.sent} were sent")
     return found + meter.faults(feed)
@@ -157,17 +156,19 @@ def main() -> None:
     chance, times = random.Random(given.seed), []
     with ExitStack() as stack:
         place, total = Path(stack.enter_context(tempfile.TemporaryDirectory())), BURST * given.kills
-        is_mqtt = given.source == "mqtt"
-        server = stack.enter_context(Mosquitto(place / "broker") if is_mqtt else RedisServer(place / "redis"))
+        server: Mosquitto | RedisServer
+        if given.source == "mqtt":
+            server = stack.enter_context(Mosquitto(place / "source"))
+        else:
+            server = stack.enter_context(RedisServer(place / "source"))
         settings: dict[str, Any] = {"snapshot_updates": 5, "compile_ahead": "false", "sources": f"plant={server.url}"}
         if given.store == "redis":
             kept = stack.enter_context(RedisServer(place / "store")) if isinstance(server, Mosquitto) else server
             settings |= {"redis_url": kept.url, "lease_seconds": 1}
         service = stack.enter_context(ServiceProcess(place / "data", **settings))
         meter: Meter = MqttMeter(server, total) if isinstance(server, Mosquitto) else RedisMeter(server, total)
-        spec = {**FEED, "batch": 1, "source": meter.source}  # one by one: it does not matter how many come at once
         with service.http() as http:
-            http.post("/feeds", json={"id": "load", **spec}).raise_for_status()
+            http.post("/feeds", json={"id": "load", **meter.spec}).raise_for_status()
             while http.get("/feeds/load").json()["source"]["backlog"] is None:
                 time.sleep(0.05)  # what is published before there is a session is lost
         for kill in range(given.kills):
@@ -182,7 +183,7 @@ def main() -> None:
         service.start()
         meter.end()
         with service.http() as http:
-            faults = faults_of(http, meter, spec)
+            faults = faults_of(http, meter)
     print(
         f"{given.kills} kills of the service, {-(-given.kills // 3)} of the source; {meter.sent} readings, "
         f"{meter.poison} dead letters; start {np.median(times):.2f} s, worst {max(times):.2f} s; {len(faults)} faults"

@@ -13,7 +13,7 @@ from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from tests.contract.mosquitto import Mosquitto
-from tests.support.feeds import rows_of, series
+from tests.support.feeds import FEED, rows_of, series
 
 TOPIC, DEAD = "meters/load", "livesvm/dead/load"
 BURST = 40
@@ -25,6 +25,11 @@ AGAIN = 30
 Mosquitto saves what it has acknowledged at the end of a round of its loop, so that a kill between the two loses it.
 """
 LETTER_SECONDS = 20.0
+
+
+def spec_of(source: dict[str, Any]) -> dict[str, Any]:
+    """Return a feed that learns readings one by one, so that it does not matter how many come at once."""
+    return {**FEED, "batch": 1, "source": source}
 
 
 class Letters:
@@ -53,10 +58,9 @@ class Letters:
 class MqttMeter:
     """Publishes readings in their order, each until the broker has acknowledged it."""
 
-    source: dict[str, Any] = {"mqtt": "plant", "topic": TOPIC, "count": 12}  # noqa: RUF012
-
     def __init__(self, server: Mosquitto, total: int) -> None:
         self.server = server
+        self.spec = spec_of({"mqtt": "plant", "topic": TOPIC, "count": 12})
         self._messages: list[str] = []
         self._readings: list[int] = [0]  # how many there are before each message
         for number, row in enumerate(rows_of(series(total)), 1):
@@ -136,7 +140,7 @@ class MqttMeter:
         while True:
             connected = threading.Event()
             client = Client(CallbackAPIVersion.VERSION2, reconnect_on_failure=False)
-            client.on_connect = lambda *_, event=connected: event.set()  # type: ignore[misc]
+            client.on_connect = lambda *_, event=connected: event.set()
             try:
                 client.connect("127.0.0.1", self.server.port)
             except OSError:

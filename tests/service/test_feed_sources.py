@@ -33,6 +33,7 @@ from livesvm.service.store.redis import RedisStore
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from tests.contract.conftest import redis_server
+from tests.contract.mosquitto import Mosquitto
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess
 from tests.support.feeds import FEED, rows_of, series
@@ -77,7 +78,9 @@ def stream(redis_server: RedisServer) -> Iterator[Stream]:
 
 
 @contextmanager
-def feeds_of(place: Path, server: RedisServer, store: Store | None = None, holder: str = "me") -> Iterator[Registry]:
+def feeds_of(
+    place: Path, server: RedisServer | Mosquitto, store: Store | None = None, holder: str = "me"
+) -> Iterator[Registry]:
     """Yield the feeds of one service in this process."""
     place.mkdir(exist_ok=True)
     settings = Settings(data_dir=place, sources=f"plant={server.url}")

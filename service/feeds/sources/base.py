@@ -1,6 +1,6 @@
 """The contract of a source: every reading that it holds has exactly one effect on a feed.
 
-A source holds *entries*, and is told when their effect is durable. Each has a position, which a feed keeps in the same
+A source holds *entries*, and hears when their effect is durable. Each has a position, which a feed keeps in the same
 record of its log as the effect.
 
 - Where positions are one order, later ones higher, a feed keeps the one up to which it has taken entries. The source

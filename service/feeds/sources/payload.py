@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 class Payload:
-    """Reads messages as a source is told to; columns that no feed asks for are left out."""
+    """Reads messages by the settings of a source; columns that no feed asks for are left out."""
 
     def __init__(self, spec: MqttSpec, layout: Layout) -> None:
         self._spec, self._layout = spec, layout

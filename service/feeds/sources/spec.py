@@ -72,7 +72,7 @@ class RedisStreamSpec(BaseModel):
         return self.dead_letters or f"{self.stream}:dead:{feed}"
 
     def shown(self, feed: str) -> dict[str, str]:
-        """Return what is told of it."""
+        """Return what answers show."""
         names = {"kind": self.kind, "connection": self.connection, "stream": self.stream}
         return names | {"group": self.group_of(feed), "dead_letters": self.dead_letters_of(feed)}
 
@@ -140,7 +140,7 @@ class MqttSpec(BaseModel):
         if self.dead_letters is not None and any(letter in self.dead_letters for letter in "+#"):
             raise InvalidInput("is one topic, without + and #", field="dead_letters")
         if self.columns is not None and self.payload != "csv":
-            raise InvalidInput(f"are of payload 'csv', not of {self.payload!r}", field="columns")
+            raise InvalidInput(f"go with payload 'csv', not with {self.payload!r}", field="columns")
         if self.columns is not None and len(set(self.columns)) < len(self.columns):
             raise InvalidInput("has a column twice", field="columns")
         if self.payload == "number" and isinstance(self.series, str):
@@ -190,7 +190,7 @@ class MqttSpec(BaseModel):
             raise InvalidInput("a number has no field for the time: say 'arrival'", field="source.time")
         if layout.series is None:
             if self.series is not None:
-                raise InvalidInput("is of fleets; a feed is one series", field="source.series")
+                raise InvalidInput("belongs to fleets; a feed is one series", field="source.series")
             if any(letter in self.topic for letter in "+#"):
                 raise InvalidInput("names many topics, and a feed is one series; create a fleet", field="source.topic")
         elif self.payload == "number" and self.series is None:
@@ -219,7 +219,7 @@ class MqttSpec(BaseModel):
         return self.dead_letters or f"livesvm/dead/{feed}"
 
     def shown(self, feed: str) -> dict[str, str]:
-        """Return what is told of it."""
+        """Return what answers show."""
         names = {"kind": self.kind, "connection": self.mqtt, "topic": self.topic}
         return names | {"client_id": self.client_of(feed), "dead_letters": self.dead_letters_of(feed)}
 
