@@ -106,7 +106,7 @@ test: $(VENV)/.installed-test $(VENV)/.compiled
 
 # River's own checks take minutes.
 adapters: $(VENV)/.installed-adapters $(VENV)/.compiled
-	@$(PY) -m pytest --timeout=1200 -m "not browser" tests/adapters tests/unit/test_documents.py $(ARGS)
+	@$(PY) -m pytest --timeout=1200 -m "not browser" tests/adapters tests/service/test_arrow.py tests/unit/test_documents.py $(ARGS)
 
 # Debian's Chromium where this may install it, else the one that Playwright brings.
 browser: $(VENV)/.installed-test $(VENV)/.compiled

@@ -247,9 +247,7 @@ class SVR(_Stream, base.MiniBatchRegressor):
         self._begin()
 
     def _made(self) -> IncrementalSVR:
-        return IncrementalSVR(
-            self.C, self.epsilon, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0
-        )
+        return IncrementalSVR(self.C, self.epsilon, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
 
     def learn_one(self, x: Features, y: float) -> None:
         """Learn one example; the oldest leaves a full window."""

@@ -13,9 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow's own
 mlflow = pytest.importorskip("mlflow", reason="livesvm[mlflow] is not installed")
 
 
-def test_a_logged_model_comes_back_live_and_with_its_signature(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_logged_model_comes_back_live_and_with_its_signature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from livesvm.mlflow import load_model, log_model, save_model
 
     monkeypatch.chdir(tmp_path)

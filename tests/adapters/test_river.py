@@ -51,7 +51,9 @@ def test_the_window_is_what_the_newest_examples_alone_teach() -> None:
         svc.learn_one(x, "up" if y > 0 else "down")
         svr.learn_one(x, y)
     rows, targets = matrix([x for x, _ in seen[-25:]]), np.array([y for _, y in seen[-25:]])
-    labels = IncrementalSVC(gamma=0.3).fit(rows, np.where(targets > 0, "up", "down")).predict(matrix([x for x, _ in seen]))
+    labels = (
+        IncrementalSVC(gamma=0.3).fit(rows, np.where(targets > 0, "up", "down")).predict(matrix([x for x, _ in seen]))
+    )
     values = IncrementalSVR(gamma=0.3, epsilon=0.01).fit(rows, targets).predict(matrix([x for x, _ in seen]))
     assert [svc.predict_one(x) for x, _ in seen] == labels.tolist()
     assert [svr.predict_one(x) for x, _ in seen] == pytest.approx(values.tolist(), abs=1e-7)
