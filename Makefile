@@ -6,6 +6,7 @@
 #   make test       run every test (ARGS="-k name" is handed to pytest)
 #   make faults     the fault tests in their long form: 1,000 kills of the service, with a report (KILLS=100 for fewer)
 #   make attack     hostile requests by the thousand, and what others see of a hard update (REQUESTS=10000 for fewer)
+#   make adapters   the tests with river, sktime, MLflow and DuckDB
 #   make browser    the page in a real browser (installs Chromium where there is none; SCREENSHOTS=dir keeps pictures)
 #   make watched    what a real Prometheus sees of services that die and disks that fill (needs prometheus, and root)
 #   make image      the Dockerfile's steps without Docker, and what comes of them (needs debootstrap, and root)
@@ -38,7 +39,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
-.PHONY: install demo serve test cluster cluster-tests browser faults attack watched image packages pythons docs docs-serve check bench keys up down clean
+.PHONY: install demo serve test adapters cluster cluster-tests browser faults attack watched image packages pythons docs docs-serve check bench keys up down clean
 
 $(VENV)/.created:
 	@if ! "$(PYTHON)" -c '$(usable)' >/dev/null 2>&1; then \
@@ -75,6 +76,11 @@ $(VENV)/.installed-bench: $(VENV)/.created pyproject.toml
 	@$(PIP_INSTALL) --editable '.[bench]'
 	@touch $(VENV)/.installed $(VENV)/.installed-test $@
 
+$(VENV)/.installed-adapters: $(VENV)/.created pyproject.toml
+	@echo "installing LiveSVM and the libraries that it has adapters for"
+	@$(PIP_INSTALL) --editable '.[adapters]'
+	@touch $(VENV)/.installed $(VENV)/.installed-test $@
+
 # The solvers are compiled once, here, rather than while someone waits for the service; again when they change.
 $(VENV)/.compiled: $(VENV)/.installed $(shell find solvers -name "*.py")
 	@echo "compiling the solvers"
@@ -97,6 +103,10 @@ serve: $(VENV)/.compiled
 
 test: $(VENV)/.installed-test $(VENV)/.compiled
 	@$(PY) -m pytest $(ARGS)
+
+# River's own checks take minutes.
+adapters: $(VENV)/.installed-adapters $(VENV)/.compiled
+	@$(PY) -m pytest --timeout=1200 -m "not browser" tests/adapters tests/service/test_arrow.py tests/unit/test_documents.py $(ARGS)
 
 # Debian's Chromium where this may install it, else the one that Playwright brings.
 browser: $(VENV)/.installed-test $(VENV)/.compiled

@@ -13,19 +13,21 @@ from typing import Any, Literal
 import numpy as np
 from pydantic_core import to_json
 
+from livesvm.service.api import arrow
+from livesvm.service.api.arrow import ARROW
 from livesvm.service.errors import NotAcceptable
 from livesvm.service.hosting.handle import Description
 from livesvm.service.models.arrays import Rows, Tags, npz_members
 from livesvm.service.models.examples import SIDES, Page
 from livesvm.solvers.sparse import SparseRows
 
-Format = Literal["json", "npz", "csv"]
-MEDIA: dict[Format, str] = {"json": "application/json", "npz": "application/x-npz", "csv": "text/csv"}
+Format = Literal["json", "npz", "csv", "arrow"]
+MEDIA: dict[Format, str] = {"json": "application/json", "npz": "application/x-npz", "csv": "text/csv", "arrow": ARROW}
 PAGE = 1000
 """Examples in an answer of JSON, unless more or fewer are asked for."""
 MOST = 10_000
 """Examples that an answer of JSON may have."""
-_BYTES: dict[Format, int] = {"json": 60, "npz": 32, "csv": 60}
+_BYTES: dict[Format, int] = {"json": 60, "npz": 32, "csv": 60, "arrow": 32}
 """Memory for one number, in all of its forms until it is sent."""
 _SMALLEST = 6
 """Bytes of a number in a model, at least: a sparse one is two in twelve."""
@@ -35,8 +37,13 @@ _BESIDE = 8
 
 def format_for(accept: str, asked: Format | None) -> Format:
     """Return the format that was ``asked`` for, or the first that the header accepts; raises NotAcceptable."""
-    if asked is not None:
-        return asked
+    found = asked or _accepted(accept)
+    if found == "arrow":
+        arrow.library()
+    return found
+
+
+def _accepted(accept: str) -> Format:
     named = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
     for name in named:
         for format, media in MEDIA.items():
@@ -57,7 +64,7 @@ def memory(model: Description, count: int | None, format: Format) -> int:
 
 def encoded(page: Page, format: Format) -> bytes:
     """Return the bytes of an answer."""
-    encode: dict[Format, Callable[[Page], bytes]] = {"json": _json, "npz": _npz, "csv": _csv}
+    encode: dict[Format, Callable[[Page], bytes]] = {"json": _json, "npz": _npz, "csv": _csv, "arrow": arrow.of_page}
     return encode[format](page)
 
 

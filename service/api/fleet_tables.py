@@ -7,11 +7,11 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from livesvm.service.api.arrow import table_of
 from livesvm.service.errors import NotAcceptable
 from livesvm.service.fleets.presenter import COLUMNS
 
 PARQUET = "application/vnd.apache.parquet"
-_NUMBERS = ("value", "low", "high")
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> bytes:
@@ -26,14 +26,9 @@ def csv_of(rows: Sequence[Mapping[str, Any]]) -> bytes:
 def parquet_of(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Return the same as a Parquet file; raises NotAcceptable where pyarrow is not installed."""
     try:
-        import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
         raise NotAcceptable("parquet needs livesvm[parquet] where the service runs") from None
-    kinds = {name: pa.float64() if name in _NUMBERS else pa.string() for name in COLUMNS} | {"step": pa.int64()}
-    if any(not isinstance(row["time"], str | None) for row in rows):
-        kinds["time"] = pa.float64()
-    table = pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
     out = io.BytesIO()
-    parquet.write_table(table, out)
+    parquet.write_table(table_of(rows, COLUMNS), out)
     return out.getvalue()

@@ -12,7 +12,7 @@ from livesvm.service.client.feeds import Rows, document, json_content, rows_cont
 from livesvm.service.client.requests import Document, Page, Request, page
 
 _MEDIA = {b"PAR1": "application/vnd.apache.parquet", b"PK\x03\x04": "application/zip"}
-_FORMATS = Literal["csv", "parquet"]
+_FORMATS = Literal["csv", "parquet", "arrow"]
 
 
 def create_fleet(id: str, **settings: Any) -> Request[Document]:
@@ -66,7 +66,7 @@ def fleet_forecast(
 def fleet_forecast_file(
     id: str, format: _FORMATS, after: str = "", *, limit: int = 1000, steps: Iterable[int] = ()
 ) -> Request[bytes]:
-    """Return one page of the forecasts as CSV or Parquet, of so many series behind one."""
+    """Return one page of the forecasts as CSV, Parquet or an Arrow stream, of so many series behind one."""
     params = _wanted(None, steps) | {"format": format, "limit": limit, "after": after}
     return Request("GET", f"/fleets/{id}/forecast", lambda answer: answer.content, True, params=params)
 

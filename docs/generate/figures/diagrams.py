@@ -67,6 +67,27 @@ def secure() -> Figure:
     )
 
 
+def interfaces() -> Figure:
+    """Draw from where live models are reached, besides the own calls and clients."""
+    return boxes(
+        {
+            "v2": (1.2, 3.4, "clients of\nKServe, Triton"),
+            "arrow": (1.2, 1.2, "pyarrow, Polars,\nDuckDB"),
+            "service": (4.4, 2.3, "service"),
+            "models": (7.0, 2.3, "live models"),
+            "river": (9.4, 3.6, "river"),
+            "sktime": (9.4, 2.3, "sktime"),
+            "mlflow": (9.4, 1.0, "MLflow"),
+        },
+        [
+            "v2 > service: /v2",
+            "service > arrow: Arrow",
+            "service > models",
+            *(f"{name} > models" for name in ("river", "sktime", "mlflow")),
+        ],
+    )
+
+
 def backup() -> Figure:
     """Draw how a backup becomes a data directory."""
     return boxes(
@@ -188,5 +209,6 @@ def rest() -> Figure:
 
 
 FIGURES: dict[str, Callable[[], Figure]] = {
-    draw.__name__: draw for draw in (update, erase, secure, backup, watch, kubernetes, ray, durability, mqtt, rest)
+    draw.__name__: draw
+    for draw in (update, interfaces, erase, secure, backup, watch, kubernetes, ray, durability, mqtt, rest)
 }

@@ -251,6 +251,12 @@ def answers(status: int, model: Any, description: str) -> dict[int | str, dict[s
     return {status: {"model": model, "description": description}, **_refusals()}
 
 
+def also(found: dict[int | str, dict[str, Any]], *media: str) -> dict[int | str, dict[str, Any]]:
+    """OpenAPI's responses, the good one of which may be of other media too."""
+    content = {one: {"schema": {"type": "string", "format": "binary"}} for one in media}
+    return found | {200: found[200] | {"content": content}}
+
+
 def stream_answers(description: str) -> dict[int | str, dict[str, Any]]:
     """Return OpenAPI's responses of a call that answers with server-sent events."""
     content = {EVENT_STREAM: {"schema": {"type": "string"}}}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.examples import ExamplePage
 from livesvm.service.api.examples import MEDIA, MOST, PAGE, Format, encoded, format_for, memory
-from livesvm.service.api.routes.access import ModelId, Parts, answers, awaited, scope
+from livesvm.service.api.routes.access import ModelId, Parts, also, answers, awaited, scope
 from livesvm.service.models.arrays import MAX_KEY_LENGTH
 from livesvm.service.models.examples import Wanted
 from livesvm.service.resources.solve_scheduler import Solve
@@ -20,17 +20,11 @@ MOST_KEYS = 1000
 _Key = Annotated[str, Query(max_length=MAX_KEY_LENGTH)]
 
 
-def _answers() -> dict[int | str, dict[str, Any]]:
-    found = answers(200, ExamplePage, "The examples, oldest first.")
-    binary = {media: {"schema": {"type": "string", "format": "binary"}} for media in list(MEDIA.values())[1:]}
-    return found | {200: found[200] | {"content": binary}}
-
-
 @router.get(
     "/models/{id}/examples",
     summary="See the examples of a window",
     dependencies=[scope("learn")],
-    responses=_answers(),
+    responses=also(answers(200, ExamplePage, "The examples, oldest first."), *list(MEDIA.values())[1:]),
 )
 async def examples(
     id: ModelId,
@@ -48,7 +42,7 @@ async def examples(
     """Return the window's examples: keys, features, targets, weights, arrival, side and coefficient.
 
     A window is its owner's: whoever may write it may read it back, whoever may only predict may not. Besides JSON, a
-    page at a time, this answers with npz (members `X`, `y`, `keys`, `weights` as an update takes them) and csv. Waits
+    page at a time, this answers with npz (members `X`, `y`, `keys`, `weights` as an update takes them), csv and Arrow. Waits
     for its turn behind updates.
     """
     live, format = service.models().get(id), format_for(request.headers.get("accept", ""), format)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
+from livesvm.service.api import arrow
 from livesvm.service.api.answers.feeds import FeedSource
 from livesvm.service.api.answers.fleets import (
     FleetDescription,
@@ -18,12 +19,13 @@ from livesvm.service.api.answers.fleets import (
     SeriesList,
     SeriesMade,
 )
+from livesvm.service.api.arrow import ARROW
 from livesvm.service.api.bodies.fleet_rows import MEDIA, parse_table, read_fleet_rows
 from livesvm.service.api.bodies.observations import BYTES_A_CELL, CSV
 from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content
 from livesvm.service.api.fleet_tables import PARQUET, csv_of, parquet_of
 from livesvm.service.api.requests import FleetRequest, SeriesRequest
-from livesvm.service.api.routes.access import FleetId, Parts, answers, in_control, moment, scope, told
+from livesvm.service.api.routes.access import FleetId, Parts, also, answers, in_control, moment, scope, told
 from livesvm.service.api.routes.feeds import source_told
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.routes.readings import rows_content
@@ -32,6 +34,7 @@ from livesvm.service.fleets import presenter as fleets_told
 from livesvm.service.fleets import readings
 from livesvm.service.fleets.catalogue import Fleet, settings_of
 from livesvm.service.fleets.names import feed_of
+from livesvm.service.fleets.presenter import COLUMNS
 from livesvm.service.fleets.split import Table, digest_of
 from livesvm.service.lifecycle.parts import Service
 from livesvm.solvers.errors import InvalidInput
@@ -51,7 +54,10 @@ Names = Annotated[
 Steps = Annotated[
     str | None, Query(pattern=r"^\d{1,5}(,\d{1,5})*$", max_length=1000, description="Only these steps, like 1,24.")
 ]
-Format = Annotated[Literal["json", "csv", "parquet"], Query(alias="format", description="Of the answer.")]
+Format = Annotated[
+    Literal["json", "csv", "parquet", "arrow"] | None,
+    Query(alias="format", description="In place of what `Accept` says."),
+]
 
 
 @router.post(
@@ -185,14 +191,20 @@ async def announce(id: FleetId, request: Request, service: Parts, idempotency_ke
     "/fleets/{id}/forecast",
     summary="Forecast many series",
     dependencies=[scope("read")],
-    responses=answers(200, FleetForecasts, "What is to come; as CSV or Parquet, a `Link` header leads to more."),
+    responses=also(
+        answers(200, FleetForecasts, "What is to come; not as JSON, a `Link` header leads to more."),
+        CSV,
+        PARQUET,
+        ARROW,
+    ),
 )
 async def forecast(
     id: FleetId,
+    request: Request,
     service: Parts,
     series: Names = None,
     steps: Steps = None,
-    form: Format = "json",
+    form: Format = None,
     after: After = "",
     limit: Limit = PAGE,
 ) -> Response:
@@ -201,6 +213,7 @@ async def forecast(
     Those at rest stay there, unless they have so many steps that they have to wake for it.
     """
     feeds = service.feeds()
+    form = form or ("arrow" if arrow.is_accepted(request.headers.get("accept", "")) else "json")
     wanted = frozenset(map(int, steps.split(","))) if steps else frozenset()
 
     def tell() -> Response:
@@ -216,6 +229,8 @@ async def forecast(
         headers = {} if following is None else {"link": f'</fleets/{id}/forecast?after={following}>; rel="next"'}
         if form == "csv":
             return Response(csv_of(rows), 200, headers, CSV)
+        if form == "arrow":
+            return Response(arrow.of_rows(rows, COLUMNS), 200, headers, ARROW)
         return Response(parquet_of(rows), 200, headers, PARQUET)
 
     return await _in_fleets(service, tell)

@@ -8,7 +8,9 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.predict import PredictAnswer
+from livesvm.service.api.arrow import ARROW, ArrowForm, is_accepted
 from livesvm.service.api.bodies.reading import (
+    JSON,
     NPY,
     NPZ,
     Body,
@@ -19,7 +21,7 @@ from livesvm.service.api.bodies.reading import (
     schema_content,
 )
 from livesvm.service.api.predictions import Calibrated, JsonForm, answering, at_once, is_quick
-from livesvm.service.api.routes.access import ModelId, Parts, answers, awaited, scope
+from livesvm.service.api.routes.access import ModelId, Parts, also, answers, awaited, scope
 from livesvm.service.api.routes.questions import covered
 from livesvm.service.api.routes.quick import quick
 from livesvm.service.hosting.coverage import Wanted
@@ -37,7 +39,7 @@ router = APIRouter(tags=["predictions"], route_class=quick("read"))
     "/models/{id}/predict",
     summary="Predict",
     dependencies=[scope("read")],
-    responses=answers(200, PredictAnswer, "Decision values and labels."),
+    responses=also(answers(200, PredictAnswer, "Decision values and labels."), ARROW),
     openapi_extra=schema_content("PredictRequest", NPY, NPZ),
 )
 async def predict(
@@ -65,6 +67,7 @@ async def predict(
     to calibrate that version; for a `coverage` that takes as long as to leave each example out.
     """
     live = service.models().readable(id)
+    form, media = (ArrowForm, ARROW) if is_accepted(request.headers.get("accept", "")) else (JsonForm, JSON)
     body = await read_body(request)
     with service.readers.place():
         cut = None if alerts is None and precision is None else Cut(alerts, precision)
@@ -79,18 +82,18 @@ async def predict(
             if probability or cut:
                 raise InvalidInput("give one of coverage, probability, alerts and precision", field="coverage")
             X = await service.workers.run(parse_predict, asked) if isinstance(asked, Body) else asked
-            return await covered(id, request, service, X, Wanted(coverage, half_life, interval))
+            return await covered(id, request, service, X, Wanted(coverage, half_life, interval), media)
         seen = None
         if probability or cut:
             seen = Calibrated(await calibrated(service.models().get(id), request), cut)
         limit = service.settings.max_predict_rows
-        steps = answering(live, asked, limit, service.budget, service.metrics, JsonForm, seen)
+        steps = answering(live, asked, limit, service.budget, service.metrics, form, seen)
         if is_quick(live, asked):
             answer = at_once(steps)
         else:
             answer = await service.readers.run_steps(steps, request.is_disconnected)
     headers = None if live.age is None else {"livesvm-age": f"{live.age:.3f}"}
-    return Response(answer, 200, headers, "application/json")
+    return Response(answer, 200, headers, media)
 
 
 def check_askable(live: Reader, *, probability: bool, cut: Cut | None) -> None:

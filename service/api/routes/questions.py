@@ -10,6 +10,7 @@ from pydantic_core import to_json
 from starlette.responses import Response
 
 from livesvm.service.api.answers.questions import DriftAnswer, ExplainAnswer, WhatIfAnswer
+from livesvm.service.api.arrow import ARROW, of_answer
 from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
 from livesvm.service.api.requests import ExplainRequest, WhatIfRequest
 from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, scope, within
@@ -120,7 +121,7 @@ async def tell_drift(
     return Response(told, media_type="application/json")
 
 
-async def covered(id: str, request: Request, service: Service, X: Rows, wanted: Wanted) -> Response:
+async def covered(id: str, request: Request, service: Service, X: Rows, wanted: Wanted, media: str) -> Response:
     """The response that has an interval or a set of classes for each row; the first one of a version calibrates it."""
     live = service.models().get(id)
     check(live.spec, wanted)
@@ -132,15 +133,15 @@ async def covered(id: str, request: Request, service: Service, X: Rows, wanted: 
     covering = found
 
     def decided() -> bytes:
-        """The answer as JSON."""
+        """The answer, as JSON or an Arrow stream."""
         covering.seen.check(live.spec, X, service.settings.max_predict_rows)
         with service.budget.holding("predictions", covering.memory(X)):
             told = covering.answer(live.spec, X, wanted) | {"stale": live.stale}
             service.metrics.predictions.labels(live.spec.task).inc(len(X))
             live.recent.note_predicted(len(X))
-            return to_json(told)
+            return of_answer(told) if media == ARROW else to_json(told)
 
-    return Response(await service.readers.run(decided), media_type="application/json")
+    return Response(await service.readers.run(decided), media_type=media)
 
 
 async def _worked_out(

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
+from livesvm.service.api import arrow
 from livesvm.service.api.answers.feeds import (
     FeedCertificate,
     FeedHistory,
@@ -16,12 +17,14 @@ from livesvm.service.api.answers.feeds import (
     ObservationAnswer,
     WhatIfAnswer,
 )
+from livesvm.service.api.arrow import ARROW
 from livesvm.service.api.bodies.observations import BYTES_A_CELL, MEDIA, Row, parse_announcements, parse_rows, read_rows
 from livesvm.service.api.bodies.reading import JSON, Body
 from livesvm.service.api.routes.access import (
     FeedId,
     MaxSeconds,
     Parts,
+    also,
     answers,
     awaited,
     image_answers,
@@ -145,7 +148,7 @@ async def forecast(id: FeedId, service: Parts) -> Response:
     "/feeds/{id:feed}/history",
     summary="Look back",
     dependencies=[scope("read")],
-    responses=answers(200, FeedHistory, "Readings with the forecasts that were made for them."),
+    responses=also(answers(200, FeedHistory, "Readings with the forecasts that were made for them."), ARROW),
 )
 async def look_back(
     id: FeedId,
@@ -159,11 +162,15 @@ async def look_back(
 ) -> Response:
     """List readings of the window, oldest first, each with the forecasts that were made before it was known.
 
-    Of more than `points`, or of more than 50,000 forecasts, each `every`-th reading is told.
+    Of more than `points`, or of more than 50,000 forecasts, each `every`-th reading is told. As an Arrow stream there is
+    a row for each forecast.
     """
     live = service.feeds().get(id)
+    as_arrow = arrow.is_accepted(request.headers.get("accept", ""))
     ends = seconds_asked(live.spec, begin, "from"), seconds_asked(live.spec, end, "to")
     found = await awaited(request, live.history(PastForecastsQuery(limit, *ends, step, points)), Solve(), changes=False)
+    if as_arrow:
+        return await in_control(service, lambda: Response(arrow.of_history(found), media_type=ARROW))
     return await in_control(service, lambda: _json(found))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
@@ -19,7 +19,7 @@ from livesvm.service.api.answers.v2 import (
 from livesvm.service.api.bodies.infer import BINARY, HEAD_LENGTH, Asked, parse_infer, read_infer
 from livesvm.service.api.bodies.reading import schema_content
 from livesvm.service.api.predictions import Calibrated, answering, at_once, is_quick, is_short
-from livesvm.service.api.routes.access import ModelId, Parts, answers, scope, told, up_to_date
+from livesvm.service.api.routes.access import ModelId, Parts, also, answers, scope, told, up_to_date
 from livesvm.service.api.routes.operations import VERSION
 from livesvm.service.api.routes.predict import calibrated
 from livesvm.service.api.routes.quick import quick
@@ -110,10 +110,7 @@ async def version_ready(id: ModelId, version: Version, service: Parts) -> Respon
 _CONTENT = schema_content("InferRequest", BINARY)
 
 
-def _infer_answers() -> dict[int | str, dict[str, Any]]:
-    found = answers(200, InferAnswer, "Outputs, and the version that answered.")
-    binary = {BINARY: {"schema": {"type": "string", "format": "binary"}}}
-    return found | {200: found[200] | {"content": binary}}
+_ANSWERS = also(answers(200, InferAnswer, "Outputs, and the version that answered."), BINARY)
 
 
 async def infer(id: ModelId, request: Request, service: Parts) -> Response:
@@ -131,7 +128,7 @@ router.add_api_route(
     methods=["POST"],
     summary="Predict (V2)",
     dependencies=[scope("read")],
-    responses=_infer_answers(),
+    responses=_ANSWERS,
     openapi_extra=_CONTENT,
     route_class_override=quick("read"),
 )
@@ -141,7 +138,7 @@ router.add_api_route(
     "/v2/models/{id}/versions/{version}/infer",
     summary="Predict by a version (V2)",
     dependencies=[scope("read")],
-    responses=_infer_answers(),
+    responses=_ANSWERS,
     openapi_extra=_CONTENT,
 )
 async def infer_by_version(id: ModelId, version: Version, request: Request, service: Parts) -> Response:

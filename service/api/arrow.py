@@ -1,0 +1,158 @@
+"""Answers as Arrow IPC streams, where pyarrow is installed (``pip install livesvm[arrow]``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.api.predictions import Answered
+from livesvm.service.errors import NotAcceptable
+from livesvm.service.models.arrays import Matrix, Vector
+from livesvm.service.models.examples import SIDES, Page
+from livesvm.service.models.published import Published
+from livesvm.solvers.sparse import SparseRows
+
+ARROW = "application/vnd.apache.arrow.stream"
+_OF_ROWS = ("prediction", "decision", "set", "low", "high")
+"""What an answer with a coverage has for each row."""
+_TEXTS = frozenset({"series", "served", "state", "known"})
+_FORECAST = ("low", "high", "error", "last", "seasonal", "right")
+
+
+def is_accepted(accept: str) -> bool:
+    """Return whether an Accept header names Arrow streams; raises NotAcceptable where it does and pyarrow is missing."""
+    named = any(part.partition(";")[0].strip().lower() == ARROW for part in accept.split(","))
+    if named:
+        library()
+    return named
+
+
+def library() -> Any:
+    """Return pyarrow; raises NotAcceptable where it is not installed."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise NotAcceptable("Arrow needs livesvm[arrow] where the service runs") from None
+    return pyarrow
+
+
+class ArrowForm:
+    """Predictions as a stream with a batch for each block of rows.
+
+    Its columns are ``prediction``, ``decision`` and ``probability``; of more than two classes a decision is a list. The
+    schema's metadata have the version, whether data may be newer, and in JSON the ``classes`` and ``pairs`` of lists.
+    """
+
+    def __init__(self, seen: Published) -> None:
+        self._pa = library()
+        self._batches: list[Any] = []
+
+    def add(self, decision: Vector, prediction: NDArray[Any], probability: Matrix | None) -> None:
+        """Write the next rows."""
+        columns = {"prediction": self._pa.array(prediction), "decision": self._array(decision)}
+        if probability is not None:
+            columns["probability"] = self._array(probability)
+        self._batches.append(self._pa.RecordBatch.from_pydict(columns))
+
+    def _array(self, values: NDArray[Any]) -> Any:
+        if values.ndim == 1:
+            return self._pa.array(values)
+        flat = self._pa.array(np.ascontiguousarray(values).ravel())
+        return self._pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+
+    def end(self, answered: Answered) -> bytes:
+        """Return the stream."""
+        said: dict[str, Any] = {"version": answered.seen.version, "stale": answered.stale}
+        if answered.seen.classes is not None:
+            classes = said["classes"] = answered.seen.classes.tolist()
+            if len(classes) > 2 and answered.spec.decision_function_shape == "ovo":
+                said["pairs"] = list(combinations(classes, 2))
+        if answered.threshold is not None:
+            said["threshold"] = answered.threshold._asdict()
+        return _stream(self._pa.Table.from_batches(self._batches), said)
+
+
+def of_answer(told: Mapping[str, Any]) -> bytes:
+    """Return an answer to ``predict`` with a coverage: a column for all that it has for each row, the rest as metadata."""
+    pa = library()
+    columns = {name: pa.array(told[name]) for name in _OF_ROWS if name in told}
+    return _stream(pa.table(columns), {name: value for name, value in told.items() if name not in columns})
+
+
+def of_page(page: Page) -> bytes:
+    """Return examples of a window: columns as CSV has them; of sparse rows ``indices`` and ``values`` as lists."""
+    pa = library()
+    are_numbers = all(type(key) is int for key in page.keys)
+    columns: dict[str, Any] = {"key": pa.array(page.keys if are_numbers else [str(key) for key in page.keys])}
+    if isinstance(page.X, SparseRows):
+        rows = page.X.packed()
+        ends = pa.array(rows.indptr, pa.int32())
+        columns |= {
+            "indices": pa.ListArray.from_arrays(ends, pa.array(rows.indices)),
+            "values": pa.ListArray.from_arrays(ends, pa.array(rows.values)),
+        }
+    else:
+        columns |= {f"x{at}": pa.array(column) for at, column in enumerate(page.X.T)}
+    several = page.coefficient.ndim == 2
+    coefficients = page.coefficient.T if several else [page.coefficient]
+    columns |= {
+        "y": pa.array(page.y),
+        "weight": pa.array(page.weights),
+        "time": pa.array(np.rint(page.times * 1e6).astype(np.int64), pa.timestamp("us", "UTC")),
+        "side": pa.array([SIDES[side] for side in page.side], pa.string()),
+        **{f"coefficient{at if several else ''}": pa.array(one) for at, one in enumerate(coefficients)},
+        "outlier": pa.array(page.outlier),
+        "tags": pa.array(page.tags, pa.list_(pa.string())),
+    }
+    said = {"version": page.version, "n_examples": page.n_examples, "next": page.next, "n_features": page.X.shape[1]}
+    return _stream(pa.table(columns), said)
+
+
+def of_history(told: Mapping[str, Any]) -> bytes:
+    """Return a feed's readings with a row for each forecast of one, and one for a reading that was not forecast."""
+    rows = []
+    for reading in told["rows"]:
+        head = {name: reading[name] for name in ("time", "value", "held")}
+        for made in reading["forecasts"] or [{}]:
+            said = {"step": made.get("step"), "made_at": made.get("made_at"), "forecast": made.get("value")}
+            rows.append(head | said | {name: made.get(name) for name in _FORECAST})
+    names = ("time", "value", "held", "step", "made_at", "forecast", *_FORECAST)
+    return of_rows(rows, names, {"every": told["every"]})
+
+
+def of_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str], said: Mapping[str, Any] | None = None) -> bytes:
+    """Return rows of forecasts, times as they are told: texts, or numbers where readings have an order alone."""
+    return _stream(table_of(rows, names), said or {})
+
+
+def table_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Any:
+    """Return rows of forecasts as a table of pyarrow."""
+    pa = library()
+
+    def kind_of(name: str) -> Any:
+        """Return the type of a column."""
+        if name == "step":
+            return pa.int64()
+        if name in ("held", "right"):
+            return pa.bool_()
+        is_text = name in _TEXTS or name in ("time", "made_at")
+        if is_text and all(isinstance(row[name], str | None) for row in rows):
+            return pa.string()
+        return pa.float64()
+
+    return pa.table({name: pa.array([row[name] for row in rows], kind_of(name)) for name in names})
+
+
+def _stream(table: Any, said: Mapping[str, Any]) -> bytes:
+    """Return a table as a stream; what is ``said`` of it stands in the schema's metadata, as JSON."""
+    pa = library()
+    table = table.replace_schema_metadata({name: json.dumps(value) for name, value in said.items()})
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(out.getvalue())
