@@ -145,7 +145,7 @@ class Solve:
         room = self.room
         room.come[: come.size], room.leave[: leave.size], room.changed[: changed.size] = come, leave, changed
         self.stage, self.sizes, self.n_before = Stage.EDIT, (come.size, leave.size, changed.size), n_before
-        self.losses = losses
+        self.losses = losses if changed.size else NO_CHANGES
 
     def begin_pair(
         self, n_before: int, come: list[int], n_leave: int, two: tuple[int, int], by_number: ByNumber
