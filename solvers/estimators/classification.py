@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
-from livesvm.solvers.analyses.outlier.path import OutlierPaths
-from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.class_labels import column_of, labels_with, targets_of, two_labels
-from livesvm.solvers.models.changing import ChangingEstimator
+from livesvm.solvers.estimators.paths import WithPaths
 from livesvm.solvers.models.edits import Edited
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.robust.ramp_losses import LABELS, Walling
@@ -22,7 +20,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
 
 
-class LiveSVC(OutlierPaths, ChangingEstimator):
+class LiveSVC(WithPaths):
     """A support vector classifier that stays exactly optimal while examples come and go.
 
     It minimizes ``1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i f(x_i))`` over its window; an update moves many
@@ -59,20 +57,6 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
         self.cache_mb = cache_mb
         self.scale = scale
 
-    def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, classes: Any = None, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Add examples ``X`` (m, d), ``y`` (m,) to the window, like ``update(add=(X, y))``.
-
-        ``classes`` fixes the two labels on the first call.
-        """
-        if classes is not None:
-            known = two_labels(classes)
-            if not hasattr(self, "classes_"):
-                self._set_classes(known)
-        self._learn((X, y), sample_weight, None, ())
-        return self
-
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return f(x) for ``X`` (m, d), as (m,); positive for ``classes_[1]``."""
         return self._decision(X)
@@ -81,36 +65,10 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
         """Return the label of each row of ``X`` (m, d)."""
         return self._labels(self.decision_function(X))
 
-    def regularization_path(
-        self, C_min: float, C_max: float, *, progress: Progress | None = None
-    ) -> RegularizationPath:
-        """Return the optimum of the window for every C from ``C_min`` to ``C_max``, exact between its breakpoints.
-
-        The model itself stays as it is. Class and sample weights multiply every C.
-
-        Parameters
-        ----------
-        progress : called with how much is done and how much there is; returning False cancels
-
-        Raises
-        ------
-        InvalidInput : the range is empty, the window is, or it has examples of one class only
-        Cancelled, NotOptimal : see the message
-
-        Examples
-        --------
-        >>> from livesvm.solvers import IncrementalSVC
-        >>> model = IncrementalSVC(gamma=0.5).fit([[0.0], [1.0], [2.0], [3.0], [4.0]], [-1, -1, 1, -1, 1])
-        >>> path = model.regularization_path(C_min=0.01, C_max=100.0)
-        >>> path.best([[1.8], [3.9]], [1, 1]).error
-        0.0
-        >>> path.at(10.0).certificate().relative_gap < 1e-9
-        True
-        """
-        self._check_fitted()
+    def _path_over_C(self, C_min: float, C_max: float, progress: Progress | None) -> Any:
         if np.unique(self._window.y).size == 1:
             raise InvalidInput("all examples are of one class; a path needs both", field="window")
-        return regularization_path(self, "C", C_min, C_max, progress)
+        return super()._path_over_C(C_min, C_max, progress)
 
     @property
     def window_y(self) -> NDArray[Any]:

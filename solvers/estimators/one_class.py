@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -57,34 +55,6 @@ class LiveOneClassSVM(ChangingEstimator):
         self.coef0 = coef0
         self.cache_mb = cache_mb
         self.scale = scale
-
-    def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Add examples to the window: the same as ``update(add=(X, None))``.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-        y : None, default None
-            Ignored.
-        sample_weight : array_like, shape (m,), or None, default None
-            Weights that multiply C, in [0, 1e100]; ones by default.
-
-        Returns
-        -------
-        Self
-            The model.
-
-        Raises
-        ------
-        InvalidInput
-            See the message; the model is as it was.
-        NotPositiveSemidefinite, NotOptimal, MemoryLimit
-            The path could not be followed; the model is as it was.
-        """
-        self._learn((X, None), sample_weight, None, ())
-        return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return the signed distance to the boundary; negative for outliers.

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.estimators.thresholds import WithThresholds
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.models.edits import Edited
@@ -20,7 +21,7 @@ from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.piecewise_linear import Losses
-from livesvm.solvers.pu.held_out import STEPS, Folds, HeldOut, Threshold
+from livesvm.solvers.pu.held_out import STEPS, Folds, HeldOut
 from livesvm.solvers.pu.metrics import zero_one_risk
 from livesvm.solvers.pu.prior import PriorEstimate, check_enough, estimate_prior, is_open, numbered
 from livesvm.solvers.pu.problem import check_both_kinds, checked_lam, checked_prior, is_lam_open, live_losses
@@ -30,7 +31,7 @@ from livesvm.solvers.sparse import Features
 from livesvm.solvers.validation import Key
 
 
-class LivePUClassifier(ChangingEstimator):
+class LivePUClassifier(WithThresholds, ChangingEstimator):
     """A classifier of positive and unlabelled examples that stays exactly optimal while examples come and go.
 
     It minimizes ``lam |w|^2 + mean over the unlabelled of max(0, (1 + f) / 2, f) - prior times mean over the positives
@@ -110,74 +111,12 @@ class LivePUClassifier(ChangingEstimator):
         self.cache_mb = cache_mb
         self.scale = scale
 
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        keys: Iterable[Key] | None = None,
-    ) -> Self:
-        """Train from nothing; whatever was in the window is gone, unless this raises.
-
-        An example of each kind is needed, while ``update`` waits for the other kind.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (n, d)
-            Features; with the kernel "precomputed" the kernel matrix (n, n).
-        y : array_like, shape (n,)
-            1 for a positive and 0 for an unlabelled example.
-        sample_weight : array_like, shape (n,), or None, default None
-            Weights within each kind, in [0, 1e100]; ones by default.
-        keys : iterable of str or int, or None, default None
-            A name for each example; whole numbers from 0 by default.
-
-        Returns
-        -------
-        Self
-            The model.
-
-        Raises
-        ------
-        InvalidInput, DuplicateKey
-            See the message; also where a kind has no example.
-        NotPositiveSemidefinite, NotOptimal, MemoryLimit
-            The path could not be followed; the model is as it was.
-        """
+    def _check_first(self, y: ArrayLike | None) -> None:
         given = labels(y, np.shape(validation.column(y, "y"))[0])
         n = int(np.count_nonzero(given))
         check_both_kinds(given.size - n, n)
         if is_open(self.prior):
             check_enough(n, given.size - n)
-        return super().fit(X, y, sample_weight, keys)
-
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Add examples to the window: the same as ``update(add=(X, y))``.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-        y : array_like, shape (m,)
-            1 for a positive and 0 for an unlabelled example.
-        sample_weight : array_like, shape (m,), or None, default None
-            Weights that multiply C, in [0, 1e100]; ones by default.
-
-        Returns
-        -------
-        Self
-            The model.
-
-        Raises
-        ------
-        InvalidInput
-            See the message; the model is as it was.
-        NotPositiveSemidefinite, NotOptimal, MemoryLimit
-            The path could not be followed; the model is as it was.
-        """
-        self._learn((X, y), sample_weight, None, ())
-        return self
 
     def update(
         self,
@@ -218,39 +157,6 @@ class LivePUClassifier(ChangingEstimator):
             self.lam = self._made_of["lam_"] = float(lam)  # and not 1 / (1 / lam)
         return report
 
-    def change(self, **parameters: Any) -> UpdateReport:
-        """Give the model other parameters; all or nothing.
-
-        An open ``prior`` is estimated from the window as it is now, an open ``lam`` is chosen by it, and any other
-        change leaves them as they are.
-
-        Parameters
-        ----------
-        **parameters : Any
-            New values by name; ``C`` stands for lam.
-
-        Returns
-        -------
-        UpdateReport
-            What the update did.
-
-        Raises
-        ------
-        InvalidInput
-            There is no such parameter, or it cannot be used.
-        NotPositiveSemidefinite, NotOptimal, MemoryLimit
-            The path could not be followed; the model is as it was.
-        """
-        self._check_fitted()
-        if "C" in parameters:
-            parameters["lam"] = 0.5 / validation.positive(parameters.pop("C"), "C", validation.LARGEST)
-        before = self._open_ones()
-        try:
-            return super().change(**parameters)
-        except BaseException:
-            vars(self).update(before)
-            raise
-
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return f(x).
 
@@ -272,55 +178,6 @@ class LivePUClassifier(ChangingEstimator):
         """
         self._check_fitted()
         return self._decision(X)
-
-    def predict(self, X: ArrayLike, *, alerts: float | None = None, precision: float | None = None) -> Ints:
-        """Return 1 for each row above 0, or above the :meth:`threshold` that is asked for, else 0.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-        alerts : float or None, default None
-            Largest share of unlabelled examples above the threshold, in (0, 1).
-        precision : float or None, default None
-            Least estimated share of positives among what is above, in (0, 1); as right as the prior is.
-
-        Returns
-        -------
-        ndarray of int, shape (m,)
-            1 for what is predicted to be positive, else 0.
-
-        Raises
-        ------
-        InvalidInput
-            Also while the model waits for examples of one kind.
-        """
-        decisions = self.decision_function(X)
-        is_asked = alerts is not None or precision is not None
-        return np.where(decisions > (self.threshold(alerts, precision).value if is_asked else 0.0), 1, 0)
-
-    def threshold(self, alerts: float | None = None, precision: float | None = None) -> Threshold:
-        """Return where to cut decisions, by held-out decisions of the window; give one of the two.
-
-        Parameters
-        ----------
-        alerts : float or None, default None
-            Largest share of unlabelled examples above the threshold, in (0, 1).
-        precision : float or None, default None
-            Least estimated share of positives among what is above, in (0, 1); as right as the prior is.
-
-        Returns
-        -------
-        Threshold
-            The value, and its shares on held-out examples.
-
-        Raises
-        ------
-        InvalidInput
-            Not one of the two is given, or no threshold is estimated to have such a precision.
-        """
-        return self.held_out().threshold(alerts, precision)
 
     def held_out(self) -> HeldOut:
         """Return decisions of the window's examples by models that have not seen them, of folds; found once.
@@ -402,30 +259,11 @@ class LivePUClassifier(ChangingEstimator):
         return self._window.y.astype(np.int64)
 
     @classmethod
-    def from_arrays(cls, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
-        """Return the model that ``to_arrays`` was taken from.
-
-        Parameters
-        ----------
-        params : mapping
-            Parameters, as ``get_params`` has them; ``C`` among them stands for lam.
-        arrays : mapping
-            What :meth:`to_arrays` returned.
-
-        Returns
-        -------
-        Self
-            The model, at its optimum.
-
-        Raises
-        ------
-        NotOptimal
-            The arrays do not describe a model that can be brought to its optimum.
-        """
-        known = dict(params)
-        if "C" in known:
-            known["lam"] = 0.5 / known.pop("C")
-        return super().from_arrays(known, arrays)
+    def _own(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        own = dict(parameters)
+        if "C" in own:
+            own["lam"] = 0.5 / validation.positive(own.pop("C"), "C", validation.LARGEST)
+        return own
 
     @property
     def is_waiting_(self) -> bool:
@@ -577,9 +415,7 @@ class LivePUClassifier(ChangingEstimator):
         fresh.keep_estimate_of(self)
 
     def _like(self, **parameters: Any) -> Self:
-        if "C" in parameters:
-            parameters["lam"] = 0.5 / parameters.pop("C")
-        return super()._like(**{"prior": self.prior_, "lam": self.lam_, **parameters})
+        return super()._like(**{"prior": self.prior_, "lam": self.lam_, **self._own(parameters)})
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything a checkpoint needs: arrays, numbers, and the keys as a list.

@@ -15,11 +15,12 @@ from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.positive_unlabelled import flag_warnings, labels
 from livesvm.solvers.estimators.scikit import _Estimator, _written_out, warn_of
+from livesvm.solvers.estimators.thresholds import WithThresholds
 from livesvm.solvers.kernels.kernel import Gram, Kernel
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.warnings import ModelWarning
-from livesvm.solvers.pu.held_out import Folds, HeldOut, Threshold
+from livesvm.solvers.pu.held_out import Folds, HeldOut
 from livesvm.solvers.pu.prior import PriorEstimate, estimate_prior, is_open
 from livesvm.solvers.pu.problem import (
     PUProblem,
@@ -32,10 +33,10 @@ from livesvm.solvers.pu.problem import (
 )
 from livesvm.solvers.pu.usmo import Solution, Start, usmo
 from livesvm.solvers.runtime.progress import Progress
-from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.runtime.types import Floats
 
 
-class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
+class PUClassifier(ClassifierMixin, _Estimator, WithThresholds):  # type: ignore[misc]
     """A kernel classifier learnt from positive and unlabelled examples, in memory linear in their number.
 
     It minimizes ``lam |w|^2 + mean over the unlabelled of max(0, (1 + f) / 2, f) - prior times mean over the positives
@@ -193,52 +194,18 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         self._check_features(X, reset=False)
         return self.predictor_.decision_function(rows)
 
-    def predict(self, X: ArrayLike, *, alerts: float | None = None, precision: float | None = None) -> Ints:
-        """Return 1 for each row above 0, or above the :meth:`threshold` that is asked for, else 0.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features; with the kernel "precomputed" kernel values (m, n) with the training
-            rows.
-        alerts : float or None, default None
-            Largest share of unlabelled examples above the threshold, in (0, 1).
-        precision : float or None, default None
-            Least estimated share of positives among what is above, in (0, 1); as right as the prior is.
+    def held_out(self) -> HeldOut:
+        """Return decisions of the training rows by models that have not seen them, of folds; found once.
 
         Returns
         -------
-        ndarray of int, shape (m,)
-            1 for what is predicted to be positive, else 0.
-        """
-        decisions = self.decision_function(X)
-        is_asked = alerts is not None or precision is not None
-        return np.where(decisions > (self.threshold(alerts, precision).value if is_asked else 0.0), 1, 0)
-
-    def threshold(self, alerts: float | None = None, precision: float | None = None) -> Threshold:
-        """Return where to cut decisions, by held-out decisions of folds; give one of the two.
-
-        Parameters
-        ----------
-        alerts : float or None, default None
-            Largest share of unlabelled examples above the threshold, in (0, 1).
-        precision : float or None, default None
-            Least estimated share of positives among what is above, in (0, 1); as right as the prior is.
-
-        Returns
-        -------
-        Threshold
-            The value, and its shares on held-out examples.
-
-        Raises
-        ------
-        InvalidInput
-            Not one of the two is given, or no threshold is estimated to have such a precision.
+        HeldOut
+            Decisions of positives and of unlabelled examples, in units of f.
         """
         check_is_fitted(self)
         if self._held_out is None:
             self._held_out = self._folds.held_out(self.prior_, self.lam_)
-        return self._held_out.threshold(alerts, precision)
+        return self._held_out
 
     def certificate(self) -> Certificate:
         """Return how far the model is from the optimum, recomputed from the data: as long as many passes may take.

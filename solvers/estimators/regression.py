@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
-from livesvm.solvers.analyses.outlier.path import OutlierPaths
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.models.changing import ChangingEstimator
+from livesvm.solvers.estimators.paths import WithPaths
 from livesvm.solvers.problem.piecewise_linear import Losses, epsilon_insensitive, pinball
 from livesvm.solvers.robust.ramp_losses import RESIDUALS, Walling
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats
 
 
-class LiveSVR(OutlierPaths, ChangingEstimator):
+class LiveSVR(WithPaths):
     """A support vector regressor that stays exactly optimal while examples come and go.
 
     It minimizes ``1/2 |w|^2 + C sum_i weight_i loss(y_i - f(x_i))`` over its window.
@@ -76,34 +73,6 @@ class LiveSVR(OutlierPaths, ChangingEstimator):
         self.cache_mb = cache_mb
         self.scale = scale
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Add examples to the window: the same as ``update(add=(X, y))``.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-        y : array_like, shape (m,)
-            Targets.
-        sample_weight : array_like, shape (m,), or None, default None
-            Weights that multiply C, in [0, 1e100]; ones by default.
-
-        Returns
-        -------
-        Self
-            The model.
-
-        Raises
-        ------
-        InvalidInput
-            See the message; the model is as it was.
-        NotPositiveSemidefinite, NotOptimal, MemoryLimit
-            The path could not be followed; the model is as it was.
-        """
-        self._learn((X, y), sample_weight, None, ())
-        return self
-
     def predict(self, X: ArrayLike) -> Floats:
         """Return f(x).
 
@@ -119,35 +88,6 @@ class LiveSVR(OutlierPaths, ChangingEstimator):
             f(x), in units of y.
         """
         return self._decision(X)
-
-    def regularization_path(
-        self, C_min: float, C_max: float, *, progress: Progress | None = None
-    ) -> RegularizationPath:
-        """Return the optimum of the window for every C, exact between its breakpoints; the model itself stays as it is.
-
-        Parameters
-        ----------
-        C_min, C_max : float
-            The range of C; sample weights multiply each.
-        progress : callable or None, default None
-            Called with how much is done and how much there is; returning False cancels.
-
-        Returns
-        -------
-        RegularizationPath
-            The path over C.
-
-        Raises
-        ------
-        InvalidInput
-            The range or the window is empty.
-        Cancelled
-            ``progress`` said so.
-        NotOptimal
-            A path could not be followed to the acceptable gap.
-        """
-        self._check_fitted()
-        return regularization_path(self, "C", C_min, C_max, progress)
 
     def epsilon_path(
         self, epsilon_min: float, epsilon_max: float, *, progress: Progress | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -123,6 +123,11 @@ def _written_out(doc: str | None, ignored: Iterable[str] = (), more: str = "") -
 _OF_REGRESSION = tuple(name for name in IGNORED if name != "random_state")
 
 
+def _keep(model: object, given: dict[str, Any]) -> None:
+    """Let a model have the parameters that its constructor was given, by their names."""
+    vars(model).update((name, value) for name, value in given.items() if name not in ("self", "__class__"))
+
+
 class IncrementalSVC(ClassifierMixin, _Estimator, DropIn, Probabilities, LiveMultiClassSVC):  # type: ignore[misc]
     __doc__ = _written_out(LiveMultiClassSVC.__doc__, IGNORED, PROBABILITY)
 
@@ -150,24 +155,7 @@ class IncrementalSVC(ClassifierMixin, _Estimator, DropIn, Probabilities, LiveMul
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
-        super().__init__(
-            C,
-            kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            class_weight=class_weight,
-            fit_intercept=fit_intercept,
-            classes=classes,
-            cache_mb=cache_mb,
-            scale=scale,
-            decision_function_shape=decision_function_shape,
-            break_ties=break_ties,
-            n_jobs=n_jobs,
-        )
-        self.probability = probability
-        self.shrinking, self.tol, self.cache_size = shrinking, tol, cache_size
-        self.max_iter, self.random_state, self.verbose = max_iter, random_state, verbose
+        _keep(self, locals())
 
     n_support_ = LiveMultiClassSVC.n_support_
 
@@ -215,55 +203,14 @@ class IncrementalSVR(RegressorMixin, _Estimator, DropIn, LiveSVR):  # type: igno
         max_iter: int = -1,
         verbose: bool = False,
     ) -> None:
-        super().__init__(
-            C,
-            epsilon,
-            kernel,
-            loss=loss,
-            quantile=quantile,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            fit_intercept=fit_intercept,
-            cache_mb=cache_mb,
-            scale=scale,
-        )
-        self.shrinking, self.tol, self.cache_size = shrinking, tol, cache_size
-        self.max_iter, self.verbose = max_iter, verbose
+        _keep(self, locals())
 
 
 class IncrementalPUClassifier(ClassifierMixin, _Estimator, LivePUClassifier):  # type: ignore[misc]
     __doc__ = _written_out(LivePUClassifier.__doc__)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, keys: Any = None) -> Self:
-        """Train from nothing; warn where nothing or everything is predicted to be positive.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (n, d)
-            Features; with the kernel "precomputed" the kernel matrix (n, n).
-        y : array_like, shape (n,)
-            1 for a positive and 0 for an unlabelled example.
-        sample_weight : array_like, shape (n,), or None, default None
-            Weights within each kind, in [0, 1e100]; ones by default.
-        keys : iterable of str or int, or None, default None
-            A name for each example; whole numbers from 0 by default.
-
-        Returns
-        -------
-        Self
-            The model.
-
-        Raises
-        ------
-        InvalidInput, DuplicateKey
-            See the message; also where a kind has no example.
-        NotPositiveSemidefinite, NotOptimal, MemoryLimit
-            The path could not be followed; the model is as it was.
-        """
-        super().fit(X, y, sample_weight, keys)
+    def _warn(self) -> None:
         warn_of(self.flagged_warnings)
-        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -290,9 +237,7 @@ class IncrementalOneClassSVM(OutlierMixin, _Estimator, DropIn, LiveOneClassSVM):
         max_iter: int = -1,
         verbose: bool = False,
     ) -> None:
-        super().__init__(nu, kernel, gamma=gamma, degree=degree, coef0=coef0, cache_mb=cache_mb, scale=scale)
-        self.shrinking, self.tol, self.cache_size = shrinking, tol, cache_size
-        self.max_iter, self.verbose = max_iter, verbose
+        _keep(self, locals())
 
 
 class FrankWolfeSVC(ClassifierMixin, _Estimator, FrankWolfeClassifier):  # type: ignore[misc]

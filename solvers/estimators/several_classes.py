@@ -248,78 +248,15 @@ class LiveMultiClassSVC(LiveSVC):
         places = y if self._has_several() else (y > 0) * (self.classes_.size - 1)
         return np.bincount(places.astype(np.int64), minlength=self.classes_.size).astype(np.int32)
 
-    def regularization_path(self, C_min: float, C_max: float, *, progress: Progress | None = None) -> Any:
-        """Return the optimum of the window for every C, exact between its breakpoints [Ong, Shao & Yang].
-
-        The model itself stays as it is.
-
-        Parameters
-        ----------
-        C_min, C_max : float
-            The range of C; sample and class weights multiply each.
-        progress : callable or None, default None
-            Called with how much is done and how much there is; returning False cancels.
-
-        Returns
-        -------
-        RegularizationPath or PairwiseRegularizationPath
-            Of more than two classes the latter, with a path for each pair.
-
-        Raises
-        ------
-        InvalidInput
-            The range is empty, the window is, or it has examples of one class only.
-        Cancelled
-            ``progress`` said so.
-        NotOptimal
-            A path could not be followed to the acceptable gap.
-        """
-        self._check_fitted()
+    def _path_over_C(self, C_min: float, C_max: float, progress: Progress | None) -> Any:
         if self._has_several():
             return pairwise_regularization_path(self, C_min, C_max, progress)
-        return super().regularization_path(C_min, C_max, progress=progress)
+        return super()._path_over_C(C_min, C_max, progress)
 
-    def outlier_path(
-        self,
-        parameter: Parameter = "theta",
-        *,
-        theta: float = 0.0,
-        s: float | None = None,
-        progress: Progress | None = None,
-    ) -> Any:
-        """Return the path of robust models of the window [Suzumura et al., Algorithm 1]; this model stays as it is.
-
-        Parameters
-        ----------
-        parameter : {"theta", "s"}, default "theta"
-            Which of the two runs: theta falls from 1 while the walls stand at ``s``, or the walls come in until ``s``
-            while a loss keeps the share ``theta`` of its slope beyond them.
-        theta : float, default 0
-            The least share of slope, in [0, 1).
-        s : float or None, default None
-            Where the walls end: of classes a margin, at most 0, by default 0; of regression the size of a residual, in
-            units of y, by default with "theta" 3.7 times their median, with "s" a fifth of the largest.
-        progress : callable or None, default None
-            Called with how much is done and how much there is; returning False cancels.
-
-        Returns
-        -------
-        OutlierPath or PairwiseOutlierPath
-            Of more than two classes the latter, with a path for each pair.
-
-        Raises
-        ------
-        InvalidInput
-            A parameter cannot be used, or all examples are of one class.
-        Cancelled
-            ``progress`` said so.
-        NotOptimal
-            A path could not be followed.
-        """
-        self._check_fitted()
+    def _path_of_outliers(self, parameter: Parameter, **how: Any) -> Any:
         if self._has_several():
-            return pairwise_outlier_path(self, parameter, theta=theta, s=s, progress=progress)
-        return super().outlier_path(parameter, theta=theta, s=s, progress=progress)
+            return pairwise_outlier_path(self, parameter, **how)
+        return super()._path_of_outliers(parameter, **how)
 
     def _walling(self, s: float | None = None) -> Walling:
         if self._has_several():
@@ -380,7 +317,7 @@ class LiveMultiClassSVC(LiveSVC):
 
     # -- labels --------------------------------------------------------------------------------------------------------
 
-    def partial_fit(
+    def partial_fit(  # type: ignore[override]
         self, X: ArrayLike, y: ArrayLike, classes: Any = None, sample_weight: ArrayLike | None = None
     ) -> Any:
         """Add examples to the window, like ``update(add=(X, y))``.

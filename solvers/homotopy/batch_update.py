@@ -13,8 +13,8 @@ import numpy as np
 from livesvm.solvers.active_set.reactivation import LARGE
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy.decomposition import descend
-from livesvm.solvers.homotopy.edit import Batch, place
 from livesvm.solvers.homotopy.edit import meet as meet_held
+from livesvm.solvers.homotopy.edit import place
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.recompute import BLOCK, Numbers, Standing, cache_what_fits, reinstate, stand
 from livesvm.solvers.homotopy.run import NOBODY, ByNumber, Solve, Trace
@@ -25,7 +25,7 @@ from livesvm.solvers.problem.state import Examples, PathState, is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import check, undisturbed
 from livesvm.solvers.runtime.types import Bools, Ints
-from livesvm.solvers.sparse import Features, dense
+from livesvm.solvers.sparse import Features
 
 FAR = 0.5  # of the mean distance of support vectors at a bound from their kinks: who is further out needs no kernel row
 MANY = 0.4  # of the window
@@ -91,30 +91,30 @@ def _let_go(state: PathState, solving: Solve, leave: Ints) -> None:
 
 
 def update_pair(
-    state: PathState, slot: Ints, two: tuple[int, int], batch: Batch, sizes: tuple[int, int], undone: UndoneOnError
+    state: PathState, two: tuple[int, int], by_number: ByNumber, sizes: tuple[int, int], undone: UndoneOnError
 ) -> tuple[Trace, Solve]:
     """Add and remove examples of a pair of classes by number, along one path, with hinge losses.
 
     Parameters
     ----------
-    slot : slots by number, -1: not here; brought up to date
+    by_number : of which the slots are brought up to date
     sizes : how many come and leave
 
     Raises
     ------
     TooCostly, NotOptimal, NotPositiveSemidefinite, MemoryLimit : the state is as it was
     """
-    n_come, n_leave = sizes
+    (n_come, n_leave), slot, numbers = sizes, by_number.slot, by_number.numbers[0]
     with undone:
         come = state.take_slots(n_come)
         solving = Solve(state)
-        solving.begin_pair(undone.n, come, n_leave, two, ByNumber(batch, slot, dense(state.XT)))
+        solving.begin_pair(undone.n, come, n_leave, two, by_number)
         undone.kept_by(solving)
         trace = follow(state, None, LITTLE_WORK, solving)
         leave = solving.room.leave[:n_leave]
         if solving.found is None:
-            slot[solving.numbers[0, leave].astype(np.int64)] = -1
-            slot[solving.numbers[0, come].astype(np.int64)] = come
+            slot[numbers[leave].astype(np.int64)] = -1
+            slot[numbers[come].astype(np.int64)] = come
         _let_go(state, solving, leave)
     return trace, solving
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from operator import is_not
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from livesvm.solvers.homotopy.solve import Stage, solve
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
 from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
 from livesvm.solvers.problem.state import Motion, PathState
+from livesvm.solvers.runtime.entry_point import entry_point, kind_of
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
 from livesvm.solvers.runtime.memory import scratch
 from livesvm.solvers.runtime.scalars import One
@@ -94,6 +96,8 @@ class Room:
         self.before = Before(segment, f, beta, np.empty(2 * c + 64, np.int64), kinks, levels, n_kinks)
         self.status, self.tolerances = workspace.Status.of(), workspace.Tolerances.of()
         self.stop = np.zeros(1, np.int64)
+        self.known: tuple[object, ...] = ()  #: the arrays whose types ``entry`` is for
+        self.entry = solve
 
     @property
     def nbytes(self) -> int:
@@ -114,6 +118,7 @@ class ByNumber(NamedTuple):
     """What a pair of classes knows of its examples by number."""
 
     batch: Batch  #: of all pairs
+    kind: Any  #: its type, as ``kind_of`` returns it
     slot: Ints  #: slots by number, -1: not here
     numbers: Floats  #: (1, c) numbers by slot
 
@@ -133,14 +138,14 @@ class Solve:
         self.found: Progress | None = None
         self.stage, self.sizes, self.two, self.n_before = Stage.SET_OUT, (0, 0, 0), (0, 0), 0
         self.losses = NO_CHANGES
-        self.batch, self.slot, self.numbers = NO_BATCH, NOBODY, NO_NUMBERS
+        self.batch, self.kind, self.slot, self.numbers = NO_PAIR
 
     def begin_with(self, n_before: int, come: Ints, leave: Ints, changed: Ints, losses: Losses) -> None:
         """Let the solve begin with an edit; ``n_before`` slots were in use before, ``losses`` are of those changed."""
         room = self.room
         room.come[: come.size], room.leave[: leave.size], room.changed[: changed.size] = come, leave, changed
         self.stage, self.sizes, self.n_before = Stage.EDIT, (come.size, leave.size, changed.size), n_before
-        self.losses = losses
+        self.losses = losses if changed.size else NO_CHANGES
 
     def begin_pair(
         self, n_before: int, come: list[int], n_leave: int, two: tuple[int, int], by_number: ByNumber
@@ -148,7 +153,7 @@ class Solve:
         """Let the solve begin with an edit of a pair of classes, whose examples are known by number."""
         self.room.come[: len(come)] = come
         self.stage, self.sizes, self.n_before, self.two = Stage.OF_PAIR, (len(come), n_leave, 0), n_before, two
-        self.batch, self.slot, self.numbers = by_number
+        self.batch, self.kind, self.slot, self.numbers = by_number
 
     @property
     def is_kept(self) -> bool:
@@ -166,7 +171,7 @@ class Solve:
         state, now = self.state, self._begun(trace, precision, allowance)
         s, w = self._work(now), self._walk()
         check()
-        exit_ = solve(w, s, self.batch)
+        exit_ = self._entry(w, s)(w, s, self.batch)
         if exit_ != Exit.DONE:
             exit_, w = walk_to_the_end(state, w, trace, lambda w: solve(w, s, self.batch), exit_=exit_)
         if exit_ == Exit.DONE:
@@ -231,6 +236,16 @@ class Solve:
         room.stop[0] = 0
         return _walk_on(self.state, self.state.motion, (room.status, room.stop, room.tolerances))
 
+    def _entry(self, w: workspace.Walk, s: Work) -> Callable[[workspace.Walk, Work, Batch], int]:
+        """Return ``solve``; where all arrays are those of the last time, it need not look at their types."""
+        room = self.room
+        if s.losses is not NO_CHANGES:
+            return solve
+        arrays = (w.examples, w.motion, w.factor.size, s.used, s.slot, s.numbers, self.kind)
+        if not room.known or any(map(is_not, arrays, room.known)):
+            room.known, room.entry = arrays, entry_point(solve, w, s, self.batch)
+        return room.entry
+
     def _judge(self, w: workspace.Walk, band: float) -> Audit:
         """Compute the f that decide, where that takes long or kernel rows that are not there, and judge."""
         state = self.state
@@ -251,6 +266,7 @@ class Solve:
         return audit
 
 
+NO_PAIR = ByNumber(NO_BATCH, kind_of(NO_BATCH), NOBODY, NO_NUMBERS)
 NO_CHANGES = Losses(np.empty((0, MAX_KINKS)), np.empty((0, MAX_KINKS + 1)), np.empty(0, np.int64))
 
 

@@ -128,7 +128,7 @@ class LiveEstimator(Fitted):
         X : array_like or sparse matrix, shape (n, d)
             Features; with the kernel "precomputed" the kernel matrix (n, n).
         y : array_like, shape (n,), or None, default None
-            Targets; of a one-class model None.
+            Targets; of positive and unlabelled examples 1 and 0, some of each; of a one-class model None.
         sample_weight : array_like, shape (n,), or None, default None
             Weights that multiply C, in [0, 1e100]; ones by default.
         keys : iterable of str or int, or None, default None
@@ -146,6 +146,7 @@ class LiveEstimator(Fitted):
         NotPositiveSemidefinite, NotOptimal, MemoryLimit
             The path could not be followed; the model is as it was.
         """
+        self._check_first(y)
         before = self._forget()
         try:
             self._learn((X, y), sample_weight, keys, ())
@@ -156,7 +157,14 @@ class LiveEstimator(Fitted):
             self._forget()
             vars(self).update(before)
             raise
+        self._warn()
         return self
+
+    def _check_first(self, y: ArrayLike | None) -> None:
+        """Check what only ``fit`` asks of targets."""
+
+    def _warn(self) -> None:
+        """Warn of what training from nothing has led to."""
 
     def update(
         self,
@@ -715,9 +723,14 @@ class LiveEstimator(Fitted):
         NotOptimal
             The arrays do not describe a model that can be brought to its optimum.
         """
-        model = cls(**params)
+        model = cls(**cls._own(params))
         model._restore(arrays)
         return model
+
+    @classmethod
+    def _own(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return parameters under the names that the estimator has for them."""
+        return dict(parameters)
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
         scale = feature_scale.restored(self.scale, arrays)

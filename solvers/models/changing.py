@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Self
 
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import KERNEL_PARAMETERS, LiveEstimator
@@ -22,17 +22,45 @@ LEARNT = (
 class ChangingEstimator(LiveEstimator):
     """A live estimator whose parameters can all be changed, and which warns."""
 
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Add examples to the window: the same as ``update(add=(X, y))``.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+        y : array_like, shape (m,), or None, default None
+            Targets; of positive and unlabelled examples 1 and 0; of a one-class model ignored.
+        sample_weight : array_like, shape (m,), or None, default None
+            Weights that multiply C, in [0, 1e100]; ones by default.
+
+        Returns
+        -------
+        Self
+            The model.
+
+        Raises
+        ------
+        InvalidInput
+            See the message; the model is as it was.
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit
+            The path could not be followed; the model is as it was.
+        """
+        self._learn((X, y), sample_weight, None, ())
+        return self
+
     def change(self, **parameters: Any) -> UpdateReport:
         """Give the model other parameters and bring the window to the optimum of those; all or nothing.
 
         Those of the losses, as C and epsilon, lead there along one path. Those of the kernel and ``scale`` mean another
         problem, which is solved from nothing; ``gamma="scale"`` and the scale of features are then of the window as it
-        is now.
+        is now, as are an open ``prior`` and an open ``lam`` of positive and unlabelled examples.
 
         Parameters
         ----------
         **parameters : Any
-            New values by name, as of ``set_params``.
+            New values by name, as of ``set_params``; of positive and unlabelled examples ``C`` stands for lam.
 
         Returns
         -------
@@ -47,7 +75,7 @@ class ChangingEstimator(LiveEstimator):
             The path could not be followed; the model is as it was.
         """
         self._check_fitted()
-        known = self.get_params(deep=False)
+        parameters, known = self._own(parameters), self.get_params(deep=False)
         for name in parameters:
             if name not in known:
                 raise InvalidInput(f"there is no such parameter; one of {', '.join(sorted(known))}", field=name)
@@ -55,7 +83,7 @@ class ChangingEstimator(LiveEstimator):
             raise InvalidInput("a precomputed kernel cannot be changed; call fit", field="kernel")
         if parameters.get("kernel") == "precomputed":
             raise InvalidInput("the window has features, and not their kernel values; call fit", field="kernel")
-        before = {name: getattr(self, name) for name in parameters}
+        before = {name: getattr(self, name) for name in parameters} | self._open_ones()
         vars(self).update(parameters)
         try:
             self._settle(parameters)
@@ -87,6 +115,10 @@ class ChangingEstimator(LiveEstimator):
         if not self.n_window_:
             raise InvalidInput("the window is empty: there is nothing to fit a scale to", field="window")
         return self._resolved()
+
+    def _open_ones(self) -> dict[str, Any]:
+        """Return by attribute what was found where parameters leave it open."""
+        return {}
 
     def _settle(self, parameters: dict[str, Any]) -> None:
         """Find what new parameters leave open, before they count."""

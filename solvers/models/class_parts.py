@@ -9,6 +9,7 @@ from livesvm.solvers.kernels.shared import Shared
 from livesvm.solvers.models.pair import NOBODY, PairChange, Work
 from livesvm.solvers.models.window import Change
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
+from livesvm.solvers.runtime.entry_point import kind_of
 from livesvm.solvers.runtime.types import Floats, Ints
 
 Two = tuple[int, int]
@@ -58,7 +59,7 @@ class Parts:
         leave, leave_from = _sorted(self.leave, n_classes)
         costs = np.concatenate([NO_COSTS, *(costs for _, costs in self.come.values())])
         batch = Batch(come, costs, come_from, leave, leave_from, shared.diagonals, *at_hand)
-        return Work(batch, np.diff(come_from).tolist(), np.diff(leave_from).tolist())
+        return Work(batch, kind_of(batch), np.diff(come_from).tolist(), np.diff(leave_from).tolist())
 
     def of(self, two: Two) -> PairChange:
         """Return what happens to a pair."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from livesvm.solvers.homotopy import batch_update
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.edit import Batch
 from livesvm.solvers.homotopy.refill import refill
-from livesvm.solvers.homotopy.run import Trace
+from livesvm.solvers.homotopy.run import ByNumber, Trace
 from livesvm.solvers.homotopy.warm_start import resume
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.kernel import times
@@ -24,6 +24,7 @@ from livesvm.solvers.kernels.shared import Shared, by_number
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import dense
 
 NOBODY = np.empty(0, np.int64)
 
@@ -35,6 +36,7 @@ class Work(NamedTuple):
     """What is to be done for all pairs."""
 
     batch: Batch
+    kind: Any  #: its type, as ``kind_of`` returns it
     come: list[int]  #: how many come, by class
     leave: list[int]  #: how many leave
 
@@ -120,7 +122,8 @@ class Pair:
             return None
         before, slot = UndoneOnError(state, NOBODY), self.slot
         try:
-            trace, solving = batch_update.update_pair(state, slot, two, work.batch, (n_come, n_leave), before)
+            by_number = ByNumber(work.batch, work.kind, slot, dense(state.XT))
+            trace, solving = batch_update.update_pair(state, two, by_number, (n_come, n_leave), before)
         except NotOptimal:
             return None
         self._n_bound = None if solving.found is None else solving.found.n_bound

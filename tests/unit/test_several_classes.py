@@ -227,6 +227,7 @@ def test_a_pair_that_is_not_done_at_once_ends_all_the_same(monkeypatch: pytest.M
         return found if calls % 3 or found != Exit.DONE else Exit.INEXACT
 
     monkeypatch.setattr(run, "solve", every_other)
+    monkeypatch.setattr(run.Solve, "_entry", lambda *_: every_other)
     for start in range(300, 400, 20):
         for pair in window.pairs.values():
             pair.state.rows.forget(np.flatnonzero(pair.state.examples.segment[: pair.state.n_slots] % 2 == 0))
@@ -250,7 +251,7 @@ def test_a_compiled_update_that_is_stopped_is_taken_back_with_those_before() -> 
                 interrupt.ask()
             return solve(*args)
 
-        patched.setattr(run, "solve", asked)
+        patched.setattr(run.Solve, "_entry", lambda *_: asked)
         with pytest.raises(Stop):
             model.update(**change)
     assert same(before, model.to_arrays())

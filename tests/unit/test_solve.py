@@ -17,6 +17,7 @@ from livesvm.solvers.homotopy.run import Solve, Trace
 from livesvm.solvers.homotopy.solve import solve
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.runtime.entry_point import entry_point
 
 MOST_FRAMES = 8
 
@@ -72,7 +73,54 @@ def test_no_more_than_the_compiled_call_stands_between_an_update_and_the_loop(mo
         frames[:] = [frame.name for frame in traceback.extract_stack()]
         return solve(*args)
 
-    monkeypatch.setattr(run, "solve", looked)
+    monkeypatch.setattr(Solve, "_entry", lambda *_: looked)
     model.update(add=([[0.1, 0.2]], [1]), remove=model.keys_[:1])
     path = frames[frames.index("update") :]
     assert len(path[:-1]) <= MOST_FRAMES, path
+
+
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return a list that grows whenever the types of a solve's arguments are looked up."""
+    looks: list[Any] = []
+    real = entry_point
+
+    def looking(function: Any, *arguments: Any) -> Any:
+        looks.append(arguments)
+        return real(function, *arguments)
+
+    monkeypatch.setattr(run, "entry_point", looking)
+    return looks
+
+
+def test_types_are_looked_up_once_for_the_same_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 2))
+    y = np.where(X[:, 0] + rng.normal(size=60) > 0, 1, -1)
+    model = IncrementalSVC(C=2.0, gamma=0.5).fit(X[:40], y[:40])
+    state, looks = model._window.state, looked_at(monkeypatch)
+    for i in range(40, 50):
+        model.update(add=(X[i : i + 1], y[i : i + 1]), remove=model.keys_[:1])
+    assert not looks  # but for those of ``fit``
+    replaced = [
+        lambda: state.resize(state.capacity + 64),
+        lambda: state.make_room_for_free(state.factor.R.shape[0]),
+        lambda: state.allow(state.cache_bytes // 2),
+        state.cool,
+    ]
+    for i, replace in enumerate(replaced, 50):
+        replace()
+        before = len(looks)
+        model.update(add=(X[i : i + 1], y[i : i + 1]), remove=model.keys_[:1])
+        assert len(looks) > before
+        assert looks[-1][0].rows is state.rows.values
+        assert looks[-1][0].examples is state.examples
+    assert model.certificate().relative_gap < 1e-9
+
+
+def test_types_are_looked_up_at_each_call_where_losses_come_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    state, looks = trained(), looked_at(monkeypatch)
+    solving = Solve(state)
+    losses = state.losses(np.arange(2))
+    solving.begin_with(state.n_slots, run.NOBODY, run.NOBODY, np.arange(2), losses)
+    follow(state, solving=solving)
+    assert not looks

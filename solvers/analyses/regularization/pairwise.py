@@ -8,14 +8,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from livesvm.solvers.analyses.regularization.continuation import PathReport
-from livesvm.solvers.analyses.regularization.error_curve import Best, ErrorCurve, joined
-from livesvm.solvers.analyses.regularization.path import RegularizationPath, Sizes, Turns, regularization_path
+from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, joined
+from livesvm.solvers.analyses.regularization.optima import Optima, Sizes
+from livesvm.solvers.analyses.regularization.path import RegularizationPath, Turns, regularization_path
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.models.pairs_predictor import by_other_class, winners
 from livesvm.solvers.models.view import Two, View
@@ -43,7 +45,7 @@ class PairBreakpoints(NamedTuple):
     n_support: Ints  #: (m,) how many are a support vector of some pair there
 
 
-class PairwiseRegularizationPath:
+class PairwiseRegularizationPath(Optima):
     """The optimum of several classes for every C in [``minimum``, ``maximum``].
 
     These are the ends that were asked for, or where the path of some pair ended: see ``report.ended``.
@@ -76,33 +78,8 @@ class PairwiseRegularizationPath:
         self._view = copy
         self._paths = dict(paths)
         self._classes = copy.window.y.astype(np.int64)
-        self._breakpoints: PairBreakpoints | None = None
 
-    @property
-    def breakpoints(self) -> PairBreakpoints:
-        """Every change of sides, by ascending value."""
-        if self._breakpoints is None:
-            self._breakpoints = self._all_breakpoints()
-        return self._breakpoints
-
-    def at(self, value: float) -> Any:
-        """Return a fitted estimator for a value of C; it is live and knows nothing of the path.
-
-        Parameters
-        ----------
-        value : float
-            A value of C.
-
-        Returns
-        -------
-        IncrementalSVC
-            Live and fitted.
-
-        Raises
-        ------
-        InvalidInput
-            The value is not on the path.
-        """
+    def _at(self, value: float) -> Any:
         model = self._view.model
         arrays = model.to_arrays()
         rows, segments, intercepts, start = [], [], list(arrays["intercept"]), 0
@@ -117,24 +94,7 @@ class PairwiseRegularizationPath:
         parameters = {**model.get_params(deep=False), self.parameter: float(value)}
         return type(model).from_arrays(parameters, {**arrays, **known})
 
-    def coefficients(self, value: float) -> Floats:
-        """Return the signed coefficients at a value of C, oldest example first.
-
-        Parameters
-        ----------
-        value : float
-            A value of C.
-
-        Returns
-        -------
-        ndarray, shape (n, n_classes - 1)
-            Column r is of the pair with the r-th other class, positive for the first of the two.
-
-        Raises
-        ------
-        InvalidInput
-            The value is not on the path.
-        """
+    def _coefficients(self, value: float) -> Floats:
         rows = np.zeros((len(self._view.pairs), len(self.keys)))
         for row, two in zip(rows, self._view.pairs, strict=True):
             if two in self._paths:
@@ -161,46 +121,10 @@ class PairwiseRegularizationPath:
         """
         return -np.array([path.intercept(value) for path in self.pairs.values()])
 
-    def sizes(self, value: float) -> Sizes:
-        """Return how many examples are free in some pair at a value of C, and how many a support vector of some.
-
-        Parameters
-        ----------
-        value : float
-            A value of C.
-
-        Returns
-        -------
-        Sizes
-            Counts of examples.
-
-        Raises
-        ------
-        InvalidInput
-            The value is not on the path.
-        """
+    def _sizes(self, value: float) -> Sizes:
         return Sizes(*(int(np.count_nonzero(counts)) for counts in self._counts(value)))
 
-    def validation_error(self, X: ArrayLike, y: ArrayLike | None) -> ErrorCurve:
-        """Return the share of wrong labels for every value of C, by the votes of pairs.
-
-        Parameters
-        ----------
-        X : array_like, shape (m, d)
-            Validation examples; with the kernel "precomputed" their kernel values (m, n) with the window.
-        y : array_like, shape (m,), or None
-            Their labels.
-
-        Returns
-        -------
-        ErrorCurve
-            The share of wrong labels for every C.
-
-        Raises
-        ------
-        InvalidInput
-            There are no rows, or labels that are not known.
-        """
+    def _errors(self, X: ArrayLike, y: ArrayLike | None) -> ErrorCurve:
         rows = self._view.model.predictor().validate(X)
         m = rows.shape[0]
         if m == 0:
@@ -222,23 +146,6 @@ class PairwiseRegularizationPath:
             counts[k] = int(now) - int(wrong[at])
             wrong[at] = now
         return _curve(first, value[order], counts, (self.minimum, self.maximum), m)
-
-    def best(self, X: ArrayLike, y: ArrayLike) -> Best:
-        """Return the C with the least error, and the whole interval of it.
-
-        Parameters
-        ----------
-        X : array_like, shape (m, d)
-            Validation examples; with the kernel "precomputed" their kernel values (m, n) with the window.
-        y : array_like, shape (m,)
-            Their labels.
-
-        Returns
-        -------
-        Best
-            The value, the error there, and the interval.
-        """
-        return self.validation_error(X, y).best()
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -268,7 +175,9 @@ class PairwiseRegularizationPath:
             support[here] += is_free | (found.beta != 0.0)
         return free, support
 
-    def _all_breakpoints(self) -> PairBreakpoints:
+    @cached_property
+    def breakpoints(self) -> PairBreakpoints:
+        """Every change of sides, by ascending value."""
         parts: list[tuple[Any, ...]] = []
         for q, (two, path) in enumerate(self._paths.items()):
             found = path.breakpoints

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,8 @@ from numpy.typing import ArrayLike
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.regularization import error_curve
 from livesvm.solvers.analyses.regularization.continuation import STEPS, Leg, PathReport, Walker
-from livesvm.solvers.analyses.regularization.error_curve import Best, ErrorCurve
+from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve
+from livesvm.solvers.analyses.regularization.optima import Optima, Sizes
 from livesvm.solvers.analyses.regularization.validation_sweep import Pieces, residual_sums, sign_changes
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.piecewise import Position, position
@@ -59,14 +61,7 @@ class Turns(NamedTuple):
     row: Ints  #: (k,)
 
 
-class Sizes(NamedTuple):
-    """How many are free, and how many are free or have a coefficient at a bound that is not zero."""
-
-    n_free: int
-    n_support: int
-
-
-class RegularizationPath:
+class RegularizationPath(Optima):
     """The optimum of a window for every value of a parameter in [``minimum``, ``maximum``].
 
     These are the ends that were asked for, or where the path could not be followed any further: see ``report.ended``.
@@ -98,56 +93,14 @@ class RegularizationPath:
         self._arrays = copy.model.to_arrays()
         self._legs = legs
         self._highs = [leg.high for leg in legs]
-        self._breakpoints: Breakpoints | None = None
 
-    @property
-    def breakpoints(self) -> Breakpoints:
-        """Every change of sides, by ascending value."""
-        if self._breakpoints is None:
-            self._breakpoints = self._all_breakpoints()
-        return self._breakpoints
-
-    def at(self, value: float) -> Any:
-        """Return a fitted estimator for a value of the parameter.
-
-        Parameters
-        ----------
-        value : float
-            A value of the path's parameter.
-
-        Returns
-        -------
-        live estimator
-            Fitted; it knows nothing of the path.
-
-        Raises
-        ------
-        InvalidInput
-            The value is not on the path.
-        """
+    def _at(self, value: float) -> Any:
         found = self.position(value)
         known = {"beta": found.beta, "segments": found.segment, "intercept": found.b}
         parameters = {**self._model.get_params(deep=False), self.parameter: float(value)}
         return type(self._model).from_arrays(parameters, {**self._arrays, **known})
 
-    def coefficients(self, value: float) -> Floats:
-        """Return the coefficients at a value of the parameter.
-
-        Parameters
-        ----------
-        value : float
-            A value of the path's parameter.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            Signed coefficients beta, oldest example first.
-
-        Raises
-        ------
-        InvalidInput
-            The value is not on the path.
-        """
+    def _coefficients(self, value: float) -> Floats:
         return self.position(value).beta
 
     def intercept(self, value: float) -> float:
@@ -171,51 +124,12 @@ class RegularizationPath:
         found = self.position(value)
         return found.b - self._view.window.moved(found.beta)
 
-    def sizes(self, value: float) -> Sizes:
-        """Return how many examples are free at a value of the parameter, and how many are support vectors.
-
-        Parameters
-        ----------
-        value : float
-            A value of the path's parameter.
-
-        Returns
-        -------
-        Sizes
-            Counts of examples.
-
-        Raises
-        ------
-        InvalidInput
-            The value is not on the path.
-        """
+    def _sizes(self, value: float) -> Sizes:
         found = self.position(value)
         free = are_free(found.segment)
         return Sizes(int(np.count_nonzero(free)), int(np.count_nonzero(free | (found.beta != 0.0))))
 
-    def validation_error(self, X: ArrayLike, y: ArrayLike | None = None) -> ErrorCurve:
-        """Return the error for every value of the parameter.
-
-        It is the share of wrong labels (classification, one-class) or, in regression, the mean absolute error in units
-        of y; the mean pinball loss where the model has that.
-
-        Parameters
-        ----------
-        X : array_like, shape (m, d)
-            Validation examples; with the kernel "precomputed" their kernel values (m, n) with the window.
-        y : array_like, shape (m,), or None, default None
-            Their targets; of a one-class model 1 for inliers, all of them by default, and -1 for outliers.
-
-        Returns
-        -------
-        ErrorCurve
-            The error for every value of the parameter.
-
-        Raises
-        ------
-        InvalidInput
-            There are no rows, or targets that cannot be.
-        """
+    def _errors(self, X: ArrayLike, y: ArrayLike | None) -> ErrorCurve:
         rows, targets = self._examples(X, y)
         prices = self._view.prices
         starts = [self._pieces(leg) for leg in self._legs]
@@ -233,23 +147,6 @@ class RegularizationPath:
                 raise_what_stopped()
         curve = _count_curve if prices is None else _residual_curve
         return error_curve.joined([curve(leg, mine, targets.size) for leg, mine in zip(self._legs, found, strict=True)])
-
-    def best(self, X: ArrayLike, y: ArrayLike | None = None) -> Best:
-        """Return the value of the parameter with the least error, and the whole interval of it.
-
-        Parameters
-        ----------
-        X : array_like, shape (m, d)
-            Validation examples; with the kernel "precomputed" their kernel values (m, n) with the window.
-        y : array_like, shape (m,), or None, default None
-            Their targets.
-
-        Returns
-        -------
-        Best
-            The value, the error there, and the interval.
-        """
-        return self.validation_error(X, y).best()
 
     def turns(self, X: ArrayLike | SparseRows) -> Turns:
         """Return where decisions change their sign; of a path over C or epsilon.
@@ -344,7 +241,9 @@ class RegularizationPath:
             c.slot, c.before, c.after, rates, at_start, bound, np.zeros(1, np.int64),
         )  # fmt: skip
 
-    def _all_breakpoints(self) -> Breakpoints:
+    @cached_property
+    def breakpoints(self) -> Breakpoints:
+        """Every change of sides, by ascending value."""
         parts = [_ascending(leg) for leg in self._legs]
         value, example, before, after = (np.concatenate([p[i] for p in parts]) for i in range(4))
         levels = self._view.losses_at(self.parameter, 0.5 * (self.minimum + self.maximum)).levels

@@ -1,0 +1,100 @@
+"""What classifiers and regressors have in common: their paths over C, and those of robust losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from livesvm.solvers.analyses.outlier.path import outlier_path
+from livesvm.solvers.analyses.regularization.path import regularization_path
+from livesvm.solvers.models.changing import ChangingEstimator
+from livesvm.solvers.robust.ramp_losses import Parameter
+from livesvm.solvers.runtime.progress import Progress
+
+
+class WithPaths(ChangingEstimator):
+    """A live estimator with a cost C, and with robust losses besides."""
+
+    def regularization_path(self, C_min: float, C_max: float, *, progress: Progress | None = None) -> Any:
+        """Return the optimum of the window for every C, exact between its breakpoints [Ong, Shao & Yang].
+
+        The model itself stays as it is.
+
+        Parameters
+        ----------
+        C_min, C_max : float
+            The range of C; sample and class weights multiply each.
+        progress : callable or None, default None
+            Called with how much is done and how much there is; returning False cancels.
+
+        Returns
+        -------
+        RegularizationPath or PairwiseRegularizationPath
+            Of more than two classes the latter, with a path for each pair.
+
+        Raises
+        ------
+        InvalidInput
+            The range is empty, the window is, or it has examples of one class only.
+        Cancelled
+            ``progress`` said so.
+        NotOptimal
+            A path could not be followed to the acceptable gap.
+
+        Examples
+        --------
+        >>> from livesvm.solvers import IncrementalSVC
+        >>> model = IncrementalSVC(gamma=0.5).fit([[0.0], [1.0], [2.0], [3.0], [4.0]], [-1, -1, 1, -1, 1])
+        >>> path = model.regularization_path(C_min=0.01, C_max=100.0)
+        >>> path.best([[1.8], [3.9]], [1, 1]).error
+        0.0
+        >>> path.at(10.0).certificate().relative_gap < 1e-9
+        True
+        """
+        self._check_fitted()
+        return self._path_over_C(C_min, C_max, progress)
+
+    def outlier_path(
+        self,
+        parameter: Parameter = "theta",
+        *,
+        theta: float = 0.0,
+        s: float | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Return the path of robust models of the window [Suzumura et al., Algorithm 1]; this model stays as it is.
+
+        Parameters
+        ----------
+        parameter : {"theta", "s"}, default "theta"
+            Which of the two runs: theta falls from 1 while the walls stand at ``s``, or the walls come in until ``s``
+            while a loss keeps the share ``theta`` of its slope beyond them.
+        theta : float, default 0
+            The least share of slope, in [0, 1).
+        s : float or None, default None
+            Where the walls end: of classes a margin, at most 0, by default 0; of regression the size of a residual, in
+            units of y, by default with "theta" 3.7 times their median, with "s" a fifth of the largest.
+        progress : callable or None, default None
+            Called with how much is done and how much there is; returning False cancels.
+
+        Returns
+        -------
+        OutlierPath or PairwiseOutlierPath
+            From the convex model to the most robust one; of more than two classes the latter, a path for each pair.
+
+        Raises
+        ------
+        InvalidInput
+            A parameter cannot be used, or all examples are of one class.
+        Cancelled
+            ``progress`` said so.
+        NotOptimal
+            The path could not be followed.
+        """
+        self._check_fitted()
+        return self._path_of_outliers(parameter, theta=theta, s=s, progress=progress)
+
+    def _path_over_C(self, C_min: float, C_max: float, progress: Progress | None) -> Any:
+        return regularization_path(self, "C", C_min, C_max, progress)
+
+    def _path_of_outliers(self, parameter: Parameter, **how: Any) -> Any:
+        return outlier_path(self, parameter, **how)

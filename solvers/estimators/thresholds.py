@@ -1,0 +1,67 @@
+"""Predictions of models of positive and unlabelled examples, above 0 or above a threshold that is asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from livesvm.solvers.pu.held_out import HeldOut, Threshold
+from livesvm.solvers.runtime.types import Floats, Ints
+
+
+class WithThresholds:
+    """A classifier whose decisions can be cut elsewhere than at 0."""
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        raise NotImplementedError
+
+    def held_out(self) -> HeldOut:
+        raise NotImplementedError
+
+    def predict(self, X: ArrayLike, *, alerts: float | None = None, precision: float | None = None) -> Ints:
+        """Return 1 for each row above 0, or above the :meth:`threshold` that is asked for, else 0.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, as ``decision_function`` takes them.
+        alerts : float or None, default None
+            Largest share of unlabelled examples above the threshold, in (0, 1).
+        precision : float or None, default None
+            Least estimated share of positives among what is above, in (0, 1); as right as the prior is.
+
+        Returns
+        -------
+        ndarray of int, shape (m,)
+            1 for what is predicted to be positive, else 0.
+
+        Raises
+        ------
+        InvalidInput
+            Also while the model waits for examples of one kind.
+        """
+        decisions = self.decision_function(X)
+        is_asked = alerts is not None or precision is not None
+        return np.where(decisions > (self.threshold(alerts, precision).value if is_asked else 0.0), 1, 0)
+
+    def threshold(self, alerts: float | None = None, precision: float | None = None) -> Threshold:
+        """Return where to cut decisions, by held-out decisions of the examples; give one of the two.
+
+        Parameters
+        ----------
+        alerts : float or None, default None
+            Largest share of unlabelled examples above the threshold, in (0, 1).
+        precision : float or None, default None
+            Least estimated share of positives among what is above, in (0, 1); as right as the prior is.
+
+        Returns
+        -------
+        Threshold
+            The value, and its shares on held-out examples.
+
+        Raises
+        ------
+        InvalidInput
+            Not one of the two is given, or no threshold is estimated to have such a precision.
+        """
+        return self.held_out().threshold(alerts, precision)
