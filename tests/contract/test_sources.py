@@ -79,6 +79,17 @@ def test_entries_come_in_order_once_they_are_there(scene: Scene) -> None:
     assert source.backlog(at(4)).entries == 1
 
 
+def test_nothing_is_behind_the_end_whatever_the_server_counts(scene: Scene) -> None:
+    source = scene.source()
+    scene.add(1, 2, 3)
+    source.begin(None, [])
+    assert numbers(source, None) == [1, 2, 3]
+    source.settle(positions(1, 2, 3), [])
+    scene.client.execute_command("XGROUP", "SETID", scene.stream, "livesvm:load", "3-0", "ENTRIESREAD", 1)
+    assert scene.client.xinfo_groups(scene.stream)[0]["lag"] == 2
+    assert source.backlog(at(3)).entries == 0
+
+
 def test_what_a_dead_consumer_left_comes_first(scene: Scene) -> None:
     scene.add(1, 2, 3)
     dead = scene.source("dead")

@@ -73,7 +73,7 @@ class RedisStream:
         with self._errors():
             self._make_group(taken)
             if taken is not None:
-                self._check_end(taken)
+                self._checked_end(taken)
                 self._settle_until(taken, dead)
 
     def fetch(self, taken: Position | None, most: int, seconds: float) -> list[Entry]:
@@ -95,10 +95,10 @@ class RedisStream:
                 self._bury(letter)
 
     def backlog(self, taken: Position | None) -> Backlog:
-        """As the server counts, from Redis 7 on; else entries behind the position, up to a page of them."""
+        """Count entries as the server does, from Redis 7 on; else those behind the position, up to a page of them."""
         with self._errors():
-            if taken is not None:
-                self._check_end(taken)
+            if taken is not None and self._checked_end(taken) == taken:
+                return Backlog(0)  # a server that was killed may count entries that were read as behind
             for group in self._client.xinfo_groups(self._stream):
                 if group["name"] == self._group.encode() and group.get("lag") is not None:
                     return Backlog(int(group["lag"]) + int(group["pending"]))
@@ -128,14 +128,15 @@ class RedisStream:
             if taken is None and self._spec.start == "first":  # left by another feed of that name
                 self._client.xgroup_setid(self._stream, self._group, start)
 
-    def _check_end(self, taken: Position) -> None:
-        """Raise SourceError where new entries would come before the position, and so never be taken."""
+    def _checked_end(self, taken: Position) -> Position:
+        """Return the newest position; raises SourceError where new entries would come before ``taken`` and be lost."""
         end = _position(self._client.xinfo_stream(self._stream)["last-generated-id"])
         if (0, 0) < end < taken:
             raise SourceError(
                 f"stream {self._stream} ends at {_id(end)}, before {_id(taken)}, which the feed has taken: it has lost "
                 "entries, or is another one"
             )
+        return end
 
     def _settle_until(self, taken: Position, dead: Sequence[DeadLetter]) -> None:
         """Acknowledge all that was delivered up to the position."""
@@ -153,7 +154,7 @@ class RedisStream:
         answer = self._waiting.xreadgroup(self._group, self._consumer, {self._stream: ">"}, count=most, block=wait)
         positions = [_position(id_) for _, entries in answer or [] for id_, _ in entries]
         if taken is not None and positions and positions[0] <= taken:  # again, or of another stream
-            self._check_end(taken)
+            self._checked_end(taken)
             self.settle([position for position in positions if position <= taken], [])
         return bool(positions)
 
