@@ -22,7 +22,7 @@ AGAIN_SECONDS = 0.1
 
 
 class Subject(Protocol):
-    """Of whom something is asked."""
+    """The subject of a call."""
 
     @property
     def there(self) -> ProcessView:

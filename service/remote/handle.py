@@ -57,7 +57,7 @@ def is_told(found: Indexed, seen: Summary | None) -> bool:
 
 
 class Owner(Protocol):
-    """Who has all replicas of a kind, as far as a front end knows them."""
+    """The owner of all replicas of a kind, as far as a front end knows them."""
 
     @property
     def office(self) -> ProcessDirectory:
@@ -74,7 +74,7 @@ class RemoteReplica:
     ----------
     id, stored : its name, and the one that it is stored under
     found : what the index says of it
-    context, owner : what all here share, and who has them
+    context, owner : what all here share, and their owner
     """
 
     home: type[Any]  #: what it is in the process where it lives
@@ -166,7 +166,7 @@ class RemoteReplica:
 
     @property
     def is_served(self) -> bool:
-        """Whether it answers at least those who read."""
+        """Whether it answers at least reads."""
         return self.state in SERVED
 
     def serving(self) -> Any:

@@ -37,7 +37,7 @@ class RemoteHosting:
 
     Parameters
     ----------
-    context : what all of this front end share; its budget is not that of who lives elsewhere
+    context : what all of this front end share; its budget is not that of replicas elsewhere
     transport : of calls to where replicas live
     gone : called with what one was stored under that another front end has deleted
     """

@@ -38,7 +38,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where an actor listens, and the secret of who may call it there."""
+    """Where an actor listens, and the secret of its callers."""
 
     host: str
     port: int
@@ -135,7 +135,7 @@ class _Line(Frames):
             done(frame, None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody who waits is answered any more."""
+        """Fail all open calls."""
         self._ended(self)
         if not self.opened.done():
             self.opened.set_result(False)
