@@ -1,4 +1,4 @@
-"""Lines: connections of a front end with actors, for calls that are short and many.
+"""Connections of a front end with other processes, for calls that are short and many.
 
 Ray places actors, finds them by name, starts them again and says when one is lost. Its own calls pass through several
 threads of each process, which takes longer than most updates are solved for. An actor says by such a call where it
