@@ -130,7 +130,7 @@ class SqliteStore:
         return False
 
     def durability(self) -> Durability:
-        """Always fsynced: each commit waits until its log is on the disk."""
+        """Return that all is fsynced: each commit waits until its log is on the disk."""
         return Durability.FSYNCED
 
     def ping(self) -> None:

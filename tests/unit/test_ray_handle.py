@@ -56,7 +56,7 @@ class Clock:
 
 @dataclass
 class Actor:
-    """Answers calls as a test says, and remembers them; also who has its models, and by which directory it is called."""
+    """Answers calls as a test says, and remembers them; also the owner of its models, the directory of calls."""
 
     answer: Callable[[Question], Any]
     asked: list[Question] = field(default_factory=list)
