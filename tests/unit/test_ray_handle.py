@@ -90,7 +90,7 @@ class Actor:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in ("handle", "there", "calls"):
+    for module in ("handle", "process_view", "calls"):
         monkeypatch.setattr(f"livesvm.service.remote.{module}.time", clock)
     return clock
 
