@@ -55,7 +55,7 @@ class OutOfTime(NotSolved):
 
 
 class Withdrawn(NotSolved):
-    """Nobody wants the result of a solve any more."""
+    """The result of a solve is not wanted any more."""
 
 
 class CutOff(NotSolved):

@@ -98,7 +98,7 @@ def _commands(block: str, variables: dict[str, str]) -> Iterator[Command]:
 
 
 def links(document: str) -> list[tuple[Path, str]]:
-    """Links to other files of the repository, or within one: the file, and the heading or nothing."""
+    """Return links to other files of the repository, or within one: the file, and the heading or nothing."""
     found = [target.partition("#") for target in _LINK.findall(read(document)) if "://" not in target]
     here = ROOT / document
     return [(here.parent / path if path else here, heading) for path, _, heading in found]

@@ -146,7 +146,7 @@ def absolute(y: ArrayLike, C: float, weight: ArrayLike | None = None, *, fit_int
 
 
 def one_class(weight: ArrayLike, nu: float) -> Losses:
-    """One-class: ``w max(0, -f)`` with ``sum beta = nu sum w`` and ``rho = -b``, in LIBSVM's scale."""
+    """Return the one-class loss: ``w max(0, -f)`` with ``sum beta = nu sum w`` and ``rho = -b``, in LIBSVM's scale."""
     cost = np.asarray(weight, np.float64)
     return Losses(np.zeros((len(cost), 1)), np.column_stack([-cost, np.zeros_like(cost)]), nu * float(cost.sum()))
 

@@ -157,7 +157,7 @@ def tiny_gamma(random: Random, n: int) -> Table:
 
 
 def weights(random: Random, n: int) -> Table:
-    """Weights over six decades, at most 1: C times a weight stays where float64 can hold beta."""
+    """Return weights over six decades, at most 1: C times a weight stays where float64 can hold beta."""
     X = _gaussian(random, n)
     X = np.round(X) if random.random() < 0.3 else X
     return Table(X, _labels(random, X), weight=10.0 ** random.uniform(-6, 0, n))

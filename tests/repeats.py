@@ -60,7 +60,10 @@ def replay(random: Random, n: int) -> Table:
 
 
 def categories(random: Random, n: int) -> Table:
-    """Categories of a bank's customers in one-hot columns, some far more frequent than others; one in nine says yes."""
+    """Return categories of a bank's customers in one-hot columns, some far more frequent than others.
+
+    One in nine says yes.
+    """
     levels = (12, 3, 4, 2, 2, 2, 3, 12, 4)
     codes = np.empty((n, len(levels)), np.int64)
     for j, count in enumerate(levels):
@@ -79,7 +82,7 @@ def few_categories(random: Random, n: int) -> Table:
 
 
 def cards(random: Random, n: int) -> Table:
-    """Hands of five cards, suits and ranks in one-hot columns; the label says whether two ranks are the same."""
+    """Return hands of five cards, suits and ranks in one-hot columns; the label says whether two ranks are the same."""
     hands = np.argsort(random.random((n, 52)), axis=1)[:, :5]
     codes = np.empty((n, 10), np.int64)
     codes[:, ::2], codes[:, 1::2] = hands % 4, hands // 4

@@ -16,7 +16,7 @@ _ENTRY = re.compile(r"(?P<label>[A-Za-z0-9_.-]{1,64}):(?P<scope>read|learn|admin
 
 @dataclass(frozen=True)
 class ApiKey:
-    """One key that may call: who, how much, and the SHA-256 of the secret in hex."""
+    """One key that may call: its label, how much it may do, and the SHA-256 of the secret in hex."""
 
     label: str
     scope: str

@@ -1,7 +1,7 @@
 """A service's word for the caller of a request that it passes on: it goes along in place of the caller's API key.
 
 The word names the key by label and scope, and is signed with a secret of the service that is asked. It holds for one
-request, its body included, once, and for a minute: nothing in it admits anybody to anything else.
+request, its body included, once, and for a minute: it admits to nothing else.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WORD = re.compile(
 
 
 def vouch(secret: bytes, key: ApiKey, asked: bytes, body: bytes) -> str:
-    """Return the word for the caller with a key, who asks for this with this body."""
+    """Return the signed word for a caller with a key, for this request and this body."""
     at, nonce = int(time.time()), secrets.token_hex(16)
     said = f"{at}:{nonce}:{key.label}:{key.scope}:{hashlib.sha256(body).hexdigest()}"
     return f"{said}:{_signed(secret, said, asked)}"

@@ -29,7 +29,7 @@ class Docs:
 
     Parameters
     ----------
-    keys : of which one is needed to see the pages; empty: anyone may
+    keys : of which one is needed to see the pages; empty: every caller may
     """
 
     def __init__(self, app: ASGIApp, keys: tuple[ApiKey, ...]) -> None:

@@ -31,7 +31,7 @@ class Heads:
         try:
             await self._app(inner, receive, beginning)
         finally:
-            scope["route"] = inner.get("route")  # who counts requests asks for it
+            scope["route"] = inner.get("route")  # the request metrics ask for it
 
 
 def allowed(app: FastAPI, scope: Scope) -> list[str]:

@@ -47,7 +47,7 @@ class CutOffs:
         self._stopping = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; tell who asked if no answer comes any more."""
+        """Pass the request on; answer the caller if no other answer will come."""
         has_begun = False
 
         async def noting_send(message: Message) -> None:

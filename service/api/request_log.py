@@ -20,7 +20,7 @@ from livesvm.service.monitoring.metrics import Metrics
 
 ID_HEADER = b"x-request-id"
 SILENT = "livesvm.silent"
-"""In the scope of a request that nobody made, and of which the log says nothing."""
+"""In the scope of a request that the service made itself, and which is not logged."""
 _STREAM = MEDIA_TYPE.encode()
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _PROBES = frozenset({"/health/live", "/health/ready", "/metrics"})
@@ -84,7 +84,7 @@ class RequestLog:
         route = getattr(scope.get("route"), "path", "unmatched")
         method = scope["method"] if scope["method"] in _METHODS else "other"
         self._metrics.http_requests.labels(method, route, str(status or 500)).inc()
-        if not lasts:  # an event stream ends when someone leaves, which says nothing of the service
+        if not lasts:  # an event stream ends when its reader leaves, which says nothing of the service
             self._metrics.http_seconds.labels(route).observe(end - call.began)
         if call.is_silent:
             return

@@ -29,7 +29,7 @@ class Event:
     data: dict[str, object]
     is_last: bool = False
 
-    number: int | None = None  #: by which who comes back says what has been seen
+    number: int | None = None  #: by which a returning reader says what it has seen
 
     def encode(self) -> bytes:
         """Return the event as it is sent."""

@@ -267,7 +267,7 @@ def _known(feed: dict[str, Any], names: Line, lines: list[Line]) -> int:
 
 @contextmanager
 def _told_of(file: Path, before: int) -> Iterator[None]:
-    """Name what is refused by its row of the file, of which so many are ``before`` those that are sent."""
+    """Report what is refused by its row of the file, of which so many are ``before`` those that are sent."""
     from livesvm.service.client import ServiceProblem
 
     try:

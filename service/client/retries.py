@@ -14,7 +14,7 @@ CUT_OFF_SECONDS = 0.2
 MOST_SECONDS = 1.0
 """Before one is that was refused, whatever the service says."""
 JITTER = 0.5
-"""Share by which waits are longer at most, so that those who were refused together do not come back together."""
+"""Share by which waits are longer at most, so that requests refused together do not come back together."""
 
 
 class Policy(TypedDict):

@@ -17,14 +17,14 @@ class Sender(Protocol):
     """Sends a request and returns what it reads of the answer."""
 
     def send(self, request: Request[T]) -> T:
-        """Raises ServiceProblem."""
+        """Send, and return the answer; raises ServiceProblem."""
 
 
 class AsyncSender(Protocol):
     """The same, to be awaited."""
 
     async def send(self, request: Request[T]) -> T:
-        """Raises ServiceProblem."""
+        """Send, and return the answer; raises ServiceProblem."""
 
 
 def method(build: Callable[P, Request[T]]) -> Callable[Concatenate[Sender, P], T]:

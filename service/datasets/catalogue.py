@@ -95,7 +95,7 @@ class FileTransfer(Protocol):
         """Tell the others where the files of this one are."""
 
     def where(self, described: Mapping[str, Any]) -> Document:
-        """Return where the files of a dataset are, for who can read them there."""
+        """Return where the files of a dataset are, for a process that can read them there."""
 
     def bring(self, described: Mapping[str, Any], to: Path, check: Callable[[], None]) -> None:
         """Write the files of a dataset to a directory; what ``check``, which is called often, raises ends it."""
@@ -159,7 +159,7 @@ class Datasets:
         """Directories here of datasets that were there at the last look."""
 
     def tidy(self) -> None:
-        """Remove what no description knows, before anybody uploads; does nothing while the store is away."""
+        """Remove what no description knows, before the first upload; does nothing while the store is away."""
         if not self._root.is_dir():
             return
         try:

@@ -1,6 +1,6 @@
 """Keys of a dataset's rows, which whoever has to be forgotten is found by: kept as salted hashes, compared as text.
 
-The text of a key is nowhere kept. Every dataset has a salt of its own, so that nobody is followed from one to another.
+The text of a key is nowhere kept. Every dataset has a salt of its own, so that keys of two cannot be compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a feed is asked, as its log keeps it: readings that are sent or delivered, recipes to learn with."""
+"""Commands of a feed, as its log keeps them: readings sent or delivered, recipes to learn with."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def _count_in(cycle: float, every: Every) -> int:
 
 
 def natural_period(every: Every) -> int:
-    """Return the period that anyone would expect, in readings: of the calendar the shortest cycle of at least three."""
+    """Return the natural period, in readings: of the calendar the shortest cycle of at least three."""
     if every.months:
         return 12 // every.months if every.months in (1, 2, 3, 4) else 0
     return day_in(every) or _count_in(7 * DAY, every)

@@ -10,7 +10,7 @@ import numpy as np
 Assumed = Literal["perfect", "announced", "held", "mixed"]
 
 
-LOOKS = 5  #: how often a feed looks at its scales before what nobody has announced since counts as not known any more
+LOOKS = 5  #: how often a feed looks at its scales before what was not announced since counts as not known any more
 
 
 class Knowledge:

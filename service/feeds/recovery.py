@@ -70,7 +70,7 @@ class Recovery:
         return Recovered(state, version, replayed, damaged, seconds, kept, size, set_aside)
 
     def _again(self, state: FeedState, record: LogRecord) -> None:
-        """Apply a record as it was; who asked for it may not have been told."""
+        """Apply a record as it was; its caller may have got no answer."""
         call = decode_call(record.data)
         try:
             with self.turns.turn(self.solve):

@@ -1,4 +1,4 @@
-"""What moves readings from a source into a feed: one thread a feed, which waits for the effect of what it took.
+"""The reader of a feed's source: one thread a feed, which waits for the effect of what it read.
 
 It asks for more when that is durable, so that a feed that is slow leaves entries where they are. Every error is shown
 and tried again; what a feed refuses is no error.

@@ -1,4 +1,4 @@
-"""What a feed is told: every setting with its default and its check."""
+"""The settings of a feed, each with its default and its check."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ MANY_FREE = 2000
 """Free examples whose factor a restart had better not build before it predicts: no update is left for it to solve."""
 
 CERTAIN_SECONDS = 1.0
-"""An update that took longer to solve is answered when its solution is stored: who finds none after a crash knows that
-no caller has an answer to it, and may set it aside."""
+"""An update that took longer to solve is answered when its solution is stored: without one
+after a crash, no caller has an answer to the update, and it may be set aside."""
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """An erasure as the store knows of it: that it has begun, and what it leaves of the model's history.
 
-What is stored of either names nobody: keys, tags and the names of requests are there as salted hashes.
+What is stored of either names no person: keys, tags and the names of requests are there as salted hashes.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class Replay:
         """Return whether a command starts from a model with one optimum, brings no class, and has no caller waiting.
 
         Which classes there are hangs on the window into which a new one comes, and a class stays when its last example
-        has left: of those who come and go together nothing would be known.
+        has left: of examples that come and go together nothing would be known.
         """
         state = self.state
         return not self.alone and state.is_convex and not state.meets(command) and not self._owes(command.request)
@@ -177,7 +177,7 @@ class Replay:
         self.replayed += 1
 
     def _take_back(self, sequence: int) -> None:
-        """Mark a record as one without effect: the process died before anybody was told that it had one."""
+        """Mark a record as one without effect: the process died before it was answered."""
         self.source.store.abort(self.lease, sequence)
         self.state.skip()
 

@@ -142,7 +142,7 @@ class Replica(Logged[S]):
 
     @property
     def is_served(self) -> bool:
-        """Whether it answers at least those who read."""
+        """Whether it answers at least reads."""
         return self.state in ("live", "fenced", "behind")
 
     def serving(self) -> Any:

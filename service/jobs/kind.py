@@ -89,7 +89,7 @@ class Sharding:
     seconds: float
 
     def count(self, size: int) -> int:
-        """Return how many shards a dataset of so many bytes is cut into, if nobody says."""
+        """Return how many shards a dataset of so many bytes is cut into by default."""
         return max(1, -(-size // self.most_bytes))
 
 

@@ -50,7 +50,7 @@ class FrontEnds(Protocol):
         """Tell the others that it is not there any more."""
 
     def holding(self, job: str) -> FrontEnd | None:
-        """Return who was asked for a job; None: this one, or nobody.
+        """Return the front end that was asked for a job; None: this one, or none.
 
         Raises JobElsewhere if that one is away, StoreError.
         """

@@ -25,7 +25,7 @@ _lock = threading.Lock()
 @contextmanager
 def drawing() -> Iterator[None]:
     """Draw one picture inside, the same for the same data."""
-    from matplotlib import rc_context  # only who looks at a plot needs it, and it takes a second to import
+    from matplotlib import rc_context  # only plots need it, and it takes a second to import
 
     with _lock, rc_context({"svg.hashsalt": "livesvm", "svg.fonttype": "none"}):
         yield

@@ -94,7 +94,7 @@ class Work:
         return parameters(self.spec, self.cache_mb)
 
     def held_back(self, n: int) -> NDArray[np.bool_]:
-        """Return who of ``n`` is left out of a first training, (n,): the same whenever it is asked, in no order."""
+        """Return which of ``n`` are left out of a first training, (n,): the same whenever it is asked, in no order."""
         who = np.zeros(n, bool)
         if "hold_out" in self.asked:
             count = max(1, round(self.asked["hold_out"] * n))

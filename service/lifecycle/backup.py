@@ -109,7 +109,7 @@ def restore(backup: Path, data_dir: Path) -> Document:
 
 @contextmanager
 def _at_rest(data_dir: Path, has_store: bool) -> Iterator[None]:
-    """Keep a service from starting meanwhile, unless one runs; a store that nobody has open is checked and tidied."""
+    """Keep a service from starting meanwhile, unless one runs; a store that is not open is checked and tidied."""
     try:
         lock = DirectoryLock(data_dir)
     except StoreInUse:

@@ -1,7 +1,7 @@
 """Erasures in datasets of other front ends: asked for by a document, done by the one that has the files.
 
-A front end that is away does it when it is back; the document stays until then. It names nobody: keys are there as the
-salted hashes by which the dataset itself knows them.
+A front end that is away does it when it is back; the document stays until then. It names no person: keys are there as
+the salted hashes by which the dataset itself knows them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class RemoteErasures:
         self._seen: dict[DocumentName, list[Found]] = {}
 
     def run(self, erasure: str, rows: Iterable[Document], seconds: float = WAIT_SECONDS) -> ErasureOutcome:
-        """Have rows forgotten here, and by others, who are waited for as long as they show life; raises StoreError."""
+        """Have rows forgotten here, and by others, waiting for each as long as it shows life; raises StoreError."""
         found, asked = ErasureOutcome(), dict[str, list[Found]]()
         for one in (Found(**row) for row in rows):
             if self._fronts is None or one.held_by in (None, self._fronts.holder):

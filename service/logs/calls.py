@@ -34,7 +34,7 @@ class Call:
 
     def spans(self, end: float) -> list[tuple[str, float, float]]:
         """Return stages one after the other until ``end``: name, begin, end."""
-        marks = list(self.marks)  # who has not been waited for may still add to them
+        marks = list(self.marks)  # threads that were not waited for may still add to them
         ends = [moment for _, moment in marks[1:]] + [end]
         return [(name, begin, until) for (name, begin), until in zip(marks, ends, strict=True)]
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from livesvm.service.logs.calls import current
 
 MOST_WAITING = 20_000
-"""Lines; more are counted and dropped, as nobody seems to read them."""
+"""Lines; more are counted and dropped, as their reader seems gone."""
 LULL_SECONDS = 0.01
 """Between two looks for lines, so that many of them are one wake-up."""
 LAST_SECONDS = 2.0
@@ -53,7 +53,7 @@ class Outlet(logging.Handler):
         self._waiting.put(record)
 
     def close(self) -> None:
-        """Write what waits, unless nobody takes it."""
+        """Write what waits, unless it is not taken."""
         if self._thread.is_alive():
             self._waiting.put(None)
             self._thread.join(LAST_SECONDS)

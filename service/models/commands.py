@@ -74,7 +74,7 @@ class Removal:
 
 @dataclass(frozen=True)
 class Robust:
-    """Robust losses from now on, and who starts beyond a wall: -1 where f is too low, 1 where it is too high.
+    """Robust losses from now on, and examples that start beyond a wall: -1 where f is too low, 1 where it is too high.
 
     A ``theta`` of 1 makes the losses convex again.
     """

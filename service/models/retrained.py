@@ -139,7 +139,7 @@ def _with_solution(state: ModelState, found: LiveL2SVC, *, keeps_C: bool) -> tup
 
 @dataclass
 class _Slid:
-    """What a window has become since: who left, who came, and who got another target or weight."""
+    """Changes of a window since: examples that left, that came, and that got another target or weight."""
 
     leave: list[Key] = field(default_factory=list)
     come: list[int] = field(default_factory=list)  #: places in the window

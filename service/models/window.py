@@ -67,7 +67,7 @@ class Window:
         now = max(now, self.latest)
         self._check_apart(update.add, update.remove)
         add, next_key = (None, self.next_key) if update.add is None else self._named(update.add, limits)
-        if update.edits is not None and update.edits.of_parameters:  # who is to make room leaves with the next update
+        if update.edits is not None and update.edits.of_parameters:  # the oldest leave with the next update
             return Command(None, [], now, self.next_key, request, update.edits)
         asked = self._leaving(update.remove)
         if update.edits is not None:
@@ -192,9 +192,9 @@ class Window:
     def _make_room(
         self, times: Vector, remove: list[Key], limits: Limits, now: float
     ) -> tuple[list[Key], NDArray[np.bool_]]:
-        """Return the removals with those that the window's own limits ask for, and which of those who come can stay.
+        """Return the removals with those that the window's own limits ask for, and which of the new examples can stay.
 
-        By their ``times``, the oldest first; of those of one time who are there go before who comes.
+        By their ``times``, the oldest first; of those of one time, present ones go before new ones.
         """
         leaving, stays = dict.fromkeys(remove), np.ones(times.size, np.bool_)
         if limits.max_age_seconds is not None:
@@ -217,7 +217,7 @@ class Window:
     def _oldest(
         self, number: int, leaving: Container[Key], times: Vector, stays: NDArray[np.bool_]
     ) -> tuple[list[Key], list[int]]:
-        """Return the oldest of those who would be there: keys of those who are, rows of those who come."""
+        """Return the oldest of the window to be: keys of present examples, rows of new ones."""
         there = ((time, key, -1) for key, time in self.arrivals.items() if key not in leaving)
         if times.min(initial=math.inf) >= next(reversed(self.arrivals.values()), -math.inf):
             return [key for _, key, _ in islice(there, number)], []

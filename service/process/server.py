@@ -53,7 +53,7 @@ def serve(service: Service, listening: socket.socket) -> int:
         SecurityHeaders(app),
         http=cast(type[asyncio.Protocol], partial(Connection, _limits_of(service))),
         ws="none",
-        proxy_headers=False,  # who is this near may be anyone; a client is who holds the connection
+        proxy_headers=False,  # any process can be this near; a client is the other end of the connection
         log_config=None,
         access_log=False,
         server_header=False,

@@ -53,12 +53,12 @@ class _Part(RedisStore):
         return [id_ for id_ in super()._ids() if self.place.holds(id_)]
 
     def changes(self) -> int:
-        """Nobody else creates or deletes what lives here."""
+        """Return 0: no other process creates or deletes what lives here."""
         return 0
 
 
 class ModelActor:
-    """Models and feeds, and who asks them. Its methods run on one event loop, and hand on whatever takes long."""
+    """Models and feeds, and calls of them. Its methods run on one event loop, and hand on whatever takes long."""
 
     def __init__(self, place: Place, settings: Settings) -> None:
         self._home = Node()

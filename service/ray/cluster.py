@@ -67,7 +67,7 @@ class Cluster:
     def _join(self) -> None:
         host, _, port = canonicalize_bootstrap_address_or_die(self._settings.ray).rpartition(":")
         with socket.create_connection((host.strip("[]"), int(port)), ASK_SECONDS):
-            pass  # there is somebody: where there is not, Ray would try for a quarter of an hour
+            pass  # there is one: where there is none, Ray would try for a quarter of an hour
         ray.init(
             address=self._settings.ray,
             namespace=f"livesvm-{self._settings.redis_prefix}",

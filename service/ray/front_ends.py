@@ -87,7 +87,7 @@ class RayFrontEnds:
         return found
 
     def holding(self, job: str) -> FrontEnd | None:
-        """Return who was asked for a job; None: this one, or nobody. Raises JobElsewhere, StoreError."""
+        """Return the front end that was asked for a job; None: this one, or none. Raises JobElsewhere, StoreError."""
         name = job.rpartition("-")[2]
         if not job.endswith(f"-{name}") or job.count("-") != 2 or self.mark == f"-{name}":
             return None

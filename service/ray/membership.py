@@ -40,7 +40,7 @@ class Membership:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Let nobody call Ray from now on, and wait until all that do have their answer, for a while."""
+        """Refuse calls of Ray from now on, and wait until all that do have their answer, for a while."""
         end = time.monotonic() + CALL_SECONDS
         with self._changed:
             self._is_open = False

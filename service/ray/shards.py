@@ -52,7 +52,7 @@ class ShardActor:
         """Answer."""
 
     def feed(self, answer: bytes) -> None:
-        """Take rows, or the error of who was to read them."""
+        """Take rows, or the error of their reader."""
         told: Answer = unpacked(answer)
         if told.error is not None:
             raise told.error
@@ -75,7 +75,7 @@ class ShardActor:
 
 
 class Rows(Protocol):
-    """Who reads rows, for workers to take."""
+    """A reader of rows, for workers to take."""
 
     def asked(self, what: str, *which: Any) -> Any:
         """Return an answer that is to come, as of :class:`.carrier.Reading`."""
@@ -86,7 +86,7 @@ class RayCrew:
 
     Parameters
     ----------
-    rows : who reads those of the dataset, which is of ``width`` bytes a row
+    rows : reader of the dataset, which is of ``width`` bytes a row
     parts : which of them each shard has
     memory : bytes that a worker is placed by
     seconds : for which room for workers is waited for
@@ -118,7 +118,7 @@ class RayCrew:
             raise WorkerLost(f"{room}; each takes {each}")
 
     def _feed(self, which: Sequence[int]) -> None:
-        """Have shards take their rows from who reads them, some at a time."""
+        """Have shards take their rows from the reader, some at a time."""
         parts = [self._parts[s] for s in which]
         for at in range(0, max(part.stop - part.start for part in parts), self._step):
             under_way = []

@@ -85,7 +85,7 @@ def _work(message: bytes) -> Iterator[bytes]:
     last = 0.0
 
     def progress(done: int, total: int) -> bool:
-        """Tell now and then how far it is; who does not want it any more ends the process."""
+        """Tell now and then how far it is; a caller that does not want it any more ends the process."""
         nonlocal last
         if done >= total or time.monotonic() - last > LOOK_SECONDS:
             last = time.monotonic()

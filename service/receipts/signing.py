@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from livesvm.service.store.files import put_in_place, unfinished, write_whole
 
 FILE = "receipts.key"
-"""Below the data directory; the 32 bytes of the private key, which nobody but the service's user may read."""
+"""Below the data directory; the 32 bytes of the private key, which only the service's user may read."""
 
 
 PUBLIC = "receipts.public"
@@ -82,7 +82,7 @@ def _has_small_order(point: bytes) -> bool:
 
 
 def _write_secret(path: Path, data: bytes) -> None:
-    """Write a file that nobody else could read at any time."""
+    """Write a file that no other user could read at any time."""
     fresh = unfinished(path)
     fresh.unlink(missing_ok=True)
     number = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -10,7 +10,7 @@ from uuid import uuid4
 from livesvm.service.remote.messages import View
 
 GONE_SECONDS = 600.0
-"""For which those who watch are told that one is gone, or went to rest; the store's index says it as well."""
+"""For which watchers hear that one is gone, or went to rest; the store's index says it as well."""
 
 
 class Announcer:

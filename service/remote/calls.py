@@ -22,7 +22,7 @@ AGAIN_SECONDS = 0.1
 
 
 class Subject(Protocol):
-    """Of whom something is asked."""
+    """The subject of a call."""
 
     @property
     def there(self) -> ProcessView:
@@ -51,10 +51,10 @@ class Call(Future[Any]):
     """
 
     def __init__(
-        self, office: ProcessDirectory, subject: Subject, asked: Question, until: float, logged: Logged | None
+        self, directory: ProcessDirectory, subject: Subject, asked: Question, until: float, logged: Logged | None
     ) -> None:
         super().__init__()
-        self._office, self._subject, self._asked = office, subject, asked
+        self._directory, self._subject, self._asked = directory, subject, asked
         self._until = until
         self._logged = logged
         self._message = packed(asked)
@@ -67,8 +67,8 @@ class Call(Future[Any]):
 
     def send(self) -> Call:
         """Send it; returns at once, and asks for a process that is not known yet in a thread."""
-        self._office.open.add(self)
-        if self._office.transport.is_known(self._there.place):
+        self._directory.open.add(self)
+        if self._directory.transport.is_known(self._there.place):
             self._try()
         else:
             threading.Thread(target=self._try, name="first-call", daemon=True).start()
@@ -77,7 +77,7 @@ class Call(Future[Any]):
     def cancel(self) -> bool:
         """Say that nothing waits for it any more; what becomes of the call is known when it answers."""
         if not self.done() and self._is_sent and time.monotonic() < self._until:
-            self._office.transport.withdraw(self._there.place, self._spec, self._asked.id)
+            self._directory.transport.withdraw(self._there.place, self._spec, self._asked.id)
         return False
 
     def _spec(self) -> Any:
@@ -97,7 +97,7 @@ class Call(Future[Any]):
         self.tries += 1
         place, short = self._there.place, self._asked.command.by_line
         try:
-            self._office.transport.ask(place, self._spec, self._message, short, self._ended)
+            self._directory.transport.ask(place, self._spec, self._message, short, self._ended)
         except Exception as error:
             self._ended(None, error)
         else:
@@ -105,7 +105,7 @@ class Call(Future[Any]):
 
     def _ended(self, message: Any, error: BaseException | None) -> None:
         if error is not None:
-            self._office.transport.lost(self._there.place, error)
+            self._directory.transport.lost(self._there.place, error)
             self._again(error)
             return
         answer: Answer = unpacked(message)
@@ -114,7 +114,7 @@ class Call(Future[Any]):
             return
         self._subject.hear(answer.view, time.monotonic())
         if answer.others:
-            self._office.hear(self._there, answer.others)
+            self._directory.hear(self._there, answer.others)
         if answer.copy is not None:
             self._subject.hold(answer.copy)
         if self._logged is not None:
@@ -140,7 +140,7 @@ class Call(Future[Any]):
     def _once_more(self) -> None:
         """Send it again, unless there is no such thing any more."""
         try:
-            if not self._asked.command.makes and not self._office.is_stored(self._asked.stored):
+            if not self._asked.command.makes and not self._directory.is_stored(self._asked.stored):
                 self._found_gone(self._subject.gone(f"there is no {self._subject}"), True)
                 return
         except Exception:
@@ -153,7 +153,7 @@ class Call(Future[Any]):
         self._finish(None, ModelUnavailable(f"{self._subject} is not to be had now: {why}"))
 
     def _finish(self, value: Any, error: BaseException | None) -> None:
-        self._office.open.discard(self)
+        self._directory.open.discard(self)
         with suppress(InvalidStateError):  # it was given up
             if error is None:
                 self.set_result(value)

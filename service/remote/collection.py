@@ -34,9 +34,9 @@ class RemoteCollection(Collection[Any]):
     Kept are those that are awake, or unavailable, where they live; of others the index is all.
     """
 
-    def __init__(self, kind: Kind[Any], context: Context, office: ProcessDirectory) -> None:
+    def __init__(self, kind: Kind[Any], context: Context, directory: ProcessDirectory) -> None:
         super().__init__(kind, context, lambda size: None)
-        self.office = office
+        self.directory = directory
 
     def find(self, id: str) -> Any:
         """Return one, which another front end may just have made; raises UnknownModel or UnknownFeed."""
@@ -58,7 +58,7 @@ class RemoteCollection(Collection[Any]):
 
     def states(self) -> Mapping[ServingState, int]:
         """Return how many are in which state."""
-        return Counter(one.state for one in self.page()) if self.office.is_lost else super().states()
+        return Counter(one.state for one in self.page()) if self.directory.is_lost else super().states()
 
     def create(self, id: str | None, spec: Any) -> Any:
         """Have it stored and begun where it is to live; raises as the collection there does."""
@@ -82,7 +82,7 @@ class RemoteCollection(Collection[Any]):
     def _check_new(self, id: str, stored: str) -> None:
         """Raise if there is one that another front end has made; forget what another has deleted."""
         with self._context.source.health.store_call("load"):
-            if self.office.is_stored(stored):
+            if self.directory.is_stored(stored):
                 raise self._exists(id)
         if id in self.settled():
             self.drop(id)
@@ -91,7 +91,7 @@ class RemoteCollection(Collection[Any]):
         """Have each actor take its part of a batch, in one step there; raises as the collection there does."""
         parts: dict[str, list[str]] = {}
         for id_ in batch.tables:
-            parts.setdefault(self.office.there(self.kind.stored(id_)).place.name, []).append(id_)
+            parts.setdefault(self.directory.there(self.kind.stored(id_)).place.name, []).append(id_)
         calls = [self._asked(batch.part(ids)) for ids in parts.values()]
         done, errors = BatchDone(given=batch.given), list[Exception]()
         for call in calls:
@@ -120,7 +120,7 @@ class RemoteCollection(Collection[Any]):
         """Let go of one that was deleted."""
         self.drop(id)
 
-    # What handles and the office tell.
+    # What handles and the directory tell.
 
     def seen(self, stored: str, view: View | None = None) -> None:
         """Something else was told of one; None: nothing any more, and the index is all."""
@@ -150,22 +150,22 @@ class RemoteCollection(Collection[Any]):
         with self._lock:
             if id in self._index:
                 stored = self.kind.stored(id)
-                self.office.there(stored).forget(stored)
-                self.office.lives(stored, -1)
+                self.directory.there(stored).forget(stored)
+                self.directory.lives(stored, -1)
             super().drop(id)
 
     def _add(self, id: str, found: Indexed) -> Any:
-        self.office.lives(found.id, 1)
+        self.directory.lives(found.id, 1)
         return super()._add(id, found)
 
     def _learn(self, found: Indexed) -> None:
         id_ = id_of(found.id)
         if id_ not in self._index:
-            self.office.lives(found.id, 1)
+            self.directory.lives(found.id, 1)
         super()._learn(found._replace(holder="", damage=""))  # where it lives knows of both
         if id_ in self._stale and is_told(found, summary.read(found.summary)):
             self._stale.discard(id_)
         if (replica := self._handles.get(id_)) is not None:
             replica.found_again(found)
-        elif (view := self.office.there(found.id).view(found.id)) is not None:
+        elif (view := self.directory.there(found.id).view(found.id)) is not None:
             self.seen(found.id, view)

@@ -28,14 +28,14 @@ class Command:
 
     Parameters
     ----------
-    do : is called with whom it is asked of, and the arguments; what it returns, or what its future gets, is the answer
-    of : whom: a replica that is ``served``, ``any`` one, or all of its kind, and its id
+    do : is called with the subject and the arguments; what it returns, or what its future gets, is the answer
+    of : the subject: a replica that is ``served``, ``any`` one, or all of its kind, and its id
     mutates : whether it changes something; what does not ends when no caller waits for it
     named : whether its last argument is the name of a request, so that it has one effect if it is sent again
     timed : whether it is solved for, and so takes how long that may be
     by_line : whether it is short, one of many, and its answer small
     blocks : whether it waits for something, and so is done in a thread
-    at_once : says of whom, and with which arguments, it is done without one all the same
+    at_once : says for which subject and arguments it is done without one all the same
     makes : whether it is asked before there is such a replica
     removes : whether there is no such replica after it: one that is sent again may find that it was done
     touches : which others it may change, by stored name, with these arguments
@@ -81,7 +81,7 @@ class Command:
         return () if self.touches is None else self.touches(*self.arguments)
 
     def subject(self, home: Collection[Any], id: str) -> tuple[Any, ...]:
-        """Return whom it is asked of; raises as ``home.get`` does."""
+        """Return the subject; raises as ``home.get`` does."""
         if self.of == "all":
             return home, id
         return (home.get(id) if self.of == "served" else home.find(id),)

@@ -1,4 +1,4 @@
-"""A front end's office: which processes host something, what they tell, what they are asked."""
+"""The directory of processes that host replicas: what they announce, and calls of them."""
 
 from __future__ import annotations
 

@@ -57,10 +57,10 @@ def is_told(found: Indexed, seen: Summary | None) -> bool:
 
 
 class Owner(Protocol):
-    """Who has all replicas of a kind, as far as a front end knows them."""
+    """The owner of all replicas of a kind, as far as a front end knows them."""
 
     @property
-    def office(self) -> ProcessDirectory:
+    def directory(self) -> ProcessDirectory:
         """By which that process is asked."""
 
     def seen(self, stored: str, view: View | None) -> None:
@@ -74,7 +74,7 @@ class RemoteReplica:
     ----------
     id, stored : its name, and the one that it is stored under
     found : what the index says of it
-    context, owner : what all here share, and who has them
+    context, owner : what all here share, and their owner
     """
 
     home: type[Any]  #: what it is in the process where it lives
@@ -84,8 +84,8 @@ class RemoteReplica:
     def __init__(self, id: str, stored: str, found: Indexed, context: Context, owner: Owner) -> None:
         self.id, self.stored = id, stored
         self._settings, self._owner = context.settings, owner
-        self._terms = owner.office.terms
-        self.there = owner.office.there(stored)
+        self._terms = owner.directory.terms
+        self.there = owner.directory.there(stored)
         self._heard_at: float | None = None
         self.found_again(found)
         self.learn(self.told)
@@ -166,7 +166,7 @@ class RemoteReplica:
 
     @property
     def is_served(self) -> bool:
-        """Whether it answers at least those who read."""
+        """Whether it answers at least reads."""
         return self.state in SERVED
 
     def serving(self) -> Any:
@@ -197,7 +197,7 @@ class RemoteReplica:
             uuid4().hex, self.stored, command.with_name(), seconds, who[0], self._gets_copies(command), who[1]
         )
         until = time.monotonic() + (patience if seconds is None else min(seconds, patience))
-        return Call(self._owner.office, self, asked, until, logged).send()
+        return Call(self._owner.directory, self, asked, until, logged).send()
 
     def _gets_copies(self, command: Command) -> bool:
         """Return whether the version after it is to come along."""

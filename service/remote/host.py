@@ -43,9 +43,9 @@ from livesvm.service.store.base import StoreError
 from livesvm.solvers import warm_up
 
 GATHER_SECONDS = 0.05
-"""Between two times that one who watches is told: those who call hear at once what came of that."""
+"""Between two announcements to a watcher; callers get the result of their call at once."""
 SMALL_BYTES = 80_000
-"""Of a version that goes along with an answer, to who predicts by copies; Ray carries 100 kB with the call itself."""
+"""Of a version in an answer to a front end that predicts by copies; Ray carries 100 kB with the call itself."""
 HEARTBEAT_SECONDS = 2.0
 """After so long without news whoever watches is told that there is none."""
 LOOKS = 5

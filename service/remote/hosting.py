@@ -37,7 +37,7 @@ class RemoteHosting:
 
     Parameters
     ----------
-    context : what all of this front end share; its budget is not that of who lives elsewhere
+    context : what all of this front end share; its budget is not that of replicas elsewhere
     transport : of calls to where replicas live
     gone : called with what one was stored under that another front end has deleted
     """
@@ -45,9 +45,9 @@ class RemoteHosting:
     def __init__(self, context: Context, transport: Transport[Any], gone: Callable[[str], object]) -> None:
         self._source, self._gone = context.source, gone
         context = replace(context, budget=Budget())
-        self._office = ProcessDirectory(context, transport, self._told, self._read_again, self._spec)
-        self.models = RemoteCollection(MODELS, context, self._office)
-        self.feeds = RemoteCollection(FEEDS, context, self._office)
+        self._directory = ProcessDirectory(context, transport, self._told, self._read_again, self._spec)
+        self.models = RemoteCollection(MODELS, context, self._directory)
+        self.feeds = RemoteCollection(FEEDS, context, self._directory)
         self._changes: int | None = None
         self._look_at = 0.0
         self._asked: dict[str, Call] = {}
@@ -55,11 +55,11 @@ class RemoteHosting:
 
     def restore(self) -> None:
         """Wait for the processes, learn what there is, and wait a while to hear of it; raises StoreError."""
-        self._office.join()
+        self._directory.join()
         self._look()
         threading.Thread(target=self._keep, name="remote-watch", daemon=True).start()
         end = time.monotonic() + FIRST_SECONDS
-        while time.monotonic() < end and (self._office.is_lost or self._is_restoring):
+        while time.monotonic() < end and (self._directory.is_lost or self._is_restoring):
             time.sleep(0.05)
 
     @property
@@ -77,7 +77,7 @@ class RemoteHosting:
         for home in (self.models, self.feeds):
             home.close()
         self._due.set()
-        self._office.stop()
+        self._directory.stop()
 
     def _home(self, stored: str) -> RemoteCollection:
         return self.feeds if is_feed(stored) else self.models
@@ -93,15 +93,15 @@ class RemoteHosting:
         self._due.set()
 
     def _keep(self) -> None:
-        while not self._office.stopped.is_set():
+        while not self._directory.stopped.is_set():
             self._due.wait(LOOK_SECONDS)
             self._due.clear()
             try:
                 if self._source.health.store_up and time.monotonic() >= self._look_at:
                     self._look()
-                self._office.ask_for_news()
+                self._directory.ask_for_news()
                 self._ask_of_stale()
-                self._office.expire()
+                self._directory.expire()
             except StoreError:
                 pass  # health knows
             except Exception:
@@ -122,7 +122,7 @@ class RemoteHosting:
                 raise
         for home in before:
             home.learn(one for one in found if self._home(one.id) is home)
-        for stored in [stored for there in self._office.all() for stored in there.forget_dead()]:
+        for stored in [stored for there in self._directory.all() for stored in there.forget_dead()]:
             self._home(stored).seen(stored)
         kept = {one.id for one in found}
         for home, ids in before.items():

@@ -1,4 +1,4 @@
-"""Lines: connections of a front end with actors, for calls that are short and many.
+"""Connections of a front end with other processes, for calls that are short and many.
 
 Ray places actors, finds them by name, starts them again and says when one is lost. Its own calls pass through several
 threads of each process, which takes longer than most updates are solved for. An actor says by such a call where it
@@ -38,7 +38,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where an actor listens, and the secret of who may call it there."""
+    """Where an actor listens, and the secret of its callers."""
 
     host: str
     port: int
@@ -135,7 +135,7 @@ class _Line(Frames):
             done(frame, None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody who waits is answered any more."""
+        """Fail all open calls."""
         self._ended(self)
         if not self.opened.done():
             self.opened.set_result(False)

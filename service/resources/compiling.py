@@ -17,7 +17,7 @@ from livesvm.solvers.warm_up import FAMILIES, Family, compiler, is_compiled
 
 NICENESS = 10
 LOOK_SECONDS = 0.1
-"""Between two looks of who waits whether he still wants to."""
+"""Between two looks whether a waiting caller still waits."""
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 Kind = Literal["base", "models", "jobs", "bodies", "updates", "predictions"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LASTING = frozenset({"models", "jobs"})
-"""What is held for longer than a request; more of it has to wait for somebody to delete something."""
+"""What is held for longer than a request; more of it has to wait until something is deleted."""
 RESERVED = 0.1
 """Share of the budget that nothing lasting takes, so that full models still predict and forget."""
 MEGABYTE = 2**20
@@ -99,7 +99,7 @@ class Budget:
     def check_lasting(self, resident: int) -> None:
         """Raise OutOfMemory if the process has more in memory, besides what requests hold, than may last.
 
-        What is held is estimated, and nobody can tell how much a path will write down.
+        What is held is estimated, and how much a path will write down is not known.
         """
         with self._lock:
             requests = sum(size for kind, size in self._held.items() if kind not in LASTING and kind != "base")

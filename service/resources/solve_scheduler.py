@@ -161,7 +161,7 @@ class SolveScheduler:
             self._running.remove(solve)
 
     def _admit(self) -> None:
-        """Let those who wait run as far as there are places: the short ones first, then who came first."""
+        """Let waiting solves run as far as there are places: the short ones first, then in order."""
         if not self._waiting:
             return
         now = time.monotonic()
@@ -201,7 +201,7 @@ class SolveScheduler:
                     self._wake.clear()
 
     def _look(self) -> None:
-        """Ask those who are to end, or to let others go first, to do so."""
+        """Ask solves that are to end, or to let others go first, to do so."""
         for solve in self._to_yield():
             solve._must_yield = True
         for solve in self._running:

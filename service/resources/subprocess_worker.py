@@ -71,7 +71,7 @@ def _end_with_the_service() -> None:
 
 
 def _leave_with_input() -> None:
-    """End this process when nobody holds the other end of its standard input any more."""
+    """End this process when no process holds the other end of its standard input any more."""
     sys.stdin.buffer.read()
     os._exit(1)
 

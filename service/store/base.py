@@ -2,7 +2,7 @@
 
 Each model has a *log* of records numbered 1, 2, 3, ... and a few *snapshots*, each of which says up to which record it
 goes. Every write carries the writer's :class:`Lease`; a writer whose epoch is no longer the newest is refused, so two
-writers never both succeed. Time only decides when a model may be taken over, never who is right, and it is read from
+writers never both succeed. Time only decides when a model may be taken over, never which is right, and it is read from
 monotonic clocks alone. All calls are safe from any thread, and block.
 
 Besides the models there are small *documents*, each under its kind and name. They have no writer: what was put last is
@@ -98,7 +98,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class Head:
-    """Where a model stands in the store: who writes it, and its newest record."""
+    """A model's state in the store: its writer, and its newest record."""
 
     lease: Lease
     sequence: int

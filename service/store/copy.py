@@ -39,7 +39,7 @@ class Copied:
 def copy_models(source: Store, target: Store, patience: float, say: Callable[[Copied], None]) -> None:
     """Copy every model of ``source`` to ``target``; ``say`` is told of each.
 
-    Each model's lease is taken in the source, so that nobody writes it meanwhile, and let go of afterwards. A model
+    Each model's lease is taken in the source, so that no other process writes it, and released afterwards. A model
     that cannot be copied whole is not left in the target.
 
     Parameters
@@ -78,7 +78,7 @@ def copy_documents(source: Store, target: Store, say: Callable[[DocumentName], N
 
 
 def acquire_patiently(source: Store, model: str, patience: float) -> Lease:
-    """Take a model over once nobody alive holds it; raises LeaseHeld after ``patience`` seconds."""
+    """Take a model over once no live process holds it; raises LeaseHeld after ``patience`` seconds."""
     end = time.monotonic() + patience
     while True:
         try:

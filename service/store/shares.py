@@ -157,7 +157,7 @@ class Shares:
             raise away
 
     def durability(self) -> Durability:
-        """Always fsynced, as each file is."""
+        """Return that all is fsynced, as each file is."""
         return Durability.FSYNCED
 
     def ping(self) -> None:

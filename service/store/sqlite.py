@@ -130,7 +130,7 @@ class SqliteStore:
         return False
 
     def durability(self) -> Durability:
-        """Always fsynced: each commit waits until its log is on the disk."""
+        """Return that all is fsynced: each commit waits until its log is on the disk."""
         return Durability.FSYNCED
 
     def ping(self) -> None:
@@ -250,7 +250,7 @@ class SqliteStore:
         return Lease(lease.model, epoch, lease.writer), int(rows[0][0])
 
     def release(self, lease: Lease) -> None:
-        """Check the lease: nobody else may hold the file, so there is nothing to let go of."""
+        """Check the lease: no other process may hold the file, so there is nothing to let go of."""
         self.last_sequence(lease)
 
     def release_all(self) -> None:
@@ -383,7 +383,7 @@ class SqliteStore:
             return
         with self._database.unsynced() as db:
             if not db.execute(_ANSWER, _answered(lease, key, answer)).rowcount:
-                self._held(db, lease)  # or nobody asked
+                self._held(db, lease)  # or no caller asked
 
     def remember_many(self, answers: Sequence[tuple[Lease, str, bytes]]) -> None:
         """Write all in one transaction without an fsync of its own."""

@@ -79,7 +79,7 @@ class Database:
         self.marks = compare_marks(self._db, self._path)
 
     def _reopen(self) -> None:
-        """Try to write again what could only be read; who has a lease from then takes a new one."""
+        """Try to write again what could only be read; a holder of a lease from then takes a new one."""
         with self._lock:
             self._db.close()
             try:

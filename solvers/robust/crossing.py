@@ -1,4 +1,4 @@
-"""The walk of a D-step, on which whoever comes to a wall goes on to the other side of it at once.
+"""The walk of a D-step, on which an example that comes to a wall goes on to its other side at once.
 
 Its levels then move from where they are to those of the other side, as those of the examples that the D-step began with
 do, and all arrive together. The optimum of the losses on the way is concave in what is left of it, and falls from the

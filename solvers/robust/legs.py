@@ -1,7 +1,4 @@
-"""Legs of an outlier path.
-
-Between two D-steps every example stays on a side, and the solution is linear in the value.
-"""
+"""Legs of an outlier path: between two D-steps sides are fixed, and the solution is linear in the value."""
 
 from __future__ import annotations
 

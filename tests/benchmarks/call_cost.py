@@ -64,7 +64,7 @@ def make(client: Client, model: str, n: int) -> None:
 
 
 def alone(port: int, updates: int) -> dict[str, float]:
-    """Medians in ms: what an update costs beside its solve, that solve, and a prediction of one row."""
+    """Return medians in ms: what an update costs beside its solve, that solve, and a prediction of one row."""
     rng = np.random.default_rng(0)
     bodies = [body(rng, 30) for _ in range(64)]
     row = json.dumps({"X": examples(rng, 1)[0].tolist()}).encode()
@@ -99,7 +99,7 @@ def drive(port: int, lane: int, seconds: float, done: Any) -> None:
 
 
 def together(port: int, seconds: float) -> float:
-    """Updates a second."""
+    """Return how many updates a second there were."""
     spawn = multiprocessing.get_context("spawn")
     done = spawn.Queue()
     clients = [spawn.Process(target=drive, args=(port, lane, seconds, done)) for lane in range(CLIENTS)]

@@ -56,12 +56,12 @@ def examples(seed: int, n: int = N) -> tuple[Any, Any]:
 
 
 def resident(pid: int) -> float:
-    """Megabytes that a process has in memory."""
+    """Return megabytes that a process has in memory."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 2**20
 
 
 def threads(pid: int) -> int:
-    """Threads of a process."""
+    """Return threads of a process."""
     return len(list(Path(f"/proc/{pid}/task").iterdir()))
 
 
@@ -237,7 +237,7 @@ def _small(http: httpx.Client, number: int) -> None:
 
 
 def pace(place: Path, **settings: object) -> list[Row]:
-    """Updates of one row a second: 20 models, 4 clients."""
+    """Return how many updates of one row a second there were: 20 models, 4 clients."""
     seconds = 10.0
     with serving(place, **settings) as (service, http):
         for number in range(20):

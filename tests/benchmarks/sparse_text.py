@@ -36,7 +36,7 @@ def text(seed: int, n: int, width: int, words: int) -> tuple[Any, Any]:
 
 
 def resident(pid: int) -> float:
-    """Megabytes in memory."""
+    """Return megabytes in memory."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MEGABYTE
 
 

@@ -21,7 +21,7 @@ def _processor() -> str:
 
 
 def machine() -> str:
-    """Name the machine and the load that other work puts on it."""
+    """Describe the machine and the load that other work puts on it."""
     load = os.getloadavg()[0]
     return (
         f"{_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}, "

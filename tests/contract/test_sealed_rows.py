@@ -55,7 +55,7 @@ def is_noticed(path: Path) -> bool:
 
 
 def flips(file: bytes, table: str, data: bytes, seal: bytes) -> Iterator[tuple[int, int]]:
-    """Places and bits of a row in the file: every bit before its blob, then one bit of each byte.
+    """Yield places and bits of a row in the file: every bit before its blob, then one bit of each byte.
 
     Of the blob itself every seventh byte will do, as ``test_damage`` flips them all.
     """

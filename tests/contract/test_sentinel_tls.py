@@ -35,7 +35,7 @@ class Watched:
 
 
 def in_front(stack: ExitStack, place: Path) -> Watched:
-    """TLS that ends before the server and before Sentinel, which itself asks the server in plain."""
+    """Return TLS that ends before the server and before Sentinel, which itself asks the server in plain."""
     authority = trustme.CA()
     server = stack.enter_context(RedisServer(place / "redis"))
     before_server = stack.enter_context(TlsFront(server.port, place, authority=authority, also_plain=True))
@@ -45,7 +45,7 @@ def in_front(stack: ExitStack, place: Path) -> Watched:
 
 
 def their_own(stack: ExitStack, place: Path) -> Watched:
-    """TLS of the server and of Sentinel themselves, between the two as well."""
+    """Return TLS of the server and of Sentinel themselves, between the two as well."""
     authority = trustme.CA()
     certificate = authority.issue_cert("127.0.0.1")
     ca, chain, key = (place / name for name in ("ca.pem", "own.pem", "own.key"))

@@ -148,5 +148,5 @@ class Metered:
         return int(answer["position"]) // ENTRIES
 
     def faults(self, http: httpx.Client, updates: int) -> list[str]:
-        """Entries without effect or with two, and what makes it differ from one that was never troubled."""
+        """Return entries without effect or with two, and what makes it differ from one that was never troubled."""
         return feed_source.faults_of(http, self._meter)

@@ -35,7 +35,7 @@ class Proxy:
                 _reset(connection)
 
     def connections(self) -> int:
-        """Connections that clients hold."""
+        """Return connections that clients hold."""
         return len(self._open)
 
     def _accept(self) -> None:

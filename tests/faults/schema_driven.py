@@ -39,7 +39,10 @@ def operations(document: dict[str, Any]) -> list[Any]:
 
 
 def drawn(operation: Any, mode: GenerationMode, scene: Scene, number: int, most: int) -> list[Sent]:
-    """Requests for one operation; the same in every run for that number. None where nothing about it can be wrong."""
+    """Return requests for one operation.
+
+    The same in every run for that number. None where nothing about it can be wrong.
+    """
     found: list[Sent] = []
 
     @seeded(number)
@@ -86,7 +89,7 @@ def _text(headers: Any) -> Iterator[tuple[str, str]]:
 
 
 def endless(document: dict[str, Any], scene: Scene, start: int, most: int) -> Iterator[Sent]:
-    """Requests for every operation in turn, in both modes, at most so many of one at a time."""
+    """Yield requests for every operation in turn, in both modes, at most so many of one at a time."""
     every = [(operation, mode) for operation in operations(document) for mode in GenerationMode]
     for number in itertools.count(start):
         for position, (operation, mode) in enumerate(every):

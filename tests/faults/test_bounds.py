@@ -69,7 +69,7 @@ def small_integers() -> bytes:
 
 @cache
 def never_fitting() -> list[tuple[str, bytes]]:
-    """Bodies that are refused whatever else there is."""
+    """Return bodies that are refused whatever else there is."""
     return [
         (NPZ, inflating(300 << 20, 100)),
         (NPZ, inflating(8 << 20, 8 << 20)),

@@ -61,7 +61,7 @@ def losses_of(kind: str, y: Vector, C: float, weight: Vector) -> tuple[piecewise
 
 @st.composite
 def points(draw: st.DrawFn, *, feasible: bool = False) -> Point:
-    """Coefficients inside, at the ends of, and beyond their boxes; decision values on any side of the kinks."""
+    """Return coefficients inside, at the ends of, and beyond their boxes; decision values on any side of the kinks."""
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
     n = draw(st.integers(2, 12))
     C = draw(st.sampled_from([1e-3, 1.0, 50.0]))

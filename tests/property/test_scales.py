@@ -25,7 +25,7 @@ Model = Any
 
 
 def sizes(most: int) -> st.SearchStrategy[float]:
-    """Powers of ten."""
+    """Return powers of ten."""
     return st.integers(-most, most).map(lambda power: 10.0**power)
 
 

@@ -397,7 +397,7 @@ def coming_back(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def machine(on: Service, *, is_long: bool) -> type[Histories]:
-    """Histories on this service."""
+    """Return histories on this service."""
     return type("Histories", (Histories,), {"service": on, "is_long": is_long})
 
 

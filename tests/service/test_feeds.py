@@ -304,7 +304,7 @@ def test_a_kill_loses_nothing_and_doubles_nothing(
 
 
 def keeping_crash_point(launch: Any) -> Any:
-    """Settings of services are taken out of the environment; the crash point stays in it."""
+    """Take settings of services out of the environment; the crash point stays in it."""
 
     def launched(self: ServiceProcess) -> None:
         if "LIVESVM_CRASH_AT" in os.environ:

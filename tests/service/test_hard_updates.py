@@ -84,7 +84,7 @@ def registry_of(store: Store, **settings: Any) -> Registry:
 
 
 def set_aside(model: HostedModel) -> int:
-    """Updates that were, when it woke."""
+    """Return updates that were, when it woke."""
     assert model.returned is not None
     return model.returned.set_aside
 

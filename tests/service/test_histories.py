@@ -44,7 +44,7 @@ def held(state: ModelState) -> dict[str, Any]:
 
 
 def drawn(rng: np.random.Generator, live: HostedModel) -> Update:
-    """Any update, of this task from the first on."""
+    """Return any update, of this task from the first on."""
     update = any_update(rng, live)
     if update.add is not None and live.spec.task == "oneclass":
         return replace(update, add=replace(update.add, y=None))

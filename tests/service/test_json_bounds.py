@@ -26,7 +26,7 @@ Values = st.recursive(
 
 
 def counts(value: Any) -> tuple[int, int, int, int, int]:
-    """Objects, arrays, fields, strings, and how deep they stand."""
+    """Return objects, arrays, fields, strings, and how deep they stand."""
     if isinstance(value, str):
         return 0, 0, 0, 1, 0
     if not isinstance(value, list | dict):

@@ -79,7 +79,7 @@ def retrained(http: httpx.Client, **asked: Any) -> dict[str, Any]:
 
 
 def decided(http: httpx.Client, job: dict[str, Any], X: Any) -> Any:
-    """Decisions once the result of a job is applied."""
+    """Return decisions once the result of a job is applied."""
     assert job["state"] == "done", job
     http.post(f"/jobs/{job['id']}/apply", json={}).raise_for_status()
     return np.array(http.post("/models/m/predict", json={"X": X.tolist()}).json()["decision"])
@@ -152,7 +152,7 @@ def test_an_erasure_ends_jobs_of_other_front_ends_on_its_dataset(http: Fronts) -
 
 
 def kept(service: ServiceProcess) -> set[str]:
-    """Directories of datasets at a front end."""
+    """Return directories of datasets at a front end."""
     return {path.name for path in (service.data_dir / "datasets").iterdir()}
 
 

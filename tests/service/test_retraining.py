@@ -307,7 +307,7 @@ def test_a_dataset_that_goes_under_a_job(client: Client) -> None:
 
 
 def workers(service: ServiceProcess) -> set[int]:
-    """Processes of their own that a service has started."""
+    """Return processes of their own that a service has started."""
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

@@ -113,11 +113,11 @@ class RayCluster:
         subprocess.run([*command, "--node-id", self.ids[raylet], *why], check=True, capture_output=True)
 
     def actors(self, raylet: int | None = None) -> list[int]:
-        """Processes of actors, of one node or of all."""
+        """Return processes of actors, of one node or of all."""
         return self.workers(ACTOR, raylet)
 
     def workers(self, name: bytes, raylet: int | None = None) -> list[int]:
-        """Processes that do what has a name, on one node or on all."""
+        """Return processes that do what has a name, on one node or on all."""
         nodes = self.raylets if raylet is None else [raylet]
         return [pid for node in nodes for pid in children(node) if _command(pid).startswith(name)]
 
@@ -134,7 +134,7 @@ class RayCluster:
 
 
 def children(parent: int) -> list[int]:
-    """Processes that one has started."""
+    """Return processes that one has started."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

@@ -28,7 +28,7 @@ def send(http: httpx.Client, number: int, **options: Any) -> httpx.Response:
 
 
 def trained_from_nothing(numbers: list[int]) -> Any:
-    """Decisions of the library, trained at once on the window that these updates leave."""
+    """Return decisions of the library, trained at once on the window that these updates leave."""
     batches = [batch(number)["add"] for number in numbers]
     X = np.concatenate([one["X"] for one in batches])[-60:]
     y = np.concatenate([one["y"] for one in batches])[-60:]

@@ -34,7 +34,7 @@ Make = Callable[[Vector, Vector], Losses]
 
 
 def pu(y: Vector, w: Vector) -> Losses:
-    """Losses of the first 60 as labelled positives, of the others as unlabelled examples."""
+    """Return losses of the first 60 as labelled positives, of the others as unlabelled examples."""
     first, rest = linear(w[:60] / 10.0), double_hinge(w[60:])
     return Losses(*(np.concatenate(both) for both in zip(first, rest, strict=True)))
 

@@ -45,7 +45,7 @@ def take(feed: Forecaster, given: list[dict[str, Any]]) -> None:
 
 
 def times_of(feed: Forecaster, slots: list[int]) -> list[float]:
-    """Times of slots that the window holds."""
+    """Return times of slots that the window holds."""
     return [time for time, past in feed.timeline.past.items() if past.slot in slots]
 
 

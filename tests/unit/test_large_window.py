@@ -40,7 +40,7 @@ def decisions(made: LiveL2SVC) -> Any:
 
 
 def of_peer(X: Any, y: Any, weights: Any = None, **params: Any) -> Any:
-    """Decisions of the estimator in batch, in units of the SVM's f."""
+    """Return decisions of the estimator in batch, in units of the SVM's f."""
     peer = FrankWolfeSVC(**{"C": 10.0, "gamma": 0.5, "tol": TOL} | params).fit(X, y, weights)
     return peer.decision_function(Z) / peer.margin_[0]
 

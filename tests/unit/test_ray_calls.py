@@ -1,4 +1,4 @@
-"""Calls of actors, and what the office makes of what actors tell: with an actor that is played, and without Ray."""
+"""Calls of actors, and what the directory makes of what actors tell: with an actor that is played, and without Ray."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def view(version: int, moment: int = 1, life: tuple[str, int] = ("one", 1)) -> V
 
 @dataclass
 class Cluster:
-    """Answers the calls of one actor in turn: bytes, or an error that is raised; also the office of those calls."""
+    """Answers the calls of one actor in turn: bytes, or an error that is raised; also the directory of those calls."""
 
     answers: list[Any]
     stored: bool = True
@@ -216,7 +216,7 @@ def test_one_that_gets_no_answer_ends_when_its_time_is_over_and_its_actor_is_sil
     assert cluster.open == set()
 
 
-# -- the office --------------------------------------------------------------------------------------------------------
+# -- the directory -----------------------------------------------------------------------------------------------------
 
 
 class Watched(Cluster):
@@ -258,8 +258,8 @@ class Hosted:
         self.hosting = RemoteHosting(context, transport, self.dropped.append)
 
     @property
-    def office(self) -> Any:
-        return self.hosting._office
+    def directory(self) -> Any:
+        return self.hosting._directory
 
     def _context(self) -> Any:
         health = SimpleNamespace(
@@ -309,8 +309,8 @@ def versions(hosted: Hosted) -> list[int]:
 def test_an_office_hears_of_those_that_an_actor_tells_of_and_asks_for_more(hosted: Hosted) -> None:
     cluster, models = hosted.cluster, hosted.hosting.models
     models.find("m").recent.note_predicted(7)
-    hosted.office.ask_for_news()
-    hosted.office.ask_for_news()  # which is asked already
+    hosted.directory.ask_for_news()
+    hosted.directory.ask_for_news()  # which is asked already
     assert cluster.asked == [("", 0, {"m": 7})]
     cluster.tell(News("one", 4, {"m": view(2, 4), "late": view(1, 4)}))
     assert (versions(hosted), models.states()) == ([2, 0], {"live": 1, "restoring": 1})
@@ -327,7 +327,7 @@ def test_an_office_hears_of_those_that_an_actor_tells_of_and_asks_for_more(hoste
 
 def test_what_an_actor_told_before_it_was_lost_is_forgotten_once_the_index_is_read_again(hosted: Hosted) -> None:
     cluster = hosted.cluster
-    hosted.office.ask_for_news()
+    hosted.directory.ask_for_news()
     cluster.tell(News("one", 4, {"m": view(7, 4), "n": view(3, 4)}))
     cluster.tell(News("two", 1, {"n": view(4, 1, ("two", 1))}))
     assert versions(hosted) == [7, 4]
@@ -339,14 +339,14 @@ def test_what_an_actor_told_before_it_was_lost_is_forgotten_once_the_index_is_re
 def test_news_do_not_undo_what_an_answer_has_told_since_nor_leave_what_went_to_rest_before_the_cluster_was_joined_anew(
     hosted: Hosted,
 ) -> None:
-    there, models = hosted.office.there("m"), hosted.hosting.models
-    hosted.office.ask_for_news()
+    there, models = hosted.directory.there("m"), hosted.hosting.models
+    hosted.directory.ask_for_news()
     hosted.cluster.tell(News("one", 4, {"m": view(2, 4), "n": view(5, 3)}))
     models.find("m").hear(view(3, 6), time.monotonic())
     hosted.cluster.tell(News("one", 5, {"m": resting(2, 5)}))
     assert (versions(hosted), len(models.awake())) == ([3, 5], 2)
     there.begin_again()
-    hosted.office.ask_for_news()
+    hosted.directory.ask_for_news()
     hosted.cluster.waiting.pop(0)
     hosted.cluster.tell(News("one", 9, {"m": view(3, 6)}))
     assert [model.id for model in models.awake()] == ["m"]
@@ -360,7 +360,7 @@ def test_one_of_which_the_index_does_not_tell_all_is_asked_for_until_its_actor_s
     hosted.changes += 1
     hosted.hosting._look_at = 0.0
     hosted.look()
-    hosted.office.ask_for_news()
+    hosted.directory.ask_for_news()
     cluster.tell(News("one", 4, {"m": resting(3, 4)}))
     assert (models.states(), versions(hosted), models.awake()) == ({"live": 1}, [3], [])
     hosted.changes += 1
@@ -391,19 +391,19 @@ def test_the_index_is_read_where_something_was_created_or_deleted_alone(hosted: 
 
 
 def test_an_actor_that_is_lost_is_said_to_be_and_asked_again(hosted: Hosted) -> None:
-    hosted.office.ask_for_news()
+    hosted.directory.ask_for_news()
     hosted.cluster.waiting.pop(0).set_exception(Lost())
     assert hosted.cluster.lost_ones == ["Lost"]
     assert hosted.hosting.models.states() == {"restoring": 2}
     assert {model.reason for model in hosted.hosting.models.page()} == {"its actor was lost, and is started again"}
-    hosted.office.ask_for_news()
+    hosted.directory.ask_for_news()
     assert len(hosted.cluster.asked) == 2
 
 
 def test_what_was_asked_before_the_cluster_was_joined_anew_is_not_waited_for(hosted: Hosted) -> None:
-    hosted.office.ask_for_news()
-    hosted.office._begin_again()
-    hosted.office.ask_for_news()
+    hosted.directory.ask_for_news()
+    hosted.directory._begin_again()
+    hosted.directory.ask_for_news()
     assert hosted.cluster.asked == [("", 0, {}), ("", 0, {})]
     hosted.cluster.tell(News("one", 4, {"m": view(2, 4)}))  # late, and not taken in
     assert versions(hosted) == [0, 0]
@@ -428,7 +428,7 @@ def test_one_that_is_being_made_is_not_dropped_and_one_that_another_deleted_can_
     first._answered = lambda message: SimpleNamespace(future=lambda: waiting)  # type: ignore[method-assign]
     with ThreadPoolExecutor(1) as pool:
         making = pool.submit(models.create, "m", ModelSpec(id="m"))
-        while not hosted.office.open:
+        while not hosted.directory.open:
             time.sleep(0.001)
         hosted.look()
         assert [model.id for model in models.page()] == ["m"]

@@ -56,7 +56,7 @@ class Clock:
 
 @dataclass
 class Actor:
-    """Answers calls as a test says, and remembers them; also who has its models, and by which office it is called."""
+    """Answers calls as a test says, and remembers them; also the owner of its models, the directory of calls."""
 
     answer: Callable[[Question], Any]
     asked: list[Question] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Actor:
     terms: Terms = field(default_factory=lambda: Terms("actor", 20.0, "snapshot"))
 
     @property
-    def office(self) -> Any:
+    def directory(self) -> Any:
         return self
 
     def there(self, stored: str) -> ProcessView:
@@ -90,7 +90,7 @@ class Actor:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in ("handle", "there", "calls"):
+    for module in ("handle", "process_view", "calls"):
         monkeypatch.setattr(f"livesvm.service.remote.{module}.time", clock)
     return clock
 

@@ -9,7 +9,7 @@ from livesvm.service.resources.memory import Budget
 COPIES = 2
 """Of a body: its pieces, and the whole of them."""
 STREAMED = "/datasets/"
-"""Where bodies go to disk as they come, and nobody holds them."""
+"""Where bodies go to disk as they come, and are not held in memory."""
 
 
 class BodyMemory:

@@ -23,7 +23,7 @@ STREAMED_PACE = 100_000.0
 class BodyLimits:
     """Bodies on their way; used from one event loop.
 
-    They hold bytes, and no place of those who work: a slow client keeps nobody waiting.
+    They hold bytes, and no place of a worker: a slow client keeps no other request waiting.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -56,7 +56,7 @@ class BodyLimits:
         return bytes(data)
 
     async def stream(self, request: Request) -> AsyncIterator[bytes]:
-        """Yield the pieces of a body that nobody holds in memory; raises BodyTimeout or MalformedBody."""
+        """Yield the pieces of a body that is not held in memory; raises BodyTimeout or MalformedBody."""
         loop = asyncio.get_running_loop()
         due = loop.time() + self._patience
         pieces = request.stream()

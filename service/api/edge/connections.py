@@ -216,7 +216,7 @@ class Connection(HttpToolsProtocol):
             self._clock = None
 
     def _give_up(self) -> None:
-        """End a connection on which no request came; who has begun one is told."""
+        """End a connection on which no request came; one that has begun is answered."""
         if self._in_head:
             self._refuse(HeadTimeout(f"the head of the request did not arrive within {self._limits.head_seconds:g} s"))
         else:
@@ -228,7 +228,7 @@ class Connection(HttpToolsProtocol):
         self._stall = self.loop.call_later(self._limits.stall_seconds, self._look_at_reader)
 
     def _look_at_reader(self) -> None:
-        """Let a client go who has taken less than the pace."""
+        """Close the connection of a client that has taken less than the pace."""
         taken = self._unsent - self.transport.get_write_buffer_size()
         if taken < PACE * self._limits.stall_seconds:
             self._end("stalled")

@@ -34,7 +34,7 @@ class _Files(StaticFiles):
 
 
 def install(app: FastAPI) -> None:
-    """Show the page at ``/``; its files are read when somebody looks."""
+    """Show the page at ``/``; its files are read when it is asked for."""
     files = _Files(directory=FILES)
 
     @app.get("/", include_in_schema=False)

@@ -136,7 +136,7 @@ class _Scope:
 
 
 def scope(needed: str) -> Dependency:
-    """Return the dependency that lets only keys of this scope pass; everyone passes where no key is configured."""
+    """Return the dependency that lets only keys of this scope pass; every caller passes where no key is configured."""
     result: Dependency = Security(_Scope(needed))
     return result
 
@@ -153,7 +153,7 @@ def scopes_of(routes: Iterable[BaseRoute]) -> dict[str, str | None]:
 
 
 def may(request: Request, service: Service, needed: str) -> bool:
-    """Return whether the caller, whom :func:`scope` has let in, has a scope; so does any where no key is configured."""
+    """Return whether the caller, which :func:`scope` has let in, has a scope; each has where no key is configured."""
     return not service.keys or allows(request.state.caller.scope, needed)
 
 

@@ -176,7 +176,7 @@ def _series_of(service: Service, id: str, names: Sequence[str | int] | None) -> 
 async def verify(request: Request, service: Parts) -> Response:
     """Say whether a receipt, in the bytes in which it was kept, is as a service signed it, and whether as this one.
 
-    Anyone may do the same without the service: `livesvm receipt verify FILE`.
+    It can be done without the service too: `livesvm receipt verify FILE`.
     """
     service.models()
     body = await read_body(request)

@@ -198,7 +198,7 @@ async def watch(id: FeedId, request: Request, service: Parts, last_event_id: Las
     """Server-sent events: `readings` with forecasts after each call, and `live`, `rescaled`, `drift`, `chosen`,
     `known`.
 
-    Each has a number, which a restart does not change. Who sends the last one in `Last-Event-ID` gets all that came
+    Each has a number, which a restart does not change. A client that sends the last one in `Last-Event-ID` gets all
     after it; `missed` says that some of them are kept no more. Without it the stream begins with the newest.
     """
     await up_to_date(service.feeds().find(id))

@@ -1,4 +1,4 @@
-"""Where a feed's readings come from, as it is told at its creation."""
+"""The settings of a feed's source."""
 
 from __future__ import annotations
 
