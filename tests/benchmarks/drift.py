@@ -129,7 +129,7 @@ def costs(n: int) -> None:
 def main() -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--streams", type=int, default=1000)
+    parser.add_argument("--streams", type=int, default=1000, help="that do not change, of each kind")
     parser.add_argument("--changes", type=int, default=50)
     parser.add_argument("--n", type=int, default=1400)
     given = parser.parse_args()

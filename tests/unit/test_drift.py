@@ -146,7 +146,7 @@ def test_a_late_change_is_found_in_the_next_run_too() -> None:
     test = DriftTest(0.01)
     test.learn(scores[: RUN - 5])
     test.learn(rng.normal(size=10))
-    assert len(test.to_arrays()["scores"][0]) == RUN // CARRIED + 5
+    assert len(test.to_arrays()["scores"]) == RUN // CARRIED + 5
 
 
 @pytest.mark.parametrize("kinds", [None, [str(i % 3) for i in range(900)]])
@@ -260,7 +260,7 @@ def test_what_is_reached_from_nothing_or_refused_is_scored_as_on_a_path() -> Non
     assert one.watch is not None
     assert other.watch is not None
     np.testing.assert_allclose(
-        one.watch.to_document()["test"]["scores"][0], other.watch.to_document()["test"]["scores"][0], atol=1e-6
+        one.watch.to_document()["test"]["scores"], other.watch.to_document()["test"]["scores"], atol=1e-6
     )
     assert one.watch.test.n == other.watch.test.n == N - 30
 
