@@ -42,7 +42,7 @@ class Alarm:
     Attributes
     ----------
     kinds : tuple
-        The kinds whose own test found it; none where only that of all together did.
+        The kinds with a test that found it; none where only that of all together did.
     began : int
         Number of the score at which the change most likely began, from 1 on.
     at : int
@@ -121,7 +121,7 @@ class DriftTest:
         rate = validation.number_or_none(false_alarms)
         if rate is None or not 0 < rate < 1:
             raise InvalidInput(f"must be between 0 and 1, not {false_alarms!r}", field="false_alarms")
-        if not isinstance(run, int) or run < 10:
+        if run < 10:
             raise InvalidInput(f"must be a whole number of at least 10, not {run!r}", field="run")
         self.false_alarms, self.run = rate, run
         self.n = 0
