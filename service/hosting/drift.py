@@ -40,12 +40,12 @@ def look_for_drift(copy: ModelCopy, asked: DriftQuestion) -> Document:
 
     Raises
     ------
-    InvalidInput : a model of a task of which this cannot be told, or too few examples
+    InvalidInput : a task without leave-one-out errors, or too few examples
     NotSolved, SolverError : a path could not be followed
     """
     task = task_of(copy.spec)
     if not (task.is_exact and (task.has_labels or task.has_values)):
-        raise InvalidInput(f"cannot be told of models of task {copy.spec.task}", field="id")
+        raise InvalidInput(f"models of task {copy.spec.task} have no leave-one-out errors", field="id")
     state = copy.state()
     Published.of(state).check_known(copy.spec)
     rate = asked.false_alarms or copy.spec.drift_alarms or 0.01

@@ -79,7 +79,7 @@ class Description:
     ``row_bytes`` are those of one example's features, on average; ``awake`` is whether its state is in memory.
 
     ``predicted`` counts the rows that it has predicted since it came back; ``classes`` has the examples of each label;
-    ``drift`` is what a test for drift says, where there is one, as ``Watch.told`` has it;
+    ``drift`` is what a test for drift says, where there is one, as ``Watch.shown`` has it;
     ``parameters`` are the present ones, but for C and the kernel, whose coefficient in use is ``gamma``.
     """
 

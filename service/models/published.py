@@ -77,7 +77,7 @@ class Published:
         shape = state.spec.decision_function_shape
         rest = state.C, state.updated_at, state.kernel, state.robust, state.row_bytes, bool(state.window.is_sparse)
         more = counts, classes, shape, state.gamma, state.parameters, state.warnings
-        drift = None if state.watch is None else state.watch.told()
+        drift = None if state.watch is None else state.watch.shown()
         return cls(state.version, predictor, state.sizes, n_features, n_support, *rest, *more, drift=drift)
 
     @property

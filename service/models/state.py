@@ -58,7 +58,7 @@ class ModelCopy:
     arrays: dict[str, Any]
     window: Window = field(default_factory=Window)
     sizes: Sizes = field(default_factory=Sizes)
-    watched: dict[str, Any] | None = None  #: errors before learning, as ``Watch.report`` tells them
+    watched: dict[str, Any] | None = None  #: errors before learning, as ``Watch.report`` returns them
 
     @property
     def n_features(self) -> int | None:

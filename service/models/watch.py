@@ -17,7 +17,7 @@ from livesvm.solvers.analyses.drift.window import before_learning, means
 from livesvm.solvers.models.base import LiveEstimator
 
 KEPT = 1000
-"""Newest examples whose errors are told of."""
+"""Newest examples with errors that are kept."""
 MOST_SCORED = 20_000
 """Examples of one update that are scored, the newest; more are a filling."""
 
@@ -102,7 +102,7 @@ class Watch:
             "classes": list(found.kinds),
             "log10_evidence": found.log10_evidence,
         }
-        return self.told_alarm()
+        return self.standing()
 
     def _settle(self, n_examples: int) -> None:
         """End an alarm once the window holds no example from before the change."""
@@ -117,28 +117,28 @@ class Watch:
 
     @property
     def _since_change(self) -> int:
-        """Examples since the change that the alarm is of."""
+        """Examples since the change of the alarm."""
         return 0 if self.alarm is None else int(self.alarm["n_since"]) + self.test.n - int(self.alarm["number"])
 
-    def told_alarm(self) -> Document | None:
+    def standing(self) -> Document | None:
         """Return the alarm that stands, as JSON values."""
         if self.alarm is None:
             return None
         names = ("version", "at", "began", "classes", "log10_evidence")
         return {name: self.alarm[name] for name in names} | {"n_since": self._since_change}
 
-    def told(self) -> Document:
+    def shown(self) -> Document:
         """Return what is shown of it with each version, as JSON values."""
         n = len(self.newest)
         error = sum(loss for _, loss, _ in self.newest) / n if n else None
         counts = {"n_scored": self.test.n, "alarms": self.alarms}
         evidence = self.test.strongest
         return {"false_alarms": self.false_alarms, **counts, "error": error, "evidence": evidence} | {
-            "alarm": self.told_alarm()
+            "alarm": self.standing()
         }
 
     def report(self) -> Document:
-        """Return all that is told of errors before learning, as JSON values."""
+        """Return everything about errors before learning, as JSON values."""
         losses = np.array([loss for _, loss, _ in self.newest])
         labels: Sequence[Any] = [label for _, _, label in self.newest]
         of_label = {label: np.array([one == label for one in labels]) for label in dict.fromkeys(labels)}
@@ -147,7 +147,7 @@ class Watch:
             for label, those in of_label.items()
             if label is not None
         ]
-        return self.told() | {"n": len(losses), "rolling": means(losses).tolist(), "classes": errors or None}
+        return self.shown() | {"n": len(losses), "rolling": means(losses).tolist(), "classes": errors or None}
 
     def to_document(self) -> Document:
         """Return it as numbers, lists and arrays."""

@@ -42,7 +42,7 @@ ERASURES = ("done", "refused", "unfinished")
 """How a call of an erasure ends: with its receipt, with nothing changed, or begun and to be ended."""
 
 WATCHED = tuple(name for name, task in TASKS.items() if task.is_exact and (task.has_labels or task.has_values))
-"""Tasks whose models can be tested for drift."""
+"""Tasks with models that can be tested for drift."""
 
 CUTS = (
     "displaced",

@@ -39,7 +39,7 @@ def words(rng: np.random.Generator, turn: np.ndarray[Any, Any]) -> Stream:
 
 
 def values(rng: np.random.Generator, turn: np.ndarray[Any, Any]) -> Stream:
-    """Return a regression with heavy tails, whose slope has turned by ``turn`` (n,) radians."""
+    """Return a regression with heavy tails; its slope has turned by ``turn`` (n,) radians."""
     X = rng.normal(size=(turn.size, 2))
     return X, X[:, 0] * np.cos(turn) + X[:, 1] * np.sin(turn) + 0.3 * rng.standard_t(4, turn.size)
 
@@ -71,8 +71,8 @@ def false_alarms(streams: int) -> None:
                     gave[rate] |= test.learn(scores, kinds) is not None
             for rate in RATES:
                 counts[rate] += gave[rate]
-        told = ", ".join(f"{counts[rate]} at {rate:g} (at most {rate * streams:g})" for rate in RATES)
-        print(f"{name:6} {streams} streams of {STABLE}, false alarms: {told}", flush=True)
+        line = ", ".join(f"{counts[rate]} at {rate:g} (at most {rate * streams:g})" for rate in RATES)
+        print(f"{name:6} {streams} streams of {STABLE}, false alarms: {line}", flush=True)
 
 
 def delays(streams: int) -> None:
@@ -92,9 +92,9 @@ def delays(streams: int) -> None:
                         late.append(alarm.at - STABLE)
                         off.append(alarm.began - STABLE - 1)
                         break
-            told = f"median {median(late):.0f}, 90% within {np.quantile(late, 0.9):.0f}" if late else "none"
+            line = f"median {median(late):.0f}, 90% within {np.quantile(late, 0.9):.0f}" if late else "none"
             place = f"began {median(off):+.0f}" if off else ""
-            print(f"{name:6} {kind}: {len(late)} of {streams} found; {told} examples; {place}", flush=True)
+            print(f"{name:6} {kind}: {len(late)} of {streams} found; {line} examples; {place}", flush=True)
 
 
 def costs(n: int) -> None:
@@ -129,7 +129,7 @@ def costs(n: int) -> None:
 def main() -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--streams", type=int, default=1000)
+    parser.add_argument("--streams", type=int, default=1000, help="that do not change, of each kind")
     parser.add_argument("--changes", type=int, default=50)
     parser.add_argument("--n", type=int, default=1400)
     given = parser.parse_args()

@@ -62,7 +62,7 @@ def test_errors_of_remedies_are_those_of_models_retrained_from_nothing(kind: str
 
 
 class Balanced:
-    """``SVC`` whose classes weigh the less the more examples they have, as many as there are."""
+    """``SVC`` with classes that weigh the less, the more examples they have."""
 
     def __init__(self, C: float) -> None:
         self.C = C
@@ -146,7 +146,7 @@ def test_a_late_change_is_found_in_the_next_run_too() -> None:
     test = DriftTest(0.01)
     test.learn(scores[: RUN - 5])
     test.learn(rng.normal(size=10))
-    assert len(test.to_arrays()["scores"][0]) == RUN // CARRIED + 5
+    assert len(test.to_arrays()["scores"]) == RUN // CARRIED + 5
 
 
 @pytest.mark.parametrize("kinds", [None, [str(i % 3) for i in range(900)]])
@@ -212,10 +212,10 @@ def test_a_hosted_model_tells_of_the_alarm_once_and_until_its_window_is_new() ->
     report = state.watch.report()
     assert report["rolling"][-1] > 0.5 > 0.1 > report["rolling"][3]
     assert {one["label"] for one in report["classes"]} == {"a", "b"}
-    since = state.watch.told()["alarm"]["n_since"]
+    since = state.watch.shown()["alarm"]["n_since"]
     leaving = list(state.window.arrivals)[: 400 - since]
     state.apply(state.plan(_removing(leaving), LIMITS, 10, 500.0, None))
-    assert state.watch.told()["alarm"] is None
+    assert state.watch.shown()["alarm"] is None
     assert state.watch.alarms == 1
 
 
@@ -236,7 +236,7 @@ def test_a_watch_is_in_the_snapshot_and_begins_again_with_an_erasure() -> None:
     assert state.watch.alarm is not None
     assert codec.encode(again.watch.to_document()) == codec.encode(state.watch.to_document())
     state.forget([next(iter(state.window.arrivals))])
-    assert state.watch.told() == Watch(0.01).told() | {"alarms": 1}
+    assert state.watch.shown() == Watch(0.01).shown() | {"alarms": 1}
 
 
 def test_a_model_that_is_not_watched_scores_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +260,7 @@ def test_what_is_reached_from_nothing_or_refused_is_scored_as_on_a_path() -> Non
     assert one.watch is not None
     assert other.watch is not None
     np.testing.assert_allclose(
-        one.watch.to_document()["test"]["scores"][0], other.watch.to_document()["test"]["scores"][0], atol=1e-6
+        one.watch.to_document()["test"]["scores"], other.watch.to_document()["test"]["scores"], atol=1e-6
     )
     assert one.watch.test.n == other.watch.test.n == N - 30
 

@@ -553,8 +553,8 @@ def test_what_is_scored_is_what_was_said_and_what_came(settings: dict[str, Any])
                     assert later is None or (band is None) is math.isnan(later.low)
     assert scored > 100
     assert set(feed.pending) == {slot for _, slot in waiting}
-    for one, other in zip(feed.drifts, drifts, strict=True):
-        assert codec.encode(one.to_arrays()) == codec.encode(other.to_arrays())
+    for test, other in zip(feed.drifts, drifts, strict=True):
+        assert codec.encode(test.to_arrays()) == codec.encode(other.to_arrays())
     for band, mine in zip(bands, feed.bands, strict=True):
         if band is not None and mine is not None and feed.spec.quantiles is None:
             same(mine.to_arrays(), band.to_arrays())

@@ -66,7 +66,9 @@ class DriftAlarm(BaseModel):
     began: float = Field(description="Unix time of the example at which it most likely began.")
     n_since: int = Field(description="Examples since then.")
     at: float = Field(description="Unix time of the example that gave the alarm.")
-    classes: list[int | str] = Field(description="Whose own test found it; none where only that of all together did.")
+    classes: list[int | str] = Field(
+        description="Classes with a test that found it; none where only that of all together did."
+    )
     log10_evidence: float = Field(description="Decimal logarithm of the capital of the test, which starts at 1.")
     version: int | None = Field(default=None, description="That gave the alarm, of errors before learning.")
 

@@ -42,7 +42,7 @@ class Alarm:
     Attributes
     ----------
     kinds : tuple
-        The kinds whose own test found it; none where only that of all together did.
+        The kinds with a test that found it; none where only that of all together did.
     began : int
         Number of the score at which the change most likely began, from 1 on.
     at : int
@@ -121,7 +121,7 @@ class DriftTest:
         rate = validation.number_or_none(false_alarms)
         if rate is None or not 0 < rate < 1:
             raise InvalidInput(f"must be between 0 and 1, not {false_alarms!r}", field="false_alarms")
-        if not isinstance(run, int) or run < 10:
+        if run < 10:
             raise InvalidInput(f"must be a whole number of at least 10, not {run!r}", field="run")
         self.false_alarms, self.run = rate, run
         self.n = 0
@@ -220,7 +220,8 @@ class DriftTest:
             "tested": [kind for kind in self._capital if kind is not _WHOLE],
             "capital": np.array(capital),
             "kinds": list(self._scores),
-            "scores": [np.array(scores, np.float32) for scores in self._scores.values()],
+            "counts": [len(scores) for scores in self._scores.values()],
+            "scores": np.array([score for scores in self._scores.values() for score in scores], np.float32),
         }
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
@@ -231,8 +232,9 @@ class DriftTest:
             self._capital[name] = capital = _Capital(self.run)
             capital.bank, capital.bets, capital.risen = row[0], row[1 : 1 + k], row[1 + k : 1 + 2 * k]
             capital.began = list(map(int, row[1 + 2 * k :]))
-        for kind, scores in zip(arrays["kinds"], arrays["scores"], strict=True):
-            self._scores[kind] = array("f", np.asarray(scores).tolist())
+        parts = np.split(np.asarray(arrays["scores"]), np.cumsum(arrays["counts"])[:-1])
+        for kind, scores in zip(arrays["kinds"], parts, strict=False):
+            self._scores[kind] = array("f", scores.tolist())
             self._sorted[kind] = array("f", sorted(self._scores[kind]))
 
 

@@ -29,7 +29,7 @@ COSTS = (0.1, 1 / math.sqrt(10.0), math.sqrt(10.0), 10.0)
 SURE = 2.0
 """Standard errors by which a remedy has to be better before it is proposed."""
 BLOCKS = 8
-"""Means that a rolling error is told as."""
+"""Means in a rolling error."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import { asked, button, change, get } from "./api.js";
 import { clock, count, h, section, short, table } from "./dom.js";
 import { may } from "./service.js";
 
-/** The section of a model; `changed` is told when its window is another. */
+/** The section of a model; `changed` is called when its window is another. */
 export function drift(id, changed) {
   const told = h("div", { role: "status" });
   const look = button("Look for drift", async () => {
