@@ -63,6 +63,7 @@ class Cluster:
         self.head_is_up = self._is_joined = self._has_waited = False
         self._class: Any = ray.remote(ModelActor)
         self.lines = RpcClientPool()
+        _log_as_the_service_does()
 
     def _join(self) -> None:
         host, _, port = canonicalize_bootstrap_address_or_die(self._settings.ray).rpartition(":")
@@ -201,3 +202,11 @@ def answered(references: list[Any], seconds: float) -> list[Any]:
         with suppress(RayError):
             found.append(ray.get(reference))
     return found
+
+
+def _log_as_the_service_does() -> None:
+    """Have Ray's warnings in the service's log; by itself it writes lines of its own to standard error."""
+    logger = logging.getLogger("ray")
+    logger.handlers.clear()
+    logger.propagate = True
+    logger.setLevel(max(logging.WARNING, logging.getLogger().level))

@@ -179,6 +179,7 @@ def test_a_store_that_a_newer_version_wrote_is_refused(tmp_path: Path) -> None:
     assert "schema 99" in service.errors
 
 
+@pytest.mark.alone(reason="locks the one file of the store")
 def test_without_its_store_the_service_predicts_refuses_updates_and_recovers(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path) as service, service.http() as http:
         rng = np.random.default_rng(0)

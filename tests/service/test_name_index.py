@@ -21,7 +21,7 @@ from livesvm.service.store.sqlite import SqliteStore
 from tests.service.test_erase_search import example, of
 
 IDS = ["a", "b", "c", stored_feed("f")]
-KEYS = [*(f"order-{number}" for number in range(12)), 3, 4]
+KEYS: list[Any] = [*(f"order-{number}" for number in range(12)), 3, 4]
 REQUESTS = ["of order-1", "customer-17/2", "---", "order_2 again", "plain"]
 TEXTS = ["customer-17", "customer", "order", "-", "17/2", "red"]
 
@@ -58,7 +58,7 @@ class World:
         """Append a record of a key; a feed has it in the answer alone, which may come later."""
         asked = None if request is None else Idempotency(request, b"")
         self.keys[id_] = key
-        call = {"tuned": "job", "recipes": [], "request": request}
+        call: dict[str, Any] = {"tuned": "job", "recipes": [], "request": request}
         entry = codec.encode(call) if is_feed(id_) else example(key, "red").encode()
         self.newest[id_] += 1
         self.store.append(self.leases[id_], self.newest[id_], entry, asked, keep=3)
