@@ -101,7 +101,7 @@ def pack(layout: Layout, steps: tuple[int, ...], shared: Floats, own: Floats) ->
 def packed_after(
     layout: Layout, steps: tuple[int, ...], packed: Packed, row: tuple[Floats, Floats], size: int
 ) -> Packed | None:
-    """Return packed rows with another one, ``shared`` (s,) and ``own`` (steps, o), and no more than the newest ``size``.
+    """Return packed rows with another one, ``shared`` (s,) and ``own`` (steps, o): the newest ``size`` of them.
 
     None where it says something else than the line does.
     """
@@ -136,9 +136,7 @@ def unpack(layout: Layout, steps: tuple[int, ...], packed: Packed, at: Ints) -> 
 def lines_of(layout: Layout, steps: tuple[int, ...], packed: Packed, step: int) -> Lines:
     """Return packed rows as compiled code writes out the features of a ``step``, an index."""
     table, place, is_level = _tables(layout, steps, step)
-    return Lines(
-        packed.line, packed.shared, packed.calendar.values[step], packed.own[step], table, place, is_level
-    )
+    return Lines(packed.line, packed.shared, packed.calendar.values[step], packed.own[step], table, place, is_level)
 
 
 @lru_cache(maxsize=256)

@@ -1,7 +1,7 @@
 """One small update of a model that keeps neither features nor kernel rows, on memory that all such models share.
 
-A model that comes back for one example more and one less, and is put away again, would spend most of the time on making
-what it gives up. Here it is written into a state that its thread keeps, with the kernel rows that so short a path needs.
+A model that comes back for one example more and one less, and is put away again, would spend most of the time on what
+it gives up. Here it is written into a state that its thread keeps, with the kernel rows that so short a path needs.
 """
 
 from __future__ import annotations
