@@ -54,8 +54,8 @@ class Standing(NamedTuple):
     @classmethod
     def of(cls, arrays: Mapping[str, Any]) -> Standing:
         """Return that of a model's ``to_warm_arrays``, whose keys are whole numbers."""
-        places = (arrays[name] for name in ("keys", "y", "beta", "segments", "f"))
-        return cls(*places, float(arrays["intercept"]), int(arrays["events"]))
+        b, events = float(arrays["intercept"]), int(arrays["events"])
+        return cls(arrays["keys"], arrays["y"], arrays["beta"], arrays["segments"], arrays["f"], b, events)
 
 
 class Sliding(NamedTuple):
@@ -105,10 +105,10 @@ def slide(model: Sliding, stood: Standing, keys: Ints, y: Floats, leaving: int) 
         follow(state, None, work_from_nothing(state.n, state.n_free), solving)
     except (NotOptimal, MemoryLimit):
         return None
-    e = state.examples
-    beta, segments, f = (a[leaving : n + m].copy() for a in (e.beta, e.segment, e.f))
-    kept = segments.astype(stood.segments.dtype)
-    return Standing(names[leaving:], targets[leaving:], beta, kept, f, float(state.b), state.events_since_refresh)
+    e, there = state.examples, slice(leaving, n + m)
+    segments = e.segment[there].astype(stood.segments.dtype)
+    beta, f, b = e.beta[there].copy(), e.f[there].copy(), float(state.b)
+    return Standing(names[leaving:], targets[leaving:], beta, segments, f, b, state.events_since_refresh)
 
 
 def decide(model: Sliding, stood: Standing, X: Floats) -> Floats:
