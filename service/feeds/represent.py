@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 MOST = 6.0  #: widths from the median: features count as no further
 FAR = 5.0  #: widths from the median: outliers are beyond
-MOVED = 2.0  #: by which factor the spread of what is learnt has to move for it to be scaled anew
+MOVED = 2.0  #: by which factor the spread of what is learnt has to move for it to be scaled again
 SIXTHS = (1 / 6, 5 / 6)
 LEAST_CORE = 0.02
 TINY = 1e-9  #: a deviation below this share of the size of numbers is rounding

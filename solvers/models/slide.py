@@ -31,7 +31,7 @@ from livesvm.solvers.sparse import dense
 
 MOST = 8  #: examples that come and leave
 LARGEST = 1024  #: examples of a window: the memory of larger ones is not kept by every thread
-NEAR = 24  #: bound examples whose kernel rows are made because they are the nearest to a kink
+NEAR = 24  #: kernel rows that are made of bound examples, as these are the nearest to a kink
 CACHE_BYTES = 8 * (2 * LARGEST) ** 2
 
 _here = threading.local()
@@ -53,7 +53,7 @@ class Standing(NamedTuple):
 
     @classmethod
     def of(cls, arrays: Mapping[str, Any]) -> Standing:
-        """Return that of a model's ``to_warm_arrays``, whose keys are whole numbers."""
+        """Return that of a model's ``to_warm_arrays``; its keys are an array of whole numbers."""
         b, events = float(arrays["intercept"]), int(arrays["events"])
         return cls(arrays["keys"], arrays["y"], arrays["beta"], arrays["segments"], arrays["f"], b, events)
 
@@ -166,9 +166,9 @@ def _factor(state: PathState, n: int) -> None:
 
 @compiled_allocating
 def _rows_wanted(e: Examples, n: int, size: int, leaving: int, out: Ints) -> int:
-    """Fill ``out`` with the examples whose kernel rows a path needs, or is likely to; return how many there are.
+    """Fill ``out`` with the slots of the kernel rows that a path needs, or is likely to; return how many there are.
 
-    These are the free ones, those that come and leave, and the bound ones that are the nearest to a kink.
+    These are the free examples, those that come and leave, and the bound ones that are the nearest to a kink.
     """
     near, least = np.empty(NEAR, np.int64), np.full(NEAR, np.inf)
     for j in range(leaving, n):
