@@ -262,7 +262,8 @@ def _mean(x: Floats) -> np.float64:
 def _std(x: Floats, mean: np.float64) -> np.float64:
     off = x - mean
     off *= off
-    return np.sqrt(np.add.reduce(off) / len(x))
+    found: np.float64 = np.sqrt(np.add.reduce(off) / len(x))
+    return found
 
 
 def seasonal_back(season: int, step: int) -> int:
@@ -358,7 +359,7 @@ def own_rows(
 
 @lru_cache(maxsize=256)
 def _calendar_at(layout: Layout, every: Every, steps: tuple[int, ...], zone: tzinfo | None, time: float) -> Floats:
-    """Return what the calendar says of steps ahead of a time, (steps, calendar); the same for feeds of one clock."""
+    """Return what the calendar says of steps ahead of a time, (steps, calendar); feeds of one clock share it."""
     when = np.array([time, *(every.after(time, step) for step in steps)])
     found = calendar_rows(layout, when, zone)
     found.flags.writeable = False

@@ -101,7 +101,7 @@ def pack(layout: Layout, steps: tuple[int, ...], shared: Floats, own: Floats) ->
 def packed_after(
     layout: Layout, steps: tuple[int, ...], packed: Packed, row: tuple[Floats, Floats], size: int
 ) -> Packed | None:
-    """Return packed rows with one more, ``shared`` (s,) and ``own`` (steps, o), and only the newest ``size``.
+    """Return packed rows with another one, ``shared`` (s,) and ``own`` (steps, o): the newest ``size`` of them.
 
     None where it says something else than the line does.
     """

@@ -15,7 +15,7 @@ from livesvm.solvers.kernels.lines import Lines
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-EMPTY = -1  #: slot of a place without a row, or whose row was dropped
+EMPTY = -1  #: slot of a place without a row, or with one that was dropped
 NOWHERE = np.empty(0, np.int64)
 
 
@@ -88,7 +88,7 @@ class Rows:
         return shared, own
 
     def features(self, ordinals: Sequence[int] | Ints) -> tuple[Floats, Floats]:
-        """Return features of some rows: those that steps share, (m, s), and what they have besides, (m, steps, o)."""
+        """Return features of some rows: those that steps share, (m, s), and what each has alone, (m, steps, o)."""
         if self._newest is not None and len(ordinals) == 1 and ordinals[0] == self.count - 1:
             return self._newest
         if self._packed is None:
@@ -189,7 +189,7 @@ class Rows:
         return max(0, self.count - self.window)
 
     def known(self, step: int) -> list[int]:
-        """Return the ordinals in the window whose target ``step`` ahead, by index, is known."""
+        """Return the ordinals in the window of rows with a known target ``step`` ahead, by index."""
         ordinals = np.arange(self.oldest, self.count)
         return [int(n) for n in ordinals[np.isfinite(self.target[self.places(ordinals), step])]]
 

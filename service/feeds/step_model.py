@@ -74,7 +74,7 @@ def weights(spec: FeedSpec, d: int) -> Floats:
 
 
 class StepModel:
-    """One step's models and their scale, over the examples that they are told of.
+    """One step's models and their scale, over the examples that they are given.
 
     Parameters
     ----------

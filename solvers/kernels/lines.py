@@ -25,7 +25,7 @@ class Lines(NamedTuple):
     third: Floats  #: (c, n)
     table: Ints  #: (d,) where each feature is
     place: Ints  #: (d,) of the line: where the oldest row's is; else which row of the table
-    is_level: Ints  #: (d,) 1: it is told from the base
+    is_level: Ints  #: (d,) 1: it is relative to the base
 
 
 @by_reference

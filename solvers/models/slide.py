@@ -1,7 +1,7 @@
 """One small update of a model that keeps neither features nor kernel rows, on memory that all such models share.
 
-A model that comes back for one example more and one less, and is put away again, would spend most of the time on
-making what it gives up. Here it is written into a state that its thread keeps, with the kernel rows of so short a path.
+A model that comes back for one example more and one less, and is put away again, would spend most of the time on what
+it gives up. Here it is written into a state that its thread keeps, with the kernel rows that so short a path needs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from livesvm.solvers.sparse import dense
 
 MOST = 8  #: examples that come and leave
 LARGEST = 1024  #: examples of a window: the memory of larger ones is not kept by every thread
-NEAR = 24  #: bound examples whose kernel rows are made because they are the nearest to a kink
+NEAR = 24  #: kernel rows that are made of bound examples, as these are the nearest to a kink
 CACHE_BYTES = 8 * (2 * LARGEST) ** 2
 
 _here = threading.local()
@@ -53,9 +53,9 @@ class Standing(NamedTuple):
 
     @classmethod
     def of(cls, arrays: Mapping[str, Any]) -> Standing:
-        """Return that of a model's ``to_warm_arrays``, whose keys are whole numbers."""
-        places = (arrays[name] for name in ("keys", "y", "beta", "segments", "f"))
-        return cls(*places, float(arrays["intercept"]), int(arrays["events"]))
+        """Return that of a model's ``to_warm_arrays``; its keys are an array of whole numbers."""
+        b, events = float(arrays["intercept"]), int(arrays["events"])
+        return cls(arrays["keys"], arrays["y"], arrays["beta"], arrays["segments"], arrays["f"], b, events)
 
 
 class Sliding(NamedTuple):
@@ -105,10 +105,10 @@ def slide(model: Sliding, stood: Standing, keys: Ints, y: Floats, leaving: int) 
         follow(state, None, work_from_nothing(state.n, state.n_free), solving)
     except (NotOptimal, MemoryLimit):
         return None
-    e = state.examples
-    beta, segments, f = (a[leaving : n + m].copy() for a in (e.beta, e.segment, e.f))
-    kept = segments.astype(stood.segments.dtype)
-    return Standing(names[leaving:], targets[leaving:], beta, kept, f, float(state.b), state.events_since_refresh)
+    e, there = state.examples, slice(leaving, n + m)
+    segments = e.segment[there].astype(stood.segments.dtype)
+    beta, f, b = e.beta[there].copy(), e.f[there].copy(), float(state.b)
+    return Standing(names[leaving:], targets[leaving:], beta, segments, f, b, state.events_since_refresh)
 
 
 def decide(model: Sliding, stood: Standing, X: Floats) -> Floats:
@@ -166,9 +166,9 @@ def _factor(state: PathState, n: int) -> None:
 
 @compiled_allocating
 def _rows_wanted(e: Examples, n: int, size: int, leaving: int, out: Ints) -> int:
-    """Fill ``out`` with the examples whose kernel rows a path needs, or is likely to; return how many there are.
+    """Fill ``out`` with the slots of the kernel rows that a path needs, or is likely to; return how many there are.
 
-    These are the free ones, those that come and leave, and the bound ones that are the nearest to a kink.
+    These are the free examples, those that come and leave, and the bound ones that are the nearest to a kink.
     """
     near, least = np.empty(NEAR, np.int64), np.full(NEAR, np.inf)
     for j in range(leaving, n):
