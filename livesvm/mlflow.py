@@ -1,6 +1,6 @@
 """Live models in MLflow: log, load and serve them; needs the extra ``livesvm[mlflow]``.
 
-What is stored is the file of ``livesvm.save_model``, so that nothing is unpickled, and the model that comes back is live.
+A model is stored as the file of ``livesvm.save_model``: nothing is unpickled, and what comes back is live.
 """
 
 from __future__ import annotations

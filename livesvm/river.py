@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ except ImportError as error:
 
 __all__ = ["SVC", "SVR"]
 
-Features = Mapping[Hashable, float]
+Features = Mapping[Any, float]
 
 
 class _Stream:
@@ -32,7 +32,7 @@ class _Stream:
     window: int | None
     _model: Any
     _keys: deque[Any]
-    _columns: dict[Hashable, int]
+    _columns: dict[Any, int]
     _width: int
 
     def _begin(self) -> None:
@@ -42,7 +42,7 @@ class _Stream:
         """Return an untrained model with these parameters."""
         raise NotImplementedError
 
-    def _learn(self, names: list[Hashable], values: Floats, y: Any) -> None:
+    def _learn(self, names: list[Any], values: Floats, y: Any) -> None:
         """Take in rows (m, k) of these features with their targets (m,), in one update."""
         if self.window is not None and self.window < 1:
             raise InvalidInput("must be at least 1, or None", field="window")
@@ -67,7 +67,7 @@ class _Stream:
             model.update((X, self._model.window_y), keys=list(self._keys))
         return model
 
-    def _rows(self, names: list[Hashable], values: Floats) -> Floats:
+    def _rows(self, names: list[Any], values: Floats) -> Floats:
         """Return rows (m, k) of these features as the model has them; features that it does not know are left out."""
         known = [at for at, name in enumerate(names) if name in self._columns]
         return _placed(self._columns, self._width, [names[at] for at in known], values[:, known])
@@ -193,7 +193,7 @@ class SVC(_Stream, base.MiniBatchClassifier):
             return pd.DataFrame(index=X.index)
         return pd.DataFrame(found, columns=self._model.classes_.tolist(), index=X.index)
 
-    def _probabilities(self, names: list[Hashable], values: Floats) -> Floats | None:
+    def _probabilities(self, names: list[Any], values: Floats) -> Floats | None:
         if not self.probability:
             raise NotImplementedError("the model was made without probability=True")
         if not self._keys:
@@ -269,17 +269,17 @@ class SVR(_Stream, base.MiniBatchRegressor):
         return pd.Series(found, index=X.index)
 
 
-def _of_one(x: Features) -> tuple[list[Hashable], Floats]:
+def _of_one(x: Features) -> tuple[list[Any], Floats]:
     """Return the names and the values, (1, k), of the features of one row."""
     return list(x), np.array([list(x.values())], float).reshape(1, len(x))
 
 
-def _of_frame(X: Any) -> tuple[list[Hashable], Floats]:
+def _of_frame(X: Any) -> tuple[list[Any], Floats]:
     """Return the names and the values, (m, k), of the features of a data frame."""
     return list(X.columns), np.asarray(X, float)
 
 
-def _placed(columns: Mapping[Hashable, int], width: int, names: list[Hashable], values: Floats) -> Floats:
+def _placed(columns: Mapping[Any, int], width: int, names: list[Any], values: Floats) -> Floats:
     """Return values (m, k) in their columns, (m, width)."""
     out = np.zeros((len(values), width))
     out[:, [columns[name] for name in names]] = values

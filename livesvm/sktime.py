@@ -53,7 +53,8 @@ class FeedForecaster(BaseForecaster):
         has_times = isinstance(y.index, pd.DatetimeIndex | pd.PeriodIndex)
         asked = {"target": TARGET, "time": TIME if has_times else None, "window": self.window, "steps": steps}
         self.feed_ = Forecaster(spec_of(asked | (self.settings or {})))
-        self.last_, self.name_ = None, y.name
+        self.last_: Any = None
+        self.name_ = y.name
         return self._update(y)
 
     def _update(self, y: Any, X: Any = None, update_params: bool = True) -> FeedForecaster:
@@ -73,9 +74,7 @@ class FeedForecaster(BaseForecaster):
     def _predict(self, fh: Any, X: Any = None) -> Any:
         found = {one.step: one.value for one in self.feed_.latest}
         if not found:
-            raise ValueError(
-                f"the window of {self.window} readings is not full yet; fit more readings, or a smaller one"
-            )
+            raise ValueError(f"the window of {self.window} readings is not full yet; fit more readings")
         values = [found[int(step)] for step in fh.to_relative(self.cutoff)]
         return pd.Series(values, index=fh.to_absolute_index(self.cutoff), name=self.name_)
 

@@ -20,12 +20,12 @@ from livesvm.solvers.sparse import SparseRows
 ARROW = "application/vnd.apache.arrow.stream"
 _OF_ROWS = ("prediction", "decision", "set", "low", "high")
 """What an answer with a coverage has for each row."""
-_TEXTS = frozenset({"series", "served", "state", "known"})
+_TEXTS = frozenset({"series", "served", "state", "time", "made_at"})
 _FORECAST = ("low", "high", "error", "last", "seasonal", "right")
 
 
 def is_accepted(accept: str) -> bool:
-    """Return whether an Accept header names Arrow streams; raises NotAcceptable where it does and pyarrow is missing."""
+    """Return whether an Accept header names Arrow streams; raises NotAcceptable if so and pyarrow is missing."""
     named = any(part.partition(";")[0].strip().lower() == ARROW for part in accept.split(","))
     if named:
         library()
@@ -78,7 +78,7 @@ class ArrowForm:
 
 
 def of_answer(told: Mapping[str, Any]) -> bytes:
-    """Return an answer to ``predict`` with a coverage: a column for all that it has for each row, the rest as metadata."""
+    """Return an answer to ``predict`` with a coverage: columns of what it has for each row, metadata of the rest."""
     pa = library()
     columns = {name: pa.array(told[name]) for name in _OF_ROWS if name in told}
     return _stream(pa.table(columns), {name: value for name, value in told.items() if name not in columns})
@@ -140,8 +140,7 @@ def table_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Any:
             return pa.int64()
         if name in ("held", "right"):
             return pa.bool_()
-        is_text = name in _TEXTS or name in ("time", "made_at")
-        if is_text and all(isinstance(row[name], str | None) for row in rows):
+        if name in _TEXTS and all(isinstance(row[name], str | None) for row in rows):
             return pa.string()
         return pa.float64()
 

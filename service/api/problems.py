@@ -112,7 +112,7 @@ async def _told_http(request: Request, error: Exception) -> Response:
 
 
 def _for(request: Request, document: dict[str, Any]) -> dict[str, Any]:
-    """Return a problem document for those who asked: clients of the Open Inference Protocol read its ``error``."""
+    """Return a problem document, below ``/v2`` with the ``error`` that the Open Inference Protocol asks for."""
     if request.url.path.startswith("/v2"):
         return document | {"error": document["detail"]}
     return document

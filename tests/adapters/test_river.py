@@ -47,14 +47,12 @@ def test_probabilities_are_as_river_asks() -> None:
 def test_the_window_is_what_the_newest_examples_alone_teach() -> None:
     svc, svr = SVC(window=25, gamma=0.3), SVR(window=25, gamma=0.3, epsilon=0.01)
     seen = list(stream(60))
-    for x, y in seen:
-        svc.learn_one(x, "up" if y > 0 else "down")
-        svr.learn_one(x, y)
-    rows, targets = matrix([x for x, _ in seen[-25:]]), np.array([y for _, y in seen[-25:]])
-    labels = (
-        IncrementalSVC(gamma=0.3).fit(rows, np.where(targets > 0, "up", "down")).predict(matrix([x for x, _ in seen]))
-    )
-    values = IncrementalSVR(gamma=0.3, epsilon=0.01).fit(rows, targets).predict(matrix([x for x, _ in seen]))
+    for x, value in seen:
+        svc.learn_one(x, "up" if value > 0 else "down")
+        svr.learn_one(x, value)
+    X, y = matrix([x for x, _ in seen]), np.array([value for _, value in seen])
+    labels = IncrementalSVC(gamma=0.3).fit(X[-25:], np.where(y[-25:] > 0, "up", "down")).predict(X)
+    values = IncrementalSVR(gamma=0.3, epsilon=0.01).fit(X[-25:], y[-25:]).predict(X)
     assert [svc.predict_one(x) for x, _ in seen] == labels.tolist()
     assert [svr.predict_one(x) for x, _ in seen] == pytest.approx(values.tolist(), abs=1e-7)
 

@@ -11,7 +11,6 @@ from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.spec import spec_of
 
 pytest.importorskip("sktime", reason="livesvm[sktime] is not installed")
-pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")  # sktime's, of its own next version
 
 import pandas as pd
 from sktime.forecasting.model_evaluation import evaluate
@@ -20,6 +19,7 @@ from sktime.split import ExpandingWindowSplitter
 
 from livesvm.sktime import FeedForecaster
 
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")  # sktime's, of its own next version
 SETTINGS = {"lags": 6, "season": 12, "rolling": {}, "represent": "change", "C": 1.0, "gamma": 0.05}
 VALUES = np.sin(np.arange(110) * 2 * np.pi / 12) + 0.1 * np.random.default_rng(0).normal(size=110)
 INDICES = {

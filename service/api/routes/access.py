@@ -252,7 +252,7 @@ def answers(status: int, model: Any, description: str) -> dict[int | str, dict[s
 
 
 def also(found: dict[int | str, dict[str, Any]], *media: str) -> dict[int | str, dict[str, Any]]:
-    """OpenAPI's responses, the good one of which may be of other media too."""
+    """Return OpenAPI's responses with other media of the good one."""
     content = {one: {"schema": {"type": "string", "format": "binary"}} for one in media}
     return found | {200: found[200] | {"content": content}}
 

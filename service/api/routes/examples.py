@@ -42,8 +42,8 @@ async def examples(
     """Return the window's examples: keys, features, targets, weights, arrival, side and coefficient.
 
     A window is its owner's: whoever may write it may read it back, whoever may only predict may not. Besides JSON, a
-    page at a time, this answers with npz (members `X`, `y`, `keys`, `weights` as an update takes them), csv and Arrow. Waits
-    for its turn behind updates.
+    page at a time, this answers with npz (members `X`, `y`, `keys`, `weights` as an update takes them), csv and Arrow.
+    Waits for its turn behind updates.
     """
     live, format = service.models().get(id), format_for(request.headers.get("accept", ""), format)
     if format == "json" and keys is None:

@@ -192,7 +192,7 @@ async def announce(id: FleetId, request: Request, service: Parts, idempotency_ke
     summary="Forecast many series",
     dependencies=[scope("read")],
     responses=also(
-        answers(200, FleetForecasts, "What is to come; not as JSON, a `Link` header leads to more."),
+        answers(200, FleetForecasts, "What is to come; a `Link` header leads to the next page."),
         CSV,
         PARQUET,
         ARROW,

@@ -47,13 +47,13 @@ async def server() -> ServerMetadata:
 
 @router.get("/v2/health/live", summary="Is the process alive? (V2)", responses=answers(200, ServerLive, "It is."))
 async def live() -> ServerLive:
-    """As `/health/live`."""
+    """Answer as `/health/live`."""
     return ServerLive(live=True)
 
 
 @router.get("/v2/health/ready", summary="Can it do its work? (V2)", responses=answers(200, ServerReady, "It can."))
 async def ready(service: Parts) -> ServerReady:
-    """As `/health/ready`."""
+    """Answer as `/health/ready`."""
     if reasons := service.health.reasons(False):
         raise NotReady(reasons)
     return ServerReady(ready=True)
