@@ -10,10 +10,8 @@ satisfies the conditions of Theorems 4 and 5. The paper keeps everyone within wa
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -40,6 +38,7 @@ from livesvm.solvers.problem.snapshot import LITTLE
 from livesvm.solvers.problem.state import PathState, are_free, empty_motion
 from livesvm.solvers.robust import d_step
 from livesvm.solvers.robust import sides as split
+from livesvm.solvers.robust.c_step import CROSSING, Course, course, steps
 from livesvm.solvers.robust.local_optimality import AT_WALL, ROUNDINGS
 from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls, outermost, size_of
 from livesvm.solvers.robust.sides import ROWS_OF_TABLES, Now, Split, Stage, fill_tables
@@ -149,8 +148,8 @@ class Rounds:
         split.look(self.w, self.p)
         return float(self.p.now[0].objective)
 
-    def run(self, steps: Callable[..., int], *notes: Any, until: tuple[int, ...] = ()) -> int:
-        """Make compiled steps, which write ``notes``, until they are done or want one of ``until``; returns that exit.
+    def run(self, course: Course, until: tuple[int, ...] = ()) -> int:
+        """Make the steps of a course until they are done or want one of ``until``; returns that exit.
 
         Raises
         ------
@@ -159,7 +158,7 @@ class Rounds:
         """
         while True:
             check()
-            exit_ = steps(self.w, self.p, *notes)
+            exit_ = steps(self.w, self.p, course)
             raise_what_stopped()
             self.state.b = float(self.w.at[0].b)
             if exit_ == Exit.DONE or exit_ in until:
@@ -172,7 +171,7 @@ class Rounds:
         split.choose_misplaced(self.p)
         self.p.tried[:] = False
         self.p.now[0].stage = Stage.CHOSEN
-        self.run(d_step.take_sides, True)
+        self.run(course(CROSSING))
 
     def part_at_walls(self) -> None:
         """At theta = 1 both sides of a wall are the same: let who stands at one be beyond it if that takes him there.
