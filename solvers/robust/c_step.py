@@ -13,7 +13,7 @@ from livesvm.solvers.active_set.direction import resolve
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.loop import track_path
 from livesvm.solvers.active_set.ratio_test import largest
-from livesvm.solvers.active_set.recorder import Log, note_places
+from livesvm.solvers.active_set.recorder import Log, empty_log, note_places
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.linalg.products import add_scaled
@@ -77,6 +77,48 @@ class Constants(NamedTuple):
 
     beta: Floats  #: (k, n)
     b: Floats  #: (k,)
+
+
+@by_reference
+class Course(NamedTuple):
+    """Which steps a run makes, and what it writes down; what others need is empty."""
+
+    kind: int  #: named below
+    inwards: float  #: of s: 1 where walls come in as it grows, -1 where as it falls
+    ends: Floats  #: (2,) where s is, and where s or theta ends
+    notes: Notes
+    kept: Constants  #: of s
+    zero: Walls  #: those at s = 0
+    log: Log  #: of theta
+    pull: Pull
+
+
+CROSSING, WITHOUT_CROSSING, OVER_S, OVER_THETA = range(4)  # the first two: one D-step, see ``take_sides``
+
+
+def notes_of(legs: int, m: int) -> Notes:
+    """Return empty notes with room for so many legs of ``m`` examples."""
+    sides = np.empty((legs, m), np.int8), np.empty((legs, m), np.int8)
+    return Notes(np.empty((legs, 3)), np.empty((legs, 4), np.int64), *sides, Used.of())
+
+
+def course(kind: int, ends: tuple[float, float] = (0.0, 0.0), legs: int = 0, m: int = 0) -> Course:
+    """Return a course with room for so many legs of ``m`` examples, which has neither walls nor a log."""
+    none, nobody = np.empty(0), np.empty(0, np.int64)
+    own = notes_of(legs, m), Constants(np.empty((legs, m)), np.empty(legs))
+    return Course(
+        kind, 1.0, np.array(ends), *own, Walls(none, none), empty_log(0, 0, 0), Pull(none, none, *3 * (nobody,))
+    )
+
+
+@compiled
+def steps(w: Walk, p: Split, c: Course) -> int:
+    """Make the steps of a course until they are done, or need something; one entry, as all of them take sides."""
+    if c.kind == OVER_S:
+        return steps_of_s(w, p, c.notes, c.kept, c.zero, c.inwards, c.ends)
+    if c.kind == OVER_THETA:
+        return steps_of_theta(w, p, c.notes, c.log, c.pull, c.ends[1])
+    return take_sides(w, p, c.kind == CROSSING)
 
 
 @compiled

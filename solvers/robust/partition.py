@@ -11,10 +11,8 @@ none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -41,6 +39,7 @@ from livesvm.solvers.problem.snapshot import LITTLE
 from livesvm.solvers.problem.state import PathState, are_free, empty_motion
 from livesvm.solvers.robust import d_step
 from livesvm.solvers.robust import sides as split
+from livesvm.solvers.robust.c_step import CROSSING, Course, course, steps
 from livesvm.solvers.robust.local_optimality import AT_WALL, ROUNDINGS
 from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls, outermost, size_of
 from livesvm.solvers.robust.sides import ROWS_OF_TABLES, Now, Split, Stage, fill_tables
@@ -150,8 +149,8 @@ class Rounds:
         split.look(self.w, self.p)
         return float(self.p.now[0].objective)
 
-    def run(self, steps: Callable[..., int], *notes: Any, until: tuple[int, ...] = ()) -> int:
-        """Make compiled steps, which write ``notes``, until they are done or want one of ``until``; returns that exit.
+    def run(self, course: Course, until: tuple[int, ...] = ()) -> int:
+        """Make the steps of a course until they are done or want one of ``until``; returns that exit.
 
         Raises
         ------
@@ -160,7 +159,7 @@ class Rounds:
         """
         while True:
             check()
-            exit_ = steps(self.w, self.p, *notes)
+            exit_ = steps(self.w, self.p, course)
             raise_what_stopped()
             self.state.b = float(self.w.at[0].b)
             if exit_ == Exit.DONE or exit_ in until:
@@ -173,7 +172,7 @@ class Rounds:
         split.choose_misplaced(self.p)
         self.p.tried[:] = False
         self.p.now[0].stage = Stage.CHOSEN
-        self.run(d_step.take_sides, True)
+        self.run(course(CROSSING))
 
     def part_at_walls(self) -> None:
         """At theta = 1 both sides of a wall are the same: let examples at one be beyond it if that takes them there.

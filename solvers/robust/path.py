@@ -16,7 +16,7 @@ from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy.piecewise import Changes, joined
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.robust import c_step as tracks
-from livesvm.solvers.robust.c_step import Constants, Notes, Pull, Used, steps_of_s, steps_of_theta
+from livesvm.solvers.robust.c_step import OVER_S, OVER_THETA, Constants, Course, Notes, Pull, course
 from livesvm.solvers.robust.legs import ConstantLeg, Leg, LinearLeg, Solution
 from livesvm.solvers.robust.partition import Partition, Rounds
 from livesvm.solvers.robust.ramp_losses import Walling
@@ -93,19 +93,18 @@ def walk_s(
     NotOptimal : a D-step failed, or the path stands still
     """
     rounds, m = Rounds(partition), partition.slots.size
-    notes, kept = _empty_notes(m), Constants(np.empty((LEGS, m)), np.empty(LEGS))
-    zero, ends = walling.walls(y, 0.0), np.array([start, end])
+    c = course(OVER_S, (start, end), LEGS, m)._replace(inwards=walling.inwards, zero=walling.walls(y, 0.0))
     while True:
-        exit_ = rounds.run(steps_of_s, notes, kept, zero, walling.inwards, ends, until=STOPS_OF_S)
+        exit_ = rounds.run(c, STOPS_OF_S)
         if exit_ == Exit.DONE:
             break
-        tell((ends[0] - start) / (end - start))
+        tell((c.ends[0] - start) / (end - start))
         if exit_ == Exit.STUCK:
-            raise NotOptimal(f"the path stands still at s = {ends[0]}")
+            raise NotOptimal(f"the path stands still at s = {c.ends[0]}")
         if exit_ == Exit.NOTES_FULL:
-            notes, kept = _roomier(notes), Constants._make(_doubled(kept))
+            c = _roomier(c)
         rounds.freshen()
-    return Walked(partial(_constant_legs, notes, kept, rounds.p), rounds.events, rounds.stalls)
+    return Walked(partial(_constant_legs, c.notes, c.kept, rounds.p), rounds.events, rounds.stalls)
 
 
 def _constant_legs(notes: Notes, kept: Constants, p: Split) -> tuple[list[Leg], list[Jump]]:
@@ -127,12 +126,12 @@ def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) 
     """
     rounds, state = Rounds(partition), partition.state
     n, start = state.n_slots, partition.theta
-    notes = _empty_notes(partition.slots.size)
     log = empty_log(n, SEGMENTS, SEGMENTS * (state.n_free + 16) + n)
     pull = Pull(np.zeros(n), np.zeros(n), np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(1, np.int64))
+    c = course(OVER_THETA, (start, end), LEGS, partition.slots.size)._replace(log=log, pull=pull)
     at_once: dict[int, Solution] = {}
     while True:
-        exit_ = rounds.run(steps_of_theta, notes, log, pull, end, until=STOPS_OF_THETA)
+        exit_ = rounds.run(c, STOPS_OF_THETA)
         if exit_ == Exit.DONE:
             break
         if exit_ == Exit.WITH_TIES:
@@ -143,17 +142,17 @@ def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) 
         if exit_ in (Exit.STUCK, Exit.LOST):
             raise NotOptimal(f"the path stands still at theta = {partition.theta}")
         if exit_ == Exit.LOG_FULL:
-            log = _longer(log)
+            c = c._replace(log=_longer(c.log))
         elif exit_ == Exit.NOTES_FULL:
-            notes = _roomier(notes)
+            c = _roomier(c)
         elif exit_ == Exit.AT_ONCE:
-            at_once[int(notes.used[0].legs) - 1] = solution_of(partition)
+            at_once[int(c.notes.used[0].legs) - 1] = solution_of(partition)
         elif exit_ == Exit.TIED:
             rounds.spread_ties()
         else:
             rounds.w.at[0].stride_end += tracks.PORTION_EVENTS
         rounds.freshen()
-    made = partial(_linear_legs, partition.base, notes, log, end, at_once, rounds.p)
+    made = partial(_linear_legs, partition.base, c.notes, c.log, end, at_once, rounds.p)
     return Walked(made, rounds.events, rounds.stalls)
 
 
@@ -188,19 +187,10 @@ def _jumps(notes: Notes, p: Split) -> list[Jump]:
     return jumps
 
 
-def _empty_notes(m: int) -> Notes:
-    return Notes(
-        np.empty((LEGS, 3)),
-        np.empty((LEGS, 4), np.int64),
-        np.empty((LEGS, m), np.int8),
-        np.empty((LEGS, m), np.int8),
-        Used.of(),
-    )
-
-
-def _roomier(notes: Notes) -> Notes:
-    """Return notes with twice the room."""
-    return Notes._make([*_doubled(notes[:-1]), notes.used])
+def _roomier(c: Course) -> Course:
+    """Return a course with twice the room for notes."""
+    notes, kept = Notes._make([*_doubled(c.notes[:-1]), c.notes.used]), Constants._make(_doubled(c.kept))
+    return c._replace(notes=notes, kept=kept)
 
 
 def _trimmed(notes: Notes) -> Notes:

@@ -5,18 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
 from numba import typeof
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_known: dict[Any, Any] = {}  # kinds by themselves, and entry points by function and kinds
+
 
 def kind_of(value: object) -> Any:
-    """Return the type that compiled code sees a value as; it is the same object for values of the same type."""
-    return typeof(value)  # type: ignore[no-untyped-call]
+    """Return what the type depends on that compiled code sees a value as: the same object for the same type."""
+    kind = _kind_of(value)
+    return _known.setdefault(kind, kind)
+
+
+def _kind_of(value: object) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.ndim, value.flags.num
+    return (type(value), *map(_kind_of, value)) if isinstance(value, tuple) else type(value)
 
 
 def entry_point(function: Callable[P, R], *arguments: Any) -> Callable[P, R]:
     """Return a compiled function for arguments of exactly these types; others must not be given to it."""
-    found: Callable[P, R] = function.compile(tuple(map(kind_of, arguments)))  # type: ignore[attr-defined]
+    key = function, _kind_of(arguments)
+    found: Callable[P, R] | None = _known.get(key)
+    if found is None:
+        kinds = tuple(map(typeof, arguments))  # type: ignore[arg-type]
+        found = _known[key] = function.compile(kinds)  # type: ignore[attr-defined]
     return found

@@ -16,7 +16,7 @@ import numpy as np
 from livesvm.solvers.analyses.outlier.path import Begun, begin
 from livesvm.solvers.analyses.outlier.result import arrays_at
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.robust.d_step import take_sides
+from livesvm.solvers.robust.c_step import WITHOUT_CROSSING, course
 from livesvm.solvers.robust.legs import Solution
 from livesvm.solvers.robust.partition import Rounds
 from livesvm.solvers.robust.ramp_losses import WITHIN, Parameter, Sides
@@ -99,7 +99,7 @@ def _solve(rounds: Rounds, begun: Begun, parameter: Parameter, value: float) -> 
     """Solve for one value, from what was found for the one before."""
     before = rounds.events
     _turn_to(rounds, begun, parameter, value)
-    rounds.run(take_sides, False)
+    rounds.run(course(WITHOUT_CROSSING))
     state, now = rounds.state, rounds.p.now[0]
     found = Candidate(
         value,
