@@ -20,6 +20,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
 from livesvm.service.resources.memory import Budget
 from livesvm.solvers.analyses.conformal import BLOCK, Conformal, conformal
+from livesvm.solvers.analyses.leave_one_out.tableau import bytes_of
 from livesvm.solvers.errors import InvalidInput
 
 KEPT = 16
@@ -82,7 +83,7 @@ def memory_without_each(copy: ModelCopy) -> int:
     is_weighed = copy.changed.get("class_weight", copy.spec.class_weight) is not None
     if is_weighed or not copy.sizes.n_free or not task_of(copy.spec).has_cost:
         leaving = n * n_pairs  # each may have a part in every model
-    return COPIES * 8 * (leaving + n_pairs) * (n + 1)
+    return COPIES * 8 * (leaving + n_pairs) * (n + 1) + bytes_of(n, min(n, copy.sizes.n_free))
 
 
 def cover(copy: ModelCopy) -> Covering:

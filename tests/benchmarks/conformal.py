@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import IncrementalSVC, IncrementalSVR, conformal
 from tests.benchmarks.sets import DATA, available, read, standardised
@@ -88,29 +89,32 @@ def one(name: str) -> list[str]:
 
 
 def cost() -> list[list[str]]:
-    """Return what the first prediction after an update costs, and the next."""
+    """Return how often sides change in an update and in leaving each out, and what these cost, and the next ones."""
     rng, lines = np.random.default_rng(0), []
     X = rng.normal(size=(2000, 20))
     y = X[:, 0] + X[:, 1] ** 2 - 1.0 + 0.5 * rng.normal(size=2000)
     for is_values in (False, True):
         targets = y if is_values else np.where(y > 0, 1, -1)
         model = model_for(is_values).fit(X[:1400], targets[:1400])
-        updates, first, then = [], [], []
+        updates, events, first, sides, then = [], [], [], [], []
         for start in range(1400, 1400 + 5 * 30, 30):
             new = slice(start, start + 30)
             began = time.process_time()
-            model.update(add=(X[new], targets[new]), remove=model.keys_[:30])
+            report = model.update(add=(X[new], targets[new]), remove=model.keys_[:30])
             updates.append(time.process_time() - began)
+            events.append(report.events)
             began = time.process_time()
             found = conformal(model)
             first.append(time.process_time() - began)
+            sides.append(found.models.events)
             began = time.process_time()
             _ = found.intervals(X[:1], COVERAGE) if is_values else found.sets(X[:1], COVERAGE)
             then.append(time.process_time() - began)
         update, whole = float(np.median(updates)), float(np.median(first))
         name = "regression" if is_values else "two classes"
-        next_ones = duration(float(np.median(then)))
-        lines.append([name, duration(update), duration(whole), f"{whole / update:.0f}", next_ones])
+        counts = f"{np.median(events):.0f}", f"{np.median(sides):.0f}"
+        times = duration(update), duration(whole), f"{whole / update:.1f}", duration(float(np.median(then)))
+        lines.append([name, *counts, *times])
     return lines
 
 
@@ -126,7 +130,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lines = [one(name) for name in (names[::6] if options.quick else names)]
         print(table(["table", "covered (0.9)", "split", "size / split"], lines), flush=True)
     if "cost" in options.parts:
-        print(table(["model", "update 30 + 30", "first", "updates", "then"], cost()))
+        with threadpool_limits(limits=1):  # as in the service
+            print(
+                table(["model", "events of an update", "sides", "update 30 + 30", "first", "updates", "then"], cost())
+            )
     return 0
 
 

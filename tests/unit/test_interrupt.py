@@ -232,8 +232,8 @@ def test_every_event_of_a_path_is_a_look() -> None:
             events = model.outlier_path(parameter).events
         assert looks.within_compiled_code > events
     with looked_at(Looks()) as looks:
-        events = leave_one_out(model).events
-    assert looks.within_compiled_code > events
+        leave_one_out(model)
+    assert looks.within_compiled_code >= np.count_nonzero(model.to_arrays()["beta"])
 
 
 def hard() -> tuple[Any, Any]:

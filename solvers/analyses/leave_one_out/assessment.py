@@ -1,9 +1,8 @@
 """Exact leave-one-out and k-fold decisions of a live window, by decremental steps from its optimum.
 
-An example that has no coefficient is not missed: its own decision value stays. Those who can leave without anybody
-changing sides are solved for together. For every other the path on which it leaves is followed, its decision value read
-at the end, and the model put back. Nothing is trained again, and the live
-model is not touched: all of it happens on a copy.
+An example that has no coefficient is not missed: its own decision value stays. All others leave by block pivots on one
+tableau of the optimum. Where that fails the path on which an example leaves is followed, its decision value read at the
+end, and the model put back. Nothing is trained again, and the live model is not touched: paths are walked on a copy.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Assessment:
         Share of wrong labels or of outliers, or mean absolute error in units of y; of models with the pinball loss
         its mean.
     events : int
-        Breakpoints of all paths together.
+        Changes of sides on all paths together.
     seconds : float
         Wall time.
     positive, negative : tuple

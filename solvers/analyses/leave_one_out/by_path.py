@@ -1,12 +1,13 @@
 """One example after the other leaves the same optimum, which is put back each time.
 
-Those who leave with few changes of sides are solved for together; the paths of the others are walked in compiled code,
-and what that cannot finish goes the ordinary way.
+Block pivots come first; the paths of those they leave are walked in compiled code, and what that cannot finish goes the
+ordinary way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -74,11 +75,7 @@ class Kept(NamedTuple):
 
 
 def leave_each_out(
-    state: PathState,
-    who: Ints,
-    totals: Floats,
-    report: Callable[[int, int], None],
-    models: Floats | None = None,
+    state: PathState, who: Ints, totals: Floats, report: Callable[[int, int], None]
 ) -> tuple[Floats, int]:
     """Return f at each of the examples ``who`` by the model without it, (m,), and the events of all paths.
 
@@ -88,13 +85,40 @@ def leave_each_out(
     who : (m,) slots
     totals : (m,) what the betas of the others sum up to
     report : told how many are done, and how many there are; what it raises ends the work
-    models : (m, n_slots + 1) gets the models without: coefficients by slot, then b
 
     Raises
     ------
-    NotOptimal : a path could not be followed, also not the ordinary way, which is gone where a kernel row is not cached
-        or a tie has to be spread
+    NotOptimal : a path could not be followed, also not the ordinary way
     """
+    decisions, events = np.full(who.size, np.nan), 0
+    if (totals == state.total).all():
+        units = scales(state, np.zeros(state.n_slots))
+        left = leave_by_pivots(state, who, units, lambda _: report(0, who.size))
+        if left is not None:
+            decisions, events = left.decisions, left.changes
+    blocked = np.isnan(decisions)
+    decisions[blocked], more = leave_by_paths(state, who[blocked], totals[blocked], partial(_later, report, who.size))
+    return decisions, events + more
+
+
+def _later(report: Callable[[int, int], None], total: int, done: int, count: int) -> None:
+    report(total - count + done, total)
+
+
+def leave_by_paths(
+    state: PathState,
+    who: Ints,
+    totals: Floats,
+    report: Callable[[int, int], None],
+    models: Floats | None = None,
+) -> tuple[Floats, int]:
+    """Do the same by a path each; ``models`` (m, n_slots + 1) gets the models without: coefficients by slot, then b.
+
+    In compiled code first, and where a kernel row is not cached or a tie has to be spread, the ordinary way.
+    """
+    if not who.size:
+        report(0, 0)
+        return np.empty(0), 0
     size = int(state.factor.size[0])
     kept = Kept(
         Examples(*(a[: state.n_slots].copy() for a in state.examples)),  # type: ignore[arg-type]
@@ -110,22 +134,16 @@ def leave_each_out(
     units = scales(state, motion.v)
     decisions, events = np.full(who.size, np.nan), 0
     models = np.empty((who.size, 0)) if models is None else models
-    if (totals == state.total).all():
-        decisions, events = leave_by_pivots(state, who, units, lambda _: report(0, who.size), models)
-    blocked = np.flatnonzero(np.isnan(decisions))
-    for first in range(0, blocked.size, PORTION):
-        report(who.size - blocked.size + first, who.size)
-        part = blocked[first : first + PORTION]
+    for first in range(0, who.size, PORTION):
+        report(first, who.size)
+        part = slice(first, first + PORTION)
         w = walk_of(state, motion, units)
-        found = np.empty((part.size, models.shape[1]))
-        decisions[part], count = _leave_portion(w, kept, units, who[part], totals[part], found)
-        models[part] = found
+        decisions[part], count = _leave_portion(w, kept, units, who[part], totals[part], models[part])
         raise_what_stopped()
         events += count
     for i in np.flatnonzero(np.isnan(decisions)):
         report(who.size - 1, who.size)
-        model = models[i] if models.size else None
-        found, count = decisions_without(state, who[i : i + 1], float(totals[i]), model)
+        found, count = decisions_without(state, who[i : i + 1], float(totals[i]), models[i] if models.size else None)
         decisions[i] = found[0]
         events += count
     report(who.size, who.size)

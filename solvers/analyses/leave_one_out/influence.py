@@ -33,7 +33,7 @@ class Influences:
     without : ndarray of shape (k, m) or (k, m, n_pairs)
         f(x) of the model trained without example i.
     events : int
-        Breakpoints of all paths together.
+        Changes of sides on all paths together.
     seconds : float
         Wall time.
     """
@@ -101,7 +101,7 @@ class DataValues:
         Mean loss of the rows by the model as it is: hinge loss of classes, over the pairs of a row's class where there
         are several; of regression the mean absolute error, or mean pinball loss, in units of y.
     events : int
-        Breakpoints of all paths together.
+        Changes of sides on all paths together.
     seconds : float
         Wall time.
     """

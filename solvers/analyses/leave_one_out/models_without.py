@@ -5,13 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from livesvm.solvers.analyses.leave_one_out.assessment import checked, leave_together, may_be_missed, tell_nothing
-from livesvm.solvers.analyses.leave_one_out.by_path import leave_each_out
+from livesvm.solvers.analyses.leave_one_out.by_path import leave_by_paths
+from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
 from livesvm.solvers.analyses.leave_one_out.by_updates import updated_without
+from livesvm.solvers.analyses.leave_one_out.changes import Changes
+from livesvm.solvers.homotopy.optimality import scales
 from livesvm.solvers.homotopy.recompute import refresh
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.predictor import Predictor, kernel_values
@@ -24,14 +28,16 @@ from livesvm.solvers.validation import Key
 
 @dataclass
 class _Part:
-    """The models of two classes, or of values: the rows of ``rows`` are coefficients (n,), then b.
+    """The models of two classes, or of values: each of ``rows`` has coefficients (n,), then b.
 
-    ``which`` (n,) has the row of the model without each example, 0 for those without which it is as it was; ``own``
-    (n,) is what that decides of the example.
+    ``which`` (n,) has the row of the model without each example, 0 for those without which it is as it was; those of
+    ``changes``, each from one of the rows, are counted on after all rows. ``own`` (n,) is what a model without an
+    example decides of it.
     """
 
     n: int
     rows: list[Floats] = field(default_factory=list)
+    changes: list[tuple[int, Changes]] = field(default_factory=list)
     which: Ints = field(init=False)
     own: Floats = field(init=False)
 
@@ -39,24 +45,81 @@ class _Part:
         self.which, self.own = np.zeros(self.n, np.int64), np.empty(self.n)
 
     def stand(self, view: View, members: Ints) -> None:
-        """Know that without any of ``members`` the model is the one that the view shows."""
-        state, slots = view.state, view.window.slots
-        refresh(state)
-        self.which[members] = len(self.rows)
-        self.own[members] = state.examples.f[slots[members]]
-        self.rows.append(np.append(state.examples.beta[slots], state.b))
+        """Know that without any of ``members`` the model is the one that a private view shows."""
+        refresh(view.state)
+        self._stand(view, members, view.state.examples.f)
 
-    def leave(self, view: View, members: Ints, tell: Callable[[int, int], None]) -> int:
-        """Know the models without one of ``members`` each, from the one that the view shows; return all events."""
-        self.stand(view, members)
-        state, window = view.state, view.window
-        places = members[may_be_missed(view, window.slots[members])]
-        totals = state.total - view.total_of(1.0) * window.weights[places]
+    def _stand(self, view: View, members: Ints, f: Floats) -> None:
+        """Do so, by its ``f`` by slot."""
+        slots = view.window.slots
+        self.own[members] = f[slots[members]]
+        self.which[members] = len(self.rows)
+        self.rows.append(np.append(view.state.examples.beta[slots], view.state.b))
+
+    def leave(self, view: View, members: Ints, tell: Callable[[int, int], None], copy: Callable[[], View]) -> int:
+        """Know the models without one of ``members`` each, from the one that the view shows; return all events.
+
+        ``copy`` gives a private view of the same, where paths have to be walked.
+        """
+        state, slots = view.state, view.window.slots
+        places = members[may_be_missed(view, slots[members])]
+        totals = state.total - view.total_of(1.0) * view.window.weights[places]
+        left = None
+        if (totals == state.total).all():
+            units = scales(state, np.zeros(state.n_slots))
+            left = leave_by_pivots(state, slots[places], units, lambda _: tell(0, places.size))
+        if left is None:
+            private = copy()
+            self.stand(private, members)
+            return self._walk(private, places, totals, tell)
+        self._stand(view, members, left.f)
+        good = np.isfinite(left.decisions)
+        self.own[places[good]] = left.decisions[good]
+        self.which[places[good]] = -1 - sum(one.of_b.size for _, one in self.changes) - np.flatnonzero(good)
+        self.changes.append((len(self.rows) - 1, left.models.renamed(_inverse(slots, state.n_slots))))
+        if good.all():
+            return left.changes
+        private = copy()
+        refresh(private.state)
+        return left.changes + self._walk(private, places[~good], totals[~good], tell)
+
+    def _walk(self, view: View, places: Ints, totals: Floats, tell: Callable[[int, int], None]) -> int:
+        """Know the models without one of some examples each by paths from the model that a private view shows."""
+        state, slots = view.state, view.window.slots
         found = np.empty((places.size, state.n_slots + 1))
-        self.own[places], events = leave_each_out(state, window.slots[places], totals, tell, found)
+        self.own[places], events = leave_by_paths(state, slots[places], totals, tell, found)
         self.which[places] = len(self.rows) + np.arange(places.size)
-        self.rows.extend(found[:, [*window.slots, state.n_slots]])
+        self.rows.extend(found[:, [*slots, state.n_slots]])
         return events
+
+    def finished(self) -> _Models:
+        """Return the models."""
+        which = np.where(self.which < 0, len(self.rows) - 1 - self.which, self.which)
+        return _Models(np.array(self.rows), self.changes, which)
+
+
+def _inverse(slots: Ints, n_slots: int) -> Ints:
+    """Return the places (n_slots,) of slots."""
+    place_of = np.full(n_slots, -1)
+    place_of[slots] = np.arange(slots.size)
+    return place_of
+
+
+class _Models(NamedTuple):
+    """What ``_Part`` knows in the end."""
+
+    rows: Floats
+    changes: list[tuple[int, Changes]]
+    which: Ints
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes + self.which.nbytes + sum(one.nbytes for _, one in self.changes)
+
+    def decide(self, values: Floats) -> Floats:
+        """Return what all models decide, (rows and changes, m), of rows with kernel values (m, n)."""
+        f = self.rows[:, :-1] @ values.T + self.rows[:, -1:]
+        return np.concatenate([f, *(one.decide(values) + f[base] for base, one in self.changes)])
 
 
 @dataclass(frozen=True)
@@ -68,7 +131,7 @@ class ModelsWithout:
     keys : (n,) of the window's examples, oldest first
     predictor : the model as it is
     own : (n,) f(x_i) of the model without example i; of several classes (n, n_pairs)
-    events : breakpoints of all paths together
+    events : changes of sides on all paths together
     seconds : wall time
     """
 
@@ -78,8 +141,7 @@ class ModelsWithout:
     events: int
     seconds: float
     _support: Predictor = field(repr=False)
-    _models: list[Floats] = field(repr=False)
-    _which: list[Ints] = field(repr=False)
+    _models: list[_Models] = field(repr=False)
 
     @property
     def nbytes(self) -> int:
@@ -89,7 +151,7 @@ class ModelsWithout:
     @property
     def matters(self) -> Ints:
         """Places of the examples that have a part in the model, oldest first; no other changes a decision."""
-        return np.flatnonzero(np.any(np.stack(self._which) != 0, axis=0))
+        return np.flatnonzero(np.any(np.stack([models.which for models in self._models]) != 0, axis=0))
 
     def decisions(self, X: ArrayLike | Features, places: Ints | None = None) -> Floats:
         """Return what the models without each example, or each of those at ``places``, decide.
@@ -108,9 +170,9 @@ class ModelsWithout:
         else:
             values = kernel_values(frozen.kernel, rows, frozen.support, frozen.scale)
         found = []
-        for models, which in zip(self._models, self._which, strict=True):
-            f = models[:, :-1] @ values.T + models[:, -1:]
-            found.append(f[which if places is None else which[places]])
+        for models in self._models:
+            which = models.which if places is None else models.which[places]
+            found.append(models.decide(values)[which])
         return found[0] if self.own.ndim == 1 else -np.stack(found, axis=2)
 
 
@@ -129,15 +191,16 @@ def models_without_each(model: LiveEstimator, *, progress: Progress | None = Non
     NotOptimal : a path could not be followed
     """
     started, view = time.perf_counter(), checked(model)
-    n, copy = model.n_window_, view.copy()
-    pairs = copy.pairs
+    n, pairs = model.n_window_, view.pairs
     parts = [_Part(n) for _ in range(len(pairs) or 1)]
-    views = _views(copy)
     with steadily(progress, n) as tell:
-        if not copy.shares_costs:
-            only = tell if not pairs else tell_nothing
-            events = sum(part.leave(one, np.arange(n), only) for part, one in zip(parts, views, strict=True))
+        if not view.shares_costs:
+            views, only = _views(view), tell_nothing if pairs else tell
+            everyone = zip(parts, views, strict=True)
+            events = sum(part.leave(one, np.arange(n), only, one.copy) for part, one in everyone)
         else:
+            copy = view.copy()
+            views = _views(copy)
             for part, one in zip(parts, views, strict=True):
                 part.stand(one, np.arange(n))
             alone, together = leave_together(copy)
@@ -154,14 +217,13 @@ def models_without_each(model: LiveEstimator, *, progress: Progress | None = Non
         events,
         time.perf_counter() - started,
         _support(views[0]),
-        [np.array(part.rows) for part in parts],
-        [part.which for part in parts],
+        [part.finished() for part in parts],
     )
 
 
-def _views(copy: View) -> list[View]:
-    """Return a private copy as it is, or of several classes its pairs, each of the whole window."""
-    return [View(copy.of_pair(two)) for two in copy.pairs] or [copy]
+def _views(view: View) -> list[View]:
+    """Return a view as it is, or of several classes private ones of its pairs, each of the whole window."""
+    return [View(view.of_pair(two)) for two in view.pairs] or [view]
 
 
 def _support(view: View) -> Predictor:
@@ -180,7 +242,7 @@ def _leave_kind(copy: View, members: Ints, parts: list[_Part]) -> int:
         if copy.pairs and kind not in copy.pairs[place]:
             part.stand(one, members)
         else:
-            events += part.leave(one, members, tell_nothing)
+            events += part.leave(one, members, tell_nothing, one.copy)
     return events
 
 

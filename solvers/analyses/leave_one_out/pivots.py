@@ -1,7 +1,8 @@
-"""The path on which one example leaves, by pivots: who changes sides is solved for among the few who have.
+"""The optimum without one example, by block pivots on the tableau of the optimum with it [Júdice & Pires 1994].
 
-Who changes sides has the two quantities of ``leave_one_out.tableau`` swapped: what followed rests from now on, and what
-rested is what keeps it there.
+Those whose following quantity ends beyond a limit change sides together: it rests at the limit from now on, and what
+rested is solved for, among the few who have changed sides. Where that does not lessen how many are wrong, only the
+last of them changes, which ends for certain [Murty 1974]. A round costs the number of places times that of changes.
 """
 
 from __future__ import annotations
@@ -10,314 +11,354 @@ from typing import NamedTuple
 
 import numpy as np
 
-from livesvm.solvers.analyses.leave_one_out.tableau import CANCEL, Columns, Tableau, add_row, make_column
-from livesvm.solvers.problem.state import Examples, is_free
+from livesvm.solvers.analyses.leave_one_out.tableau import Columns
+from livesvm.solvers.linalg.products import entry
 from livesvm.solvers.runtime.by_reference import by_reference, keep, refer
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import is_stopped
-from livesvm.solvers.runtime.types import Bools, Floats, Ints
+from livesvm.solvers.runtime.types import Floats, Ints
 
-MOST_CHANGED = 24  # sides changed in one leaving; beyond it the ordinary path is no slower ...
-FEW_FREE = 64  # ... nor is it, for anybody who cannot leave straight, with fewer free
-MOST_EVENTS = 60
+MOST_CHANGED = 48  # sides changed in one leaving; beyond it the ordinary path is no slower
+ROUNDS = 40
+PATIENCE = 3  # rounds in which no fewer are wrong, before they change one by one
+BLOCK = 256  # places that are looked at together
 SINGULAR = 1e-9  # a pivot below this, of its row, is none
+WAITS, GIVEN_UP, LEFT = range(3)  # outcomes
+LEAVES = 9  # the side of the example that leaves
+OTHERS, INTERCEPT, FIRST_NEAR, LAST_NEAR = range(4)  # entries of the numbers of sides
+
+
+@by_reference
+class Sides(NamedTuple):
+    """Where all stand, by place: the others come first, whose f follows, then the free, whose beta follows."""
+
+    follows: Floats  #: (N,) what follows
+    low: Floats  #: (N,) its limits
+    high: Floats
+    least: Floats  #: (N,) the limits with what rounding may put it beyond them
+    most: Floats
+    below: Floats  #: (N,) its limits once an example has gone past the next side
+    above: Floats
+    down: Floats  #: (N,) how far what rests may go at the limit before the example goes past it
+    up: Floats
+    tol_rest: Floats  #: (N,) how far what rests may be beyond that by rounding
+    beta: Floats  #: (N,)
+    f: Floats  #: (N,)
+    numbers: Ints  #: (4,) see ``OTHERS``
 
 
 @by_reference
 class Leaving(NamedTuple):
     """How some examples leave, one a row."""
 
+    outcome: Ints  #: (m,) WAITS: for columns
+    decision: Floats  #: (m,) f of the example that leaves, in the end
     change: Floats  #: (m, F) of the betas of the free
-    f: Floats  #: (m, slots) at the end
     db: Floats  #: (m,)
-    changed: Ints  #: (m, MOST_CHANGED) who changed sides, then -1
-    beta: Floats  #: (m, MOST_CHANGED) their betas at the end
-    segment: Ints  #: (m, MOST_CHANGED) and where they stand then
-    events: Ints  #: (m,), -1: given up
+    members: Ints  #: (m, MOST_CHANGED + 1) places of the example that leaves and of those that have changed sides
+    side: Ints  #: (m, MOST_CHANGED + 1) theirs, as in ``Work``
+    moved: Floats  #: (m, MOST_CHANGED + 1) how far what rested has gone
+    n_members: Ints  #: (m,)
+    changes: Ints  #: (m,) how often sides were changed
 
 
 @by_reference
 class Work(NamedTuple):
-    """Arrays of one walk, by slot, and the system of those who have changed sides."""
+    """Arrays of one leaving, and the system of those who have changed sides."""
 
-    beta: Floats
-    f: Floats
-    segment: Ints
-    low: Floats  #: limits, of beta of those who are free now, of f of the others
-    high: Floats
-    dbeta: Floats
-    df: Floats
-    straight: Floats  #: what follows, by how much in all, if nobody changes sides
+    ends: Floats  #: (N,) what follows, in the end
+    side: Ints  #: (N,) 0: as it was; 1, -1: at its upper or lower limit; 2, -2: past it; LEAVES
+    members: Ints  #: (MOST_CHANGED + 1,) places whose side is not 0; the one that leaves is the first
+    moved: Floats  #: (MOST_CHANGED + 1,) how far what rested has gone
+    unknown: Ints  #: (MOST_CHANGED + 1,) members that are solved for
     system: Floats  #: (MOST_CHANGED + 1, MOST_CHANGED + 1)
-    rates: Floats  #: (MOST_CHANGED + 1,)
-    members: Ints  #: (MOST_CHANGED + 1,) who has changed sides, and who leaves if he was free
+    solution: Floats  #: (MOST_CHANGED + 1,)
+    wrong: Ints  #: (N,) places that are to change sides
+    to: Ints  #: (N,) and to which
 
 
 @compiled_allocating
-def walk_all(
-    e: Examples, tableau: Tableau, columns: Columns, who: Ints, leaving: Leaving, tol_f: float, tol_beta: float
-) -> None:
-    """Walk for each of ``who`` that cannot leave straight; ``leaving`` has the straight ones and gets the others."""
-    n = e.f.size
-    low, high = np.empty(n), np.empty(n)
-    for j in range(n):
-        low[j], high[j] = side_limits(e, j, e.segment[j])
+def leave_each(s: Sides, columns: Columns, leaving: Leaving, tol_f: float, tol_beta: float) -> None:
+    """Let each example that waits leave by itself; those it needs columns of are noted as wanted."""
+    n = s.low.size
     work = Work(
         np.empty(n),
-        np.empty(n),
-        np.empty(n, np.int64),
-        np.empty(n),
-        np.empty(n),
-        np.empty(n),
-        np.empty(n),
-        np.empty(n),
-        np.empty((MOST_CHANGED + 1, MOST_CHANGED + 1)),
+        np.zeros(n, np.int64),
+        np.empty(MOST_CHANGED + 1, np.int64),
         np.empty(MOST_CHANGED + 1),
         np.empty(MOST_CHANGED + 1, np.int64),
+        np.empty((MOST_CHANGED + 1, MOST_CHANGED + 1)),
+        np.empty(MOST_CHANGED + 1),
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
     )
     w = refer(work)
-    for i in range(who.size):
-        if is_stopped(columns.size, CANCEL):
-            break
-        clear, solved = True, True
-        for j in range(n):
-            place = tableau.place[j]
-            x = e.beta[j] + leaving.change[i, place] if place >= 0 else leaving.f[i, j]
-            tol = tol_beta if place >= 0 else tol_f
-            clear = clear and (j == who[i] or low[j] - tol <= x <= high[j] + tol)
-            solved = solved and (j == who[i] or place < 0 or abs(leaving.f[i, j] - e.f[j]) <= tol_f)
-        if clear or not solved or tableau.free.size < FEW_FREE:
-            leaving.events[i] = 0 if clear and solved else -1
+    for i in range(leaving.outcome.size):
+        if leaving.outcome[i] != WAITS:
             continue
-        w.beta[:], w.f[:], w.segment[:], w.low[:], w.high[:] = e.beta, e.f, e.segment, low, high
-        leaving.events[i] = walk(e, tableau, columns, w, who[i], i, leaving, tol_f, tol_beta)
+        if is_stopped(columns.size, 0):
+            break
+        leave(s, columns, w, i, leaving)
+        if leaving.outcome[i] == LEFT and not note(s, columns, w, i, leaving, tol_f, tol_beta):
+            leaving.outcome[i] = GIVEN_UP
     keep(work)
 
 
 @compiled
-def side_limits(e: Examples, slot: int, segment: int) -> tuple[float, float]:
-    """Return the limits of a side: of beta if it is a kink, of f if it is a piece."""
-    q = segment // 2
-    if is_free(segment):
-        return e.levels[slot, q + 1], e.levels[slot, q]
-    return e.kinks[slot, q - 1] if q > 0 else -np.inf, e.kinks[slot, q] if q < e.n_kinks[slot] else np.inf
-
-
-@compiled
-def walk(
-    e: Examples,
-    tableau: Tableau,
-    columns: Columns,
-    w: Work,
-    leaver: int,
-    i: int,
-    leaving: Leaving,
-    tol_f: float,
-    tol_beta: float,
-) -> int:
-    """Follow the path on which ``leaver`` leaves, row ``i`` of ``leaving``; return its events.
-
-    -1: too many change sides, or somebody depends on the others.
-    """
-    n = e.f.size
-    place = tableau.place
-    for j in range(n):
-        w.straight[j] = leaving.change[i, place[j]] if place[j] >= 0 else leaving.f[i, j] - e.f[j]
-    count, events = 0, 0
-    left, b = 1.0, 0.0
-    while True:
-        if not solve_among(columns, w, count, leaver):
-            return -1
-        db = leaving.db[i] + find_rates(tableau, columns, w, count, leaver, e.beta[leaver])
-        step, who, side = next_event(w, leaver, left, tol_f, tol_beta)
-        for j in range(n):
-            w.beta[j] += step * w.dbeta[j]
-            w.f[j] += step * w.df[j]
-        b += step * db
-        left -= step
-        if who < 0:
-            leaving.db[i] = b
-            return events if note(e, tableau, w, leaver, i, leaving) else -1
-        events += 1
-        if events > MOST_EVENTS or is_stopped(columns.size, CANCEL):
-            return -1
-        if count == 0 and place[leaver] >= 0:
-            if not make_column(e, tableau, columns, leaver):
-                return -1
-            w.members[0] = leaver
-            count = 1
-        count = change_side(e, tableau, columns, w, who, side, count)
-        if count < 0:
-            return -1
-
-
-@compiled
-def change_side(e: Examples, tableau: Tableau, columns: Columns, w: Work, who: int, side: int, count: int) -> int:
-    """Let ``who`` go on to his next side; return how many are to be solved for now, or -1."""
-    if is_free(w.segment[who]):
-        w.beta[who] = w.high[who] if side > 0 else w.low[who]
-        w.segment[who] -= side
-    else:
-        w.f[who] = w.high[who] if side > 0 else w.low[who]
-        w.segment[who] += side
-    w.low[who], w.high[who] = side_limits(e, who, w.segment[who])
+def leave(s: Sides, columns: Columns, w: Work, i: int, leaving: Leaving) -> None:
+    """Look for the optimum without one example, from where that was left."""
+    count = leaving.n_members[i]
     for a in range(count):
-        if w.members[a] == who:
-            w.members[a] = w.members[count - 1]
-            return count - 1
-    if count > MOST_CHANGED or not make_column(e, tableau, columns, who):
-        return -1
-    w.members[count] = who
-    return count + 1
+        w.members[a] = leaving.members[i, a]
+        w.side[w.members[a]] = leaving.side[i, a]
+    leaving.outcome[i], count, changes = pivot(s, columns, w, count)
+    leaving.n_members[i] = count
+    leaving.changes[i] += changes
+    for a in range(count):
+        leaving.members[i, a], leaving.moved[i, a] = w.members[a], w.moved[a]
+        leaving.side[i, a] = w.side[w.members[a]]
+        w.side[w.members[a]] = 0
 
 
 @compiled
-def solve_among(columns: Columns, w: Work, count: int, leaver: int) -> bool:
-    """Find the rates that keep those who have changed sides at rest, by elimination with scaled pivots.
+def pivot(s: Sides, columns: Columns, w: Work, count: int) -> tuple[int, int, int]:
+    """Let members change sides until none is wrong; return the outcome, how many they are, and the changes."""
+    changes, fewest, patience, leaver = 0, w.side.size + 1, PATIENCE, w.members[0]
+    for _ in range(ROUNDS):
+        if not solve(s, columns, w, count, leaver):
+            return GIVEN_UP, count, changes
+        wrong = find_wrong_members(s, columns, w, count)
+        if wrong >= 0:
+            wrong = find_wrong(s, columns, w, count, wrong, s.numbers[FIRST_NEAR], s.numbers[LAST_NEAR])
+        if wrong == 0:
+            wrong = find_wrong(s, columns, w, count, wrong, 0, w.ends.size)
+        if wrong <= 0:
+            return LEFT if wrong == 0 else GIVEN_UP, count, changes
+        patience = PATIENCE if wrong < fewest else patience - 1
+        fewest = min(fewest, wrong)
+        first, stop = 0, wrong
+        if patience <= 0:
+            first = last_of(w, wrong)
+            stop = first + 1
+        if count + stop - first > MOST_CHANGED + 1:
+            return GIVEN_UP, count, changes
+        count = change_sides(columns, w, count, first, stop)
+        changes += stop - first
+        waits = False
+        for k in range(first, stop):
+            waits |= columns.column_of[w.wrong[k]] < 0
+        if waits:
+            return WAITS, count, changes
+    return GIVEN_UP, count, changes
 
-    False: they depend on one another.
-    """
-    G, x, members = w.system, w.rates, w.members
+
+@compiled
+def change_sides(columns: Columns, w: Work, count: int, first: int, stop: int) -> int:
+    """Let those on a part of the list change sides, or want their columns; return how many members there are now."""
+    for k in range(first, stop):
+        j = w.wrong[k]
+        if columns.column_of[j] < 0:
+            columns.wanted[j] = 1
+            continue
+        if w.side[j] == 0:
+            w.members[count] = j
+            count += 1
+        w.side[j] = w.to[k]
+    stay = 0
     for a in range(count):
+        if w.side[w.members[a]] != 0:
+            w.members[stay] = w.members[a]
+            stay += 1
+    return stay
+
+
+@compiled
+def last_of(w: Work, wrong: int) -> int:
+    """Return which of those who are wrong stands last."""
+    last = 0
+    for k in range(wrong):
+        if w.wrong[k] > w.wrong[last]:
+            last = k
+    return last
+
+
+@compiled
+def solve(s: Sides, columns: Columns, w: Work, count: int, leaver: int) -> bool:
+    """Find how far what rested has gone, of all members; False: they depend on one another.
+
+    Elimination with pivots scaled by rows.
+    """
+    G, x, unknown, m = w.system, w.solution, w.unknown, 0
+    for a in range(count):
+        j = w.members[a]
+        if w.side[j] == 1 or w.side[j] == -1 or (j == leaver and j >= s.numbers[OTHERS]):
+            unknown[m] = a
+            m += 1
+        elif j == leaver:
+            w.moved[a] = -s.beta[j]
+        else:
+            w.moved[a] = -s.up[j] if w.side[j] > 0 else s.down[j]
+    for k in range(m):
+        j = w.members[unknown[k]]
+        x[k] = (0.0 if j == leaver else s.high[j] if w.side[j] > 0 else s.low[j]) - s.follows[j]
+        c = 0
+        for a in range(count):
+            value = columns.values[columns.column_of[w.members[a]], j]
+            if c < m and unknown[c] == a:
+                G[k, c] = value
+                c += 1
+            else:
+                x[k] -= w.moved[a] * value
+    if not eliminate(G, x, m):
+        return False
+    for k in range(m):
+        w.moved[unknown[k]] = x[k]
+    return True
+
+
+@compiled
+def eliminate(G: Floats, x: Floats, m: int) -> bool:
+    """Solve the first ``m`` equations in place; False: they depend on one another."""
+    for a in range(m):
         largest = 0.0
-        for c in range(count):
-            G[a, c] = columns.values[columns.column_of[members[c]], members[a]]
+        for c in range(m):
             largest = max(largest, abs(G[a, c]))
         if largest == 0.0:
             return False
-        for c in range(count):
+        for c in range(m):
             G[a, c] /= largest
-        x[a] = 0.0 if members[a] == leaver else -w.straight[members[a]] / largest
-    for k in range(count):
+        x[a] /= largest
+    for k in range(m):
         pivot = k
-        for a in range(k + 1, count):
+        for a in range(k + 1, m):
             if abs(G[a, k]) > abs(G[pivot, k]):
                 pivot = a
         if abs(G[pivot, k]) < SINGULAR:
             return False
         if pivot != k:
-            for c in range(count):
+            for c in range(m):
                 G[k, c], G[pivot, c] = G[pivot, c], G[k, c]
             x[k], x[pivot] = x[pivot], x[k]
-        for a in range(k + 1, count):
+        for a in range(k + 1, m):
             factor = G[a, k] / G[k, k]
-            for c in range(k, count):
+            for c in range(k, m):
                 G[a, c] -= factor * G[k, c]
             x[a] -= factor * x[k]
-    for k in range(count - 1, -1, -1):
-        for c in range(k + 1, count):
+    for k in range(m - 1, -1, -1):
+        for c in range(k + 1, m):
             x[k] -= G[k, c] * x[c]
         x[k] /= G[k, k]
     return True
 
 
 @compiled
-def find_rates(tableau: Tableau, columns: Columns, w: Work, count: int, leaver: int, beta: float) -> float:
-    """Compute the rates of everyone's beta and f; return how much faster b goes than straight."""
-    n, place = w.beta.size, tableau.place
-    follow = w.df  # what follows, of everyone
-    for j in range(n):
-        follow[j] = w.straight[j]
-    db = 0.0
-    for a in range(count):
-        column = columns.column_of[w.members[a]]
-        add_row(w.rates[a], columns.values[column], follow)
-        db += w.rates[a] * columns.db[column]
-    for j in range(n):
-        w.dbeta[j] = follow[j] if place[j] >= 0 else 0.0
-        w.df[j] = 0.0 if place[j] >= 0 else follow[j]
-    for a in range(count):
-        slot = w.members[a]
-        if place[slot] >= 0:
-            w.dbeta[slot], w.df[slot] = 0.0, w.rates[a]
+def find_wrong_members(s: Sides, columns: Columns, w: Work, count: int) -> int:
+    """List the members whose side is another in the end; return how many, -1: one goes past two sides."""
+    wrong = 0
+    for a in range(1, count):
+        j, side = w.members[a], w.side[w.members[a]]
+        to = side
+        if side == 1 or side == -1:
+            gone = -side * w.moved[a]
+            if gone < -s.tol_rest[j]:
+                to = 0
+            elif gone > (s.up[j] if side > 0 else s.down[j]) + s.tol_rest[j]:
+                to = 2 * side
         else:
-            w.dbeta[slot], w.df[slot] = w.rates[a], 0.0
-    w.dbeta[leaver] = -beta
-    return db
+            x = s.follows[j]
+            for c in range(count):
+                x += w.moved[c] * columns.values[columns.column_of[w.members[c]], j]
+            if side > 0 and x < 2.0 * s.high[j] - s.most[j]:
+                to = 1
+            elif side < 0 and x > 2.0 * s.low[j] - s.least[j]:
+                to = -1
+            elif x > s.above[j] or x < s.below[j]:
+                return -1
+        if to != side:
+            w.wrong[wrong], w.to[wrong] = j, to
+            wrong += 1
+    return wrong
 
 
 @compiled
-def next_event(w: Work, leaver: int, left: float, tol_f: float, tol_beta: float) -> tuple[float, int, int]:
-    """Return the step to the next change of sides, whose it is (-1: the end comes first), and at which limit.
-
-    Two passes, as in ``livesvm.solvers.active_set.ratio_test``.
-    """
-    bound = left
-    for j in range(w.beta.size):
-        x, dx, tol = (w.beta[j], w.dbeta[j], tol_beta) if is_free(w.segment[j]) else (w.f[j], w.df[j], tol_f)
-        if j != leaver and dx != 0.0:
-            gap = w.high[j] - x if dx > 0.0 else x - w.low[j]
-            bound = min(bound, (max(gap, 0.0) + tol) / abs(dx))
-    if bound >= left:
-        return left, -1, 0
-    step, who, side, best = left, -1, 0, 0.0
-    for j in range(w.beta.size):
-        x, dx, tol = (w.beta[j], w.dbeta[j], tol_beta) if is_free(w.segment[j]) else (w.f[j], w.df[j], tol_f)
-        if j != leaver and abs(dx) > best * tol:
-            gap = w.high[j] - x if dx > 0.0 else x - w.low[j]
-            if max(gap, 0.0) <= bound * abs(dx):
-                step, who, side, best = max(gap, 0.0) / abs(dx), j, 1 if dx > 0.0 else -1, abs(dx) / tol
-    return min(step, left), who, side
+def find_wrong(s: Sides, columns: Columns, w: Work, count: int, wrong: int, first: int, last: int) -> int:
+    """Compute what follows, of a range of places, and list those beyond a limit too; return how many are listed."""
+    for start in range(first, last, BLOCK):
+        stop = min(last, start + BLOCK)
+        if follow_part(s, columns, w, count, start, stop) > 0:
+            for j in range(start, stop):
+                if w.side[j] == 0 and (w.ends[j] < s.least[j] or w.ends[j] > s.most[j]):
+                    w.wrong[wrong], w.to[wrong] = j, 1 if w.ends[j] > s.most[j] else -1
+                    wrong += 1
+    return wrong
 
 
 @compiled
-def note(e: Examples, tableau: Tableau, w: Work, leaver: int, i: int, leaving: Leaving) -> bool:
-    """Write down where a walk has ended; False: too many have changed."""
-    count = 0
-    for j in range(w.beta.size):
-        place = tableau.place[j]
-        if place >= 0:
-            leaving.change[i, place] = w.beta[j] - e.beta[j]
-        if j == leaver or (w.segment[j] == e.segment[j] and (place >= 0 or w.beta[j] == e.beta[j])):
-            continue
-        if count == MOST_CHANGED:
+def follow_part(s: Sides, columns: Columns, w: Work, count: int, start: int, stop: int) -> int:
+    """Compute what follows, in some places, and return how many of these are beyond a limit, members or not."""
+    values, column_of, members, last, beyond = columns.values, columns.column_of, w.members, count - 1, 0
+    ends, least, most = w.ends[start:stop], s.least[start:stop], s.most[start:stop]
+    for j in range(stop - start):
+        ends[j] = s.follows[start + j]
+    for a in range(0, count, 4):
+        r0 = values[column_of[members[a]], start:stop]
+        r1 = values[column_of[members[min(a + 1, last)]], start:stop]
+        r2 = values[column_of[members[min(a + 2, last)]], start:stop]
+        r3 = values[column_of[members[min(a + 3, last)]], start:stop]
+        c0, c1, c2, c3 = (
+            w.moved[a],
+            entry(w.moved, a + 1, last),
+            entry(w.moved, a + 2, last),
+            entry(w.moved, a + 3, last),
+        )
+        for j in range(stop - start):
+            ends[j] += c0 * r0[j] + c1 * r1[j] + c2 * r2[j] + c3 * r3[j]
+    for j in range(stop - start):
+        beyond += (ends[j] < least[j]) | (ends[j] > most[j])
+    return beyond
+
+
+@compiled
+def note(s: Sides, columns: Columns, w: Work, i: int, leaving: Leaving, tol_f: float, tol_beta: float) -> bool:
+    """Write down how one has left; False: rounding has put it off, or b is not the only one there is."""
+    q, n, count, leaver = s.numbers[OTHERS], w.ends.size, leaving.n_members[i], leaving.members[i, 0]
+    is_held, db, total = s.numbers[INTERCEPT] == 0, 0.0, 0.0
+    decision = s.f[leaver] + (leaving.moved[i, 0] if leaver >= q else 0.0)
+    for a in range(count):
+        j, moved = leaving.members[i, a], leaving.moved[i, a]
+        w.members[a], w.moved[a], w.side[j] = j, moved, leaving.side[i, a]
+        db += moved * columns.db[columns.column_of[j]]
+        total += moved if j < q else 0.0
+        decision += moved * columns.values[columns.column_of[j], leaver] if leaver < q else 0.0
+        reach = s.up[j] if w.side[j] > 0 else s.down[j]
+        is_held |= j < q and abs(w.side[j]) == 1 and tol_beta < -w.side[j] * moved < reach - tol_beta
+    follow_part(s, columns, w, count, q, n)
+    for j in range(q, n):
+        end = w.ends[j]
+        if w.side[j] != 0:
+            end = 0.0 if j == leaver else s.high[j] if w.side[j] == 1 else s.low[j] if w.side[j] == -1 else end
+        else:
+            is_held |= s.low[j] + tol_beta < end < s.high[j] - tol_beta
+        leaving.change[i, j - q] = end - s.follows[j]
+        total += end - s.follows[j]
+    leaving.db[i], leaving.decision[i] = db, decision
+    for a in range(count):
+        w.side[w.members[a]] = 0
+    is_balanced = s.numbers[INTERCEPT] == 0 or abs(total) <= n * tol_beta
+    return is_held and is_balanced and agrees(s, columns, w, i, count, leaving, tol_f)
+
+
+@compiled
+def agrees(s: Sides, columns: Columns, w: Work, i: int, count: int, leaving: Leaving, tol_f: float) -> bool:
+    """Say whether f of the free has changed as the betas have, by sums with random signs of the size of all errors."""
+    q, n = s.numbers[OTHERS], w.ends.size
+    for z in range(columns.signs.shape[0]):
+        signs, sketch, off = columns.signs[z], columns.sketch[z], 0.0
+        for j in range(q, n):
+            off += signs[j - q] * leaving.db[i] + sketch[j] * leaving.change[i, j - q]
+        for a in range(count):
+            j = w.members[a]
+            off += w.moved[a] * (sketch[j] if j < q else -signs[j - q])
+        if not abs(off) <= tol_f:
             return False
-        leaving.changed[i, count], leaving.beta[i, count], leaving.segment[i, count] = j, w.beta[j], w.segment[j]
-        count += 1
     return True
-
-
-@compiled
-def add_changed(beta: Floats, tableau: Tableau, leaving: Leaving) -> None:
-    """Add to f at the end what those make of it who were bound and have another beta now."""
-    for i in range(leaving.f.shape[0]):
-        for k in range(MOST_CHANGED):
-            slot = leaving.changed[i, k]
-            if slot < 0:
-                break
-            if tableau.place[slot] < 0:
-                add_row(leaving.beta[i, k] - beta[slot], tableau.rows[tableau.row_of[slot]], leaving.f[i])
-
-
-@compiled
-def judge_all(
-    e: Examples, tableau: Tableau, who: Ints, leaving: Leaving, tol_f: float, tol_beta: float, good: Bools
-) -> None:
-    """Say of each whether everyone else is in the end where his side asks for, and whether b is the only one there is.
-
-    It is if somebody is free and not at an end of his box.
-    """
-    n = e.f.size
-    for i in range(who.size):
-        total = -e.beta[who[i]]
-        well = leaving.events[i] >= 0
-        held = not tableau.intercept
-        for j in range(n):
-            if j == who[i]:
-                continue
-            segment, place = e.segment[j], tableau.place[j]
-            beta = e.beta[j] + (leaving.change[i, place] if place >= 0 else 0.0)
-            for k in range(MOST_CHANGED):
-                if leaving.changed[i, k] < 0:
-                    break
-                if leaving.changed[i, k] == j:
-                    beta, segment = leaving.beta[i, k], leaving.segment[i, k]
-            total += beta - e.beta[j]
-            low, high = side_limits(e, j, segment)
-            if is_free(segment):
-                well = well and low - tol_beta <= beta <= high + tol_beta
-                held = held or low + tol_beta < beta < high - tol_beta
-                well = well and abs(leaving.f[i, j] - e.kinks[j, segment // 2]) <= tol_f
-            else:
-                well = well and low - tol_f <= leaving.f[i, j] <= high + tol_f
-        good[i] = well and held and (not tableau.intercept or abs(total) <= n * tol_beta)

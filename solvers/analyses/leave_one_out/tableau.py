@@ -1,104 +1,221 @@
-"""The tableau of an optimum: what follows from what, while nobody changes sides.
+"""The tableau of an optimum: what follows from what, while no example changes sides.
 
-Everyone has one quantity that rests, f of the free and beta of the bound, and one that follows. A *column* says what a
-unit of the first, of one example, makes of the second of everyone [Ong et al., eq. 30-34]; see ``by_pivots`` for
-the inverse that it comes from.
+Each example has one quantity that rests, f of the free and beta of the others, and one that follows. A *column* says
+what a unit of the first, of one example, makes of the second of all [Ong et al., eq. 30-34].
+
+With F the free examples, M = [K_FF 1; 1' 0] is the system of the direction [Karasuyama & Takeuchi, eqs. 3-4]. Let
+P = (K_FF + kappa 1 1')^-1, u = P 1, s = 1'u. Then M^-1 = [A v; v' kappa - 1/s] with A = P - u u'/s and v = u/s,
+whatever kappa is; without an intercept A = P and the rest is 0.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from livesvm.solvers.problem.state import Examples
+import numpy as np
+
+from livesvm.solvers.kernels.kernel import times
+from livesvm.solvers.linalg.blocked_cholesky import factor_block
+from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.by_reference import by_reference
-from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats, Ints
 
-MADE, CANCEL = range(2)  # entries of the size of columns
-
-ROUNDING = 1e-13  # how far off the f of the free examples a column may put them
-DEPENDENT = 1e-10  # an example whose own f hardly follows its beta, of k(x, x), is a combination of the free ones
-
-
-@by_reference
-class Tableau(NamedTuple):
-    """The free examples F of an optimum and the inverse of their system, see ``leave_one_out.by_pivots``."""
-
-    free: Ints  #: (F,) slots
-    place: Ints  #: (slots,) where a free example stands in it, -1: not free
-    free_rows: Floats  #: (F, slots) kernel rows
-    A: Floats  #: (F, F)
-    v: Floats  #: (F,)
-    corner: float
-    rows: Floats  #: every kernel row at hand
-    row_of: Ints  #: (slots,) the row of a slot, -1: not at hand
-    intercept: bool
+ROOM = 2**23  # numbers in all columns that are kept, if that is more than those of ...
+FEWEST = 1024  # columns of those that change sides
+TOGETHER = 256  # columns of those that leave, at least
+BLAS_AT_ONCE = 500_000_000  # products between two looks at whether to stop
+SKETCHES = 4
+ROUNDING = 3e-13  # how far off a column may put the f of the free examples; else it is refined once
+INVERTED = 64  # rows of the inverse at once, at least
 
 
 @by_reference
 class Columns(NamedTuple):
-    """Columns of the tableau, made when first needed."""
+    """Columns of the tableau, by place: the others stand first, then the free."""
 
-    column_of: Ints  #: (slots,) the column of a slot, -1: not made
-    values: Floats  #: (columns, slots) what a unit makes of everyone: of beta of the free, of f of the others
+    column_of: Ints  #: (N,) the column of a place, -1: not made
+    wanted: Ints  #: (N,) 1: its column is needed
+    values: Floats  #: (columns, N) what a unit makes of all: of f of the others, of beta of the free
     db: Floats  #: (columns,) and of b
-    size: Ints  #: (2,) how many; 1: the solve has been asked to stop, see ``livesvm.solvers.runtime.interrupt``
-    betas: Floats  #: (F,) work
-    rest: Floats  #: (F,) work
+    signs: Floats  #: (SKETCHES, F) 1 or -1, drawn once
+    sketch: Floats  #: (SKETCHES, N) sums of the kernel values of a place and the free with these signs
+    size: Ints  #: (1,) 1: the solve has been asked to stop, see ``livesvm.solvers.runtime.interrupt``
 
 
-@compiled
-def make_column(e: Examples, tableau: Tableau, columns: Columns, slot: int) -> bool:
-    """See to it that there is a column of ``slot``; False: there cannot be."""
-    if columns.column_of[slot] >= 0:
+def bytes_of(n: int, n_free: int) -> int:
+    """Return the bytes that a tableau of ``n`` examples takes at most, while it is made."""
+    return 8 * (2 * _room(n) * n + 2 * n_free * n + 4 * n_free**2)
+
+
+def _room(n: int) -> int:
+    """Return how many columns are kept at most."""
+    return min(n, max(TOGETHER + FEWEST, ROOM // n))
+
+
+class Tableau:
+    """The free examples of an optimum, the inverse of their system, and the columns that were made of it.
+
+    Attributes
+    ----------
+    order : (N,) slots by place
+    n_others : places of the others, which come before those of the free
+    together : how many may leave at once
+    columns : those that were made
+    """
+
+    def __init__(self, state: PathState, free: Ints, others: Ints) -> None:
+        self._state = state
+        self.order, self.n_others = np.concatenate([others, free]), others.size
+        N, p = self.order.size, free.size
+        self._XT = state.columns(self.order)
+        self._rows = np.ones((p + 1, N))  # kernel rows of the free, and what b counts in f
+        state.kernel.write(state.features(free), self._XT, N, self._rows, np.arange(p))
+        self._M = np.zeros((p + 1, p + 1))
+        self._M[:p, :p] = self._rows[:p, self.n_others :]
+        if state.intercept:
+            self._M[:p, p] = self._M[p, :p] = 1.0
+        self._Z = np.zeros((p + 1, p + 1))
+        self._pulls: tuple[Ints, Floats] = np.full(N, -1), np.empty((0, 0))
+        room = _room(N)
+        self.together = room if room == N else max(TOGETHER, room - FEWEST)
+        self._kept = 0 if room == N else self.together  # columns before this one are of those that leave now
+        self._made = self._kept
+        signs = np.where(np.random.default_rng(0).random((SKETCHES, p)) < 0.5, -1.0, 1.0)
+        self.columns = Columns(
+            np.full(N, -1, np.int64),
+            np.zeros(N, np.int64),
+            np.empty((room, N)),
+            np.empty(room),
+            signs,
+            signs @ self._rows[:p],
+            np.zeros(1, np.int64),
+        )
+
+    def invert(self) -> bool:
+        """Compute the inverse; False: there is none."""
+        p, state = self._M.shape[0] - 1, self._state
+        kappa = state.kappa if state.intercept else 0.0
+        P = _inverse(self._M[:p, :p] + kappa)
+        if P is None:
+            return False
+        self._Z[:p, :p] = P
+        if state.intercept:
+            u = P.sum(axis=1)
+            total = u.sum()
+            self._Z[:p, :p] -= np.outer(u, u / total)
+            self._Z[:p, p] = self._Z[p, :p] = u / total
+            self._Z[p, p] = kappa - 1.0 / total
         return True
-    size, place = columns.size[MADE], tableau.place[slot]
-    if size == columns.db.size or (place < 0 and tableau.row_of[slot] < 0):
-        return False
-    out, betas, rest = columns.values[size], columns.betas, columns.rest
-    free, v = tableau.free, tableau.v
-    row = tableau.free_rows[place] if place >= 0 else tableau.rows[tableau.row_of[slot]]
-    db = v[place] if place >= 0 else -tableau.corner
-    for q in range(free.size):
-        rest[q] = row[free[q]]
-        db -= 0.0 if place >= 0 else v[q] * rest[q]
-    for q in range(free.size):
-        betas[q] = tableau.A[place, q] if place >= 0 else -v[q] - dot(tableau.A[q], rest)
-    for attempt in range(2):
-        for j in range(out.size):
-            out[j] = db + (0.0 if place >= 0 else row[j])
-        for q in range(free.size):
-            add_row(betas[q], tableau.free_rows[q], out)
-        worst = 0.0
-        for q in range(free.size):
-            rest[q] = out[free[q]] - (1.0 if q == place else 0.0)
-            worst = max(worst, abs(rest[q]))
-        if attempt == 1 or worst <= ROUNDING:
-            break
-        for q in range(free.size):  # one step of iterative refinement
-            betas[q] -= dot(tableau.A[q], rest)
-            db -= v[q] * rest[q]
-    for q in range(free.size):
-        out[free[q]] = betas[q]
-    columns.db[size] = db
-    if place < 0 and out[slot] <= DEPENDENT * e.diagonal[slot]:
-        return False
-    columns.column_of[slot] = size
-    columns.size[MADE] = size + 1
-    return True
+
+    def fresh_f(self) -> Floats:
+        """Return f by slot, computed from the betas; kernel rows are kept for the columns where there is room."""
+        state, q, n = self._state, self.n_others, self._state.n_slots
+        moved = state.examples.beta[self.order]
+        support = np.flatnonzero(moved[:q])
+        if not self._kept:
+            self._pulls[0][support] = np.arange(support.size)
+            self._pulls = self._pulls[0], self._kernel_rows(support)
+        f = np.empty(n)
+        f[self.order[q:]] = self._rows[:-1] @ moved
+        of_others = moved[q:] @ self._rows[:-1, :q]
+        for start in range(0, support.size, TOGETHER):
+            check()
+            part = support[start : start + TOGETHER]
+            of_others += moved[part] @ self._kernel_rows(part)
+        f[self.order[:q]] = of_others
+        rest = np.setdiff1d(np.arange(n), self.order)
+        if rest.size:
+            f[rest] = times(state.kernel.matrix(state.features(rest), self._XT), moved)
+        return f + state.b
+
+    def make_leaving(self, places: Ints) -> None:
+        """Make the columns of those that leave together, in the place of those that left before if need be."""
+        column_of = self.columns.column_of
+        if self._kept:
+            column_of[(column_of >= 0) & (column_of < self._kept)] = -1
+            self._make(places[column_of[places] < 0], 0)
+        else:
+            self._made = self._make(places[column_of[places] < 0], self._made)
+
+    def make_wanted(self) -> bool:
+        """Make the columns that are wanted, as far as there is room; say whether any was made."""
+        wanted = np.flatnonzero(self.columns.wanted)[: self.columns.db.size - self._made]
+        self.columns.wanted[:] = 0
+        self._made = self._make(wanted, self._made)
+        return wanted.size > 0
+
+    def _make(self, places: Ints, start: int) -> int:
+        """Make columns from the number ``start`` on; return the next number."""
+        free, others = places[places >= self.n_others], places[places < self.n_others]
+        step = max(1, BLAS_AT_ONCE // self._rows.size)
+        for those, make in ((free, self._of_free), (others, self._of_others)):
+            for first in range(0, those.size, step):
+                check()
+                part = those[first : first + step]
+                make(part, slice(start, start + part.size))
+                self.columns.column_of[part] = np.arange(start, start + part.size)
+                start += part.size
+        return start
+
+    def _of_free(self, places: Ints, out: slice) -> None:
+        """Make the columns of free examples."""
+        own = places - self.n_others
+        unit = np.zeros((own.size, self._M.shape[0]))
+        unit[np.arange(own.size), own] = -1.0
+        self._write(out, self._Z[own], unit)
+
+    def _of_others(self, places: Ints, out: slice) -> None:
+        """Make the columns of examples that are not free."""
+        q, columns = self.n_others, self.columns
+        pulls = self._rows[:, places].T
+        pulls[:, -1] = float(self._state.intercept)
+        numbers = columns.column_of[q:]
+        if (numbers >= 0).all() and (np.diff(numbers) == 1).all():  # they have it all, but for the sign
+            made = np.empty(pulls.shape)
+            np.negative(columns.values[numbers[0] : numbers[-1] + 1, places].T, out=made[:, :-1])
+            made[:, -1] = -(pulls @ self._Z[-1])
+        else:
+            made = -(pulls @ self._Z)
+        self._write(out, made, pulls)
+        columns.values[out, :q] += self._kernel_rows(places)
+
+    def _kernel_rows(self, places: Ints) -> Floats:
+        """Return the kernel values of some of the others and all others."""
+        row_of, rows = self._pulls
+        if rows.size and (row_of[places] >= 0).all():
+            return rows[row_of[places]]
+        return self._state.kernel.matrix(self._state.features(self.order[places]), self._XT, self.n_others)
+
+    def _write(self, out: slice, made: Floats, pulls: Floats) -> None:
+        """Write columns, but for the kernel, from what they make of the betas of the free and of b, (m, F + 1).
+
+        It is improved by one step of iterative refinement where it leaves the f of the free off, which a unit pulls by
+        ``pulls`` (m, F + 1).
+        """
+        q, columns = self.n_others, self.columns
+        signs = np.append(columns.signs, np.zeros((SKETCHES, 1)), axis=1).T
+        if np.abs(made @ (self._M @ signs) + pulls @ signs).max(initial=0.0) > ROUNDING * np.sqrt(self._M.shape[0]):
+            made = made - (made @ self._M + pulls) @ self._Z
+        columns.values[out, q:], columns.db[out] = made[:, :-1], made[:, -1]
+        np.matmul(made, self._rows[:, :q], out=columns.values[out, :q])
 
 
-@compiled
-def add_row(a: float, row: Floats, out: Floats) -> None:
-    """Add ``a row`` to ``out``."""
-    for j in range(out.size):
-        out[j] += a * row[j]
+def _inverse(K: Floats) -> Floats | None:
+    """Return the inverse of a symmetric matrix; None where it is not positive definite."""
+    from scipy.linalg import cho_solve  # only loaded where it is used: a start must not wait for it
+    from scipy.linalg.lapack import dpotri
 
-
-@compiled
-def dot(x: Floats, y: Floats) -> float:
-    """Return the inner product."""
-    total = 0.0
-    for j in range(x.size):
-        total += x[j] * y[j]
-    return total
+    m = K.shape[0]
+    R, inverse, width = np.zeros((m, m)), np.empty((m, m)), max(INVERTED, BLAS_AT_ONCE // m**2)
+    if not factor_block(R, m, lambda rows, columns: K[rows, columns].copy()):
+        return None
+    if m <= width:
+        lower = dpotri(R.T, lower=True, overwrite_c=True)[0]
+        return np.asarray(lower + np.tril(lower, -1).T)
+    for start in range(0, m, width):
+        check()
+        part = slice(start, start + width)
+        unit = np.eye(m, min(width, m - start), -start)
+        inverse[part] = cho_solve((R.T, True), unit, check_finite=False).T  # which is symmetric
+    return inverse
