@@ -1,11 +1,11 @@
 """Which models and feeds may name a key or a tag, so that an erasure need not read all that is stored.
 
 Of each the index has marks of all that its history names: 32 bits of every key, every tag and every word in the name of
-a request. It lies in documents of the store. A mark may be of another name as well, or of one that has left the history
+a request. It lies in documents of the store. Another name may have the same mark, or one that has left the history
 since; that costs a reading. None is missing: an entry counts only while the store stands where it was made, or while
 the snapshot that was newest then is still there, and the log behind it is read too.
 
-No mark of what an erasure is of remains: an entry with one goes before the erasure begins.
+No mark of what is erased remains: an entry with one goes before the erasure begins.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Wanted:
         self._all = np.array(sorted(self._names.union(*self._words)), np.uint32)
 
     def suspects(self, entries: dict[str, Entry]) -> set[str]:
-        """Return those whose history may name any of it."""
+        """Return those that may name any of it."""
         if not (entries and all(self._words)):  # a name without a word may be anywhere in that of a request
             return set(entries)
         ids, marks = list(entries), [entry.marks for entry in entries.values()]

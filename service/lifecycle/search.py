@@ -43,7 +43,7 @@ class Sought:
 class Held:
     """What is named of that: ``names`` that were asked for, keys or tags; and ``tagged`` keys with such a tag.
 
-    ``marks`` are of all that is named at all; None where that is not known, or may be more at any moment.
+    ``marks`` stand for all that is named at all; None where that is not known, or may be more at any moment.
     """
 
     names: set[Key] = field(default_factory=set)
