@@ -11,12 +11,14 @@ from pydantic import ValidationError
 from livesvm.service.access.brokers import Broker, parse_broker
 from livesvm.service.feeds.commands import Delivery, Progress
 from livesvm.service.feeds.forecaster import Forecaster
+from livesvm.service.feeds.sources import opening
 from livesvm.service.feeds.sources.base import DeadLetter, Entry, Layout
 from livesvm.service.feeds.sources.payload import LARGEST, Payload
 from livesvm.service.feeds.sources.spec import MqttSpec
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.settings import Settings
 from livesvm.service.store import codec
+from livesvm.solvers.errors import InvalidInput
 from tests.support.feeds import FEED, rows_of, series
 
 LAYOUT = Layout(("load", "wind"), "time", "meter")
@@ -111,3 +113,13 @@ def test_a_feed_keeps_which_entries_it_took_where_there_is_no_one_order() -> Non
     assert progress.new([one._replace(again=True) for one in sent]) == [entries[0]._replace(again=True)]
     assert progress.new(sent) == sent  # other messages, under identifiers that were free again
     assert Progress.decode([[2, 0], [], 0, False]).new(sent) == [*entries[:2], bad]
+
+
+def test_without_the_extra_a_source_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = MqttSpec.model_validate({"mqtt": "plant", "topic": TOPIC})
+    known = Settings(sources="plant=mqtt://host")
+    assert opening.url_of(spec, known) == "mqtt://host"
+    monkeypatch.setattr(opening, "find_spec", lambda name: None)
+    with pytest.raises(InvalidInput, match=r"needs livesvm\[mqtt\]") as refused:
+        opening.url_of(spec, known)
+    assert refused.value.field == "source.mqtt"
