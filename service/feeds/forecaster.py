@@ -437,6 +437,7 @@ class Forecaster:
         """Bytes of all arrays and of the readings in the window, with those that :meth:`cool` gives back."""
         held = self.timeline.held_bytes + self.history.held_bytes + (0 if self.rows is None else self.rows.held_bytes)
         held += sum(scores.held_bytes for scores in self.scores) + sum(model.held_bytes for model in self.models)
+        held += sum(test.nbytes for test in self.drifts)
         return held + sum(band.held_bytes for band in self.bands if band is not None)
 
     # -- forecasts and scores ------------------------------------------------------------------------------------------

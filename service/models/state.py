@@ -515,7 +515,8 @@ class ModelState:
     @property
     def held_bytes(self) -> int:
         """Bytes of all arrays and tables that the model holds, with those that :meth:`cool` gives back."""
-        return self.estimator.held_bytes + self.window.held_bytes
+        watched = 0 if self.watch is None else self.watch.held_bytes
+        return self.estimator.held_bytes + self.window.held_bytes + watched
 
     def prepare(self) -> None:
         """Do now what the first update would have to do besides, and predictions do not need."""

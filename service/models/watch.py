@@ -21,6 +21,9 @@ KEPT = 1000
 MOST_SCORED = 20_000
 """Examples of one update that are scored, the newest; more are a filling."""
 
+BYTES_EACH = 136
+"""Of one of the newest errors: a tuple with a time and a loss."""
+
 Document = dict[str, Any]
 
 
@@ -119,6 +122,11 @@ class Watch:
     def _since_change(self) -> int:
         """Examples since the change of the alarm."""
         return 0 if self.alarm is None else int(self.alarm["n_since"]) + self.test.n - int(self.alarm["number"])
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of its scores and of the newest errors."""
+        return self.test.nbytes + BYTES_EACH * len(self.newest)
 
     def standing(self) -> Document | None:
         """Return the alarm that stands, as JSON values."""

@@ -12,7 +12,15 @@ from sklearn.datasets import make_moons
 from sklearn.svm import SVC
 
 from docs.generate.figures.drawing import BLUE, GREEN, GREY, ORANGE, RED, boundary, figure, two_classes
-from livesvm import FrankWolfeSVC, IncrementalPUClassifier, IncrementalSVC, IncrementalSVR, conformal, influences
+from livesvm import (
+    FrankWolfeSVC,
+    IncrementalPUClassifier,
+    IncrementalSVC,
+    IncrementalSVR,
+    conformal,
+    drift,
+    influences,
+)
 from livesvm.service.demo.data import fisher_river
 
 
@@ -197,6 +205,25 @@ def explain() -> Figure:
     return made
 
 
+def drift_found() -> Figure:
+    """Draw the errors of a window that turned over, and those of the newest examples by shorter windows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.where(X[:, 0] * np.where(np.arange(300) < 240, 1, -1) > 0, 1, -1)
+    found = drift(IncrementalSVC(C=1.0, gamma=0.5).fit(X, y))
+    made, (left, right) = figure(2)
+    left.bar(np.arange(found.rolling.size), found.rolling, color=BLUE)
+    left.set(xlabel="eighth of the window, oldest first", ylim=(0, 1))
+    left.set_title("leave-one-out error", fontsize=10)
+    windows = [("all 300", found.present)]
+    windows += [(f"newest {one.value:g}", one.error) for one in found.remedies if one.kind == "window"]
+    names, errors = zip(*windows, strict=True)
+    right.barh(names, errors, color=[GREY] + [GREEN] * (len(errors) - 1))
+    right.invert_yaxis()
+    right.set_title(f"error of the newest {found.newest}, by shorter windows", fontsize=10)
+    return made
+
+
 def window() -> Figure:
     """Draw which examples a window of 30 holds before and after an update."""
     made, axes = figure(height=1.8)
@@ -218,5 +245,18 @@ def _frame(x: float, y: float, width: float, height: float) -> Rectangle:
 
 FIGURES: dict[str, Callable[[], Figure]] = {
     draw.__name__: draw
-    for draw in (replace_svc, free, labels, robust, fraud, large, sizes, examples, unlearning, explain, window)
+    for draw in (
+        replace_svc,
+        free,
+        labels,
+        robust,
+        fraud,
+        large,
+        sizes,
+        examples,
+        unlearning,
+        explain,
+        drift_found,
+        window,
+    )
 }

@@ -191,7 +191,18 @@ class DriftTest:
         return found
 
     def evidence(self, kind: Any = _WHOLE) -> float:
-        """Return the capital of one kind, or of all together, over the one at which there is an alarm."""
+        """Return the capital of a test over the one at which there is an alarm.
+
+        Parameters
+        ----------
+        kind : hashable, default all together
+            The kind that the test is for.
+
+        Returns
+        -------
+        float
+            At 1 there is an alarm.
+        """
         return self._capital[kind].value * self._rate(kind)
 
     def _rate(self, kind: Any) -> float:
@@ -212,7 +223,13 @@ class DriftTest:
         return max(map(self.evidence, self._capital))
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return what it knows, as numbers, lists and arrays; kinds are strings, numbers or None."""
+        """Return what it knows.
+
+        Returns
+        -------
+        dict
+            Numbers, arrays, and lists of kinds and numbers, from which :meth:`restore` makes the same test.
+        """
         capital = [[c.bank, *c.bets, *c.risen, *map(float, c.began)] for c in self._capital.values()]
         return {
             "n": self.n,
@@ -225,7 +242,13 @@ class DriftTest:
         }
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
-        """Take over what :meth:`to_arrays` returned."""
+        """Take over what another test knew, of the same rate and run.
+
+        Parameters
+        ----------
+        arrays : mapping
+            What :meth:`to_arrays` returned.
+        """
         k = BETTORS
         self.n, self._since = int(arrays["n"]), int(arrays["since"])
         for name, row in zip([_WHOLE, *arrays["tested"]], np.asarray(arrays["capital"]).tolist(), strict=True):
