@@ -16,6 +16,7 @@ from livesvm.service.feeds.batch import Batch
 from livesvm.service.feeds.calls import table_of
 from livesvm.service.feeds.spec import FeedSpec, spec_of
 from livesvm.service.feeds.state import FeedState
+from livesvm.service.history.journal import append_together
 from livesvm.service.hosting import batch as batches
 from livesvm.service.hosting.kinds import FEED, Feeds
 from livesvm.service.store.base import StoreUnavailable
@@ -103,11 +104,11 @@ def test_of_many_that_wake_for_a_call_few_are_hot_at_once(feeds: Feeds, monkeypa
     feeds.observe_many(batch(0, 70))
     assert all(feed.rest() for feed in feeds.page("", None, "x/"))
     monkeypatch.setattr(batches, "HOT", 1)
-    append, hot = batches.append_together, list[bool]()
+    hot: list[bool] = []
 
     def noted(*given: Any) -> Any:
         hot.extend(feeds.get(name).current.hot_bytes > 0 for name in NAMES)
-        return append(*given)
+        return append_together(*given)
 
     monkeypatch.setattr(batches, "append_together", noted)
     done = feeds.observe_many(batch(70, 71))
