@@ -123,6 +123,7 @@ class Taking:
         """What the batch brings to each feed, checked; nothing is written yet."""
         planned: dict[str, Planned] = {}
         for id_, feed in self._held.items():
+            was_awake = feed.is_awake
             try:
                 found = feed.plan_with(self._batch.call(id_), self._batch.digest)
             except (IdempotencyConflict, StoreUnavailable):
@@ -135,6 +136,8 @@ class Taking:
                 self._done.replayed += 1
             else:
                 planned[id_] = found
+                if not was_awake and len(planned) > HOT:
+                    feed.cool_held()  # or all that wake would hold at once what one makes at a time
         return planned
 
     def _with_choice(self, planned: dict[str, Planned]) -> dict[str, Planned]:

@@ -69,7 +69,20 @@ class LiveEstimator(Fitted):
         raise AssertionError("every live estimator says what its losses are")
 
     def losses_of(self, targets: Floats, weights: Floats) -> Losses:
-        """Return the losses that examples with these targets (m,) and weights (m,) have, whatever else is known."""
+        """Return the losses of examples, whatever else is in the window.
+
+        Parameters
+        ----------
+        targets : ndarray, shape (m,)
+            Targets; labels as -1 and 1.
+        weights : ndarray, shape (m,)
+            Weights that multiply C.
+
+        Returns
+        -------
+        Losses
+            A loss each.
+        """
         return self._losses(targets, weights)
 
     @property

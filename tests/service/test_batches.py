@@ -16,6 +16,8 @@ from livesvm.service.feeds.batch import Batch
 from livesvm.service.feeds.commands import table_of
 from livesvm.service.feeds.spec import FeedSpec, spec_of
 from livesvm.service.feeds.state import FeedState
+from livesvm.service.history.journal import append_together
+from livesvm.service.hosting import batch as batches
 from livesvm.service.hosting.kinds import FEED, Feeds
 from livesvm.service.store.base import StoreUnavailable
 from livesvm.solvers.errors import NotOptimal
@@ -95,6 +97,22 @@ def test_a_feed_that_cannot_learn_is_refused_and_the_others_are_in(
     assert positions(feeds) == [71, 70, 71]
     done = feeds.observe_many(batch(70, 71, "r"))
     assert (done.replayed, done.refused) == (2, {})
+    assert positions(feeds) == [71, 71, 71]
+
+
+def test_of_many_that_wake_for_a_call_few_are_hot_at_once(feeds: Feeds, monkeypatch: pytest.MonkeyPatch) -> None:
+    feeds.observe_many(batch(0, 70))
+    assert all(feed.rest() for feed in feeds.page("", None, "x/"))
+    monkeypatch.setattr(batches, "HOT", 1)
+    hot: list[bool] = []
+
+    def noted(*given: Any) -> Any:
+        hot.extend(feeds.get(name).current.hot_bytes > 0 for name in NAMES)
+        return append_together(*given)
+
+    monkeypatch.setattr(batches, "append_together", noted)
+    done = feeds.observe_many(batch(70, 71))
+    assert (len(done.answers), sum(hot)) == (3, 1)
     assert positions(feeds) == [71, 71, 71]
 
 
