@@ -31,6 +31,6 @@ def entry_point(function: Callable[P, R], *arguments: Any) -> Callable[P, R]:
     key = function, _kind_of(arguments)
     found: Callable[P, R] | None = _known.get(key)
     if found is None:
-        kinds = tuple(map(typeof, arguments))  # type: ignore[arg-type]
+        kinds = tuple(map(typeof, arguments))
         found = _known[key] = function.compile(kinds)  # type: ignore[attr-defined]
     return found
