@@ -267,7 +267,7 @@ def _usmo(work: Work, who: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
     scale = feature_scale.restored(model.scale, work.arrays)
     came, X = X, X if scale is None else scale.apply(X)
     X = X - work.arrays.get("center", 0.0)
-    gamma = scaling.gamma(X, weights) if model.gamma == "scale" else float(model.gamma)
+    gamma = scaling.gamma(X, weights, model.kernel) if model.gamma == "scale" else float(model.gamma)
     name = "poly" if model.kernel == "polynomial" else model.kernel
     kernel = Kernel(name, gamma, int(model.degree), float(model.coef0))
     known = s == 1.0

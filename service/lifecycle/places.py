@@ -41,7 +41,7 @@ def of_part(part: Part, intent: Intent, requests: int) -> Places:
     if not is_feed(part.stored):
         return {
             "window": "solved without them",
-            "classes, scale of features": "those of who stays",
+            "classes, scale of features, gamma": "those of the examples that stay",
             "log, snapshots, solutions": "replaced by one snapshot without them",
             "requests and answers": f"{requests} forgotten, the others name none of them",
         }

@@ -279,7 +279,18 @@ class ModelState:
         if self._unscaled and not isinstance(X, SparseRows):
             scale = feature_scale.fitted(model.scale, X, weights)
             X = X if scale is None else scale.apply(X)
-        return {"gamma": scaling.gamma(X, weights) if model.gamma == "scale" else model.gamma, **self._unscaled}, scale
+        return {"gamma": self._gamma_of(X, weights), **self._unscaled}, scale
+
+    def _gamma_of(self, X: Any, weights: Vector) -> Any:
+        """Return gamma as the specification has it, for examples on the model's scale."""
+        model: Any = self.estimator
+        return scaling.gamma(X, weights, model.kernel) if model.gamma == "scale" else model.gamma
+
+    @property
+    def _has_fitted_gamma(self) -> bool:
+        """Whether gamma is that of the examples which the model learnt first."""
+        model: Any = self.estimator
+        return task_of(self.spec).is_exact and model.gamma == "scale" and model.kernel != "linear"
 
     @property
     def _unscaled(self) -> dict[str, Any]:
@@ -334,7 +345,7 @@ class ModelState:
     def forget(self, keys: list[Key]) -> Outcome | None:
         """Be the optimum without these examples, as the next version; None, and nothing, if that changes nothing.
 
-        Where a scale of features or a class is not that of those who stay, the model learns these from nothing. Of one
+        Where a class, a scale or a gamma is not that of the rest, the model learns the rest from nothing. Of one
         whose updates lead to no optimum the last training is forgotten, as it holds examples that left. Raises
         SolverError with the model as it was. A test for drift begins again, as its scores may be of them.
         """
@@ -357,7 +368,7 @@ class ModelState:
         return outcome
 
     def _holds_of_others(self, keys: list[Key]) -> bool:
-        """Whether a class, a scale or an estimated prior is of others than those in the window but for ``keys``."""
+        """Whether a class, a scale, a gamma or an estimated prior is of others than the window's but for ``keys``."""
         if not self.is_fitted:
             return False
         gone, model = set(keys), self.estimator
@@ -365,6 +376,10 @@ class ModelState:
         scale: FeatureScale | None = getattr(model, "feature_scale_", None)
         if scale is not None and not scale.is_of(model.window_features[stay], model.window_sample_weight[stay]):
             return True
+        if scale is None and self._has_fitted_gamma:
+            rows, weights = model.window_features[stay], model.window_sample_weight[stay]
+            if not len(rows) or not math.isclose(model.gamma_, self._gamma_of(rows, weights), rel_tol=1e-12):
+                return True
         if isinstance(model, LivePUClassifier) and model.has_estimates:
             return bool(gone)
         return isinstance(model, Served) and not model.knows_only(model.window_y[stay])

@@ -103,6 +103,8 @@ def kinds(*, retrained: bool = False) -> dict[str, Kind]:
     retrain: list[tuple[str, dict[str, Any]]] = [("retrain", {})] if retrained else []
     two_jobs: list[tuple[str, dict[str, Any]]] = [("assessment", fold), ("regularization-path", path)]
     X = drawn()
+    far = drawn()
+    far[[LEFT, *GONE]] *= 30
     sums = {"y": X.sum(1).tolist(), "keys": WHO}
     return {
         "words": Kind({"probability": True}, drawn(), {"y": only, "keys": WHO}, jobs=[("assessment", fold)]),
@@ -110,7 +112,8 @@ def kinds(*, retrained: bool = False) -> dict[str, Kind]:
         "minmax": Kind({"scale": "minmax"}, drawn(), {"y": words, "keys": WHO}),
         "medians": Kind({"task": "svr", "scale": "robust"}, X, sums),
         "scaled-oneclass": Kind({"task": "oneclass", "nu": 0.3, "scale": "minmax"}, drawn(), {"keys": WHO}),
-        "sparse": Kind({}, sparse, {"y": words, "keys": WHO}, is_sparse=True, jobs=retrain),
+        "spread": Kind({"kernel": {"name": "laplacian", "gamma": "scale"}}, far, two),
+        "sparse": Kind({"kernel": {"name": "rbf", "gamma": "scale"}}, sparse, {"y": words, "keys": WHO}, is_sparse=True, jobs=retrain),
         "dated": Kind({"window": {"max_examples": N - 1}}, drawn(), dated),
         "numbered": Kind({}, drawn(), two | {"keys": rng.choice(2**31, N, replace=False).tolist()}),
         "robust": Kind({}, drawn(), two, jobs=[("outlier-path", {"parameter": "theta"})]),
@@ -238,7 +241,7 @@ def check_nothing(everything: dict[str, bytes], known: dict[str, Kind], gone: li
 
 
 def check_optimum(http: httpx.Client, name: str, kind: Kind, gone: list[int]) -> None:
-    """Is the model that never knew them; scale, classes and all."""
+    """Is the model that never knew them; scale, gamma, classes and all."""
     stay = [who for who in range(N) if who not in gone]
     X = kind.features[stay]
     assert HIS not in json.dumps(http.get(f"/models/{name}").json())
@@ -262,7 +265,8 @@ def check_optimum(http: httpx.Client, name: str, kind: Kind, gone: list[int]) ->
 
 def rivals(kind: Kind) -> Any:
     """Return a model of the library that has learnt nothing."""
-    parameters = {"gamma": GAMMA, "scale": kind.more.get("scale", "none")}
+    kernel = {"name": "rbf", "gamma": GAMMA, **kind.more.get("kernel", {})}
+    parameters = {"kernel": kernel["name"], "gamma": kernel["gamma"], "scale": kind.more.get("scale", "none")}
     if kind.more.get("task") == "svr":
         return IncrementalSVR(C=2.0, **parameters)
     if kind.more.get("task") == "oneclass":

@@ -160,6 +160,7 @@ def test_a_fleet_of_numbers_that_arrive_survives_a_crash(http: httpx.Client, met
     publish(meter.client, "home/17/load", "x", "3.5")
     until(lambda: told(http, "fleets/home")["refused"] == 1)
     until(lambda: told(http, "fleets/home")["backlog"] == 0)
+    until(lambda: len(http.get("/fleets/home/series").json()["series"]) == 2)
     found = http.get("/fleets/home/series").json()["series"]
     assert [(one["series"], one["position"]) for one in found] == [("17", 1), ("b", 1)]
     shown = http.get("/metrics").text
