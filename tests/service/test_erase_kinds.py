@@ -103,6 +103,7 @@ def kinds(*, retrained: bool = False) -> dict[str, Kind]:
     retrain: list[tuple[str, dict[str, Any]]] = [("retrain", {})] if retrained else []
     two_jobs: list[tuple[str, dict[str, Any]]] = [("assessment", fold), ("regularization-path", path)]
     X = drawn()
+    own_gamma = {"kernel": {"name": "rbf", "gamma": "scale"}}
     far = drawn()
     far[[LEFT, *GONE]] *= 30
     sums = {"y": X.sum(1).tolist(), "keys": WHO}
@@ -113,7 +114,7 @@ def kinds(*, retrained: bool = False) -> dict[str, Kind]:
         "medians": Kind({"task": "svr", "scale": "robust"}, X, sums),
         "scaled-oneclass": Kind({"task": "oneclass", "nu": 0.3, "scale": "minmax"}, drawn(), {"keys": WHO}),
         "spread": Kind({"kernel": {"name": "laplacian", "gamma": "scale"}}, far, two),
-        "sparse": Kind({"kernel": {"name": "rbf", "gamma": "scale"}}, sparse, {"y": words, "keys": WHO}, is_sparse=True, jobs=retrain),
+        "sparse": Kind(own_gamma, sparse, {"y": words, "keys": WHO}, is_sparse=True, jobs=retrain),
         "dated": Kind({"window": {"max_examples": N - 1}}, drawn(), dated),
         "numbered": Kind({}, drawn(), two | {"keys": rng.choice(2**31, N, replace=False).tolist()}),
         "robust": Kind({}, drawn(), two, jobs=[("outlier-path", {"parameter": "theta"})]),
