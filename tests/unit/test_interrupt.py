@@ -264,8 +264,8 @@ def test_another_thread_interrupts_a_long_walk() -> None:
     thread = threading.Thread(target=solve, name="solver")
     thread.start()
     assert begun.wait(60)
-    for _ in range(20):
-        sleep(0.05)
+    while thread.is_alive() and not any(compiled for _, compiled in seen):
+        sleep(0.01)
         interrupts[0].ask()
     end.set()
     interrupts[0].ask()
