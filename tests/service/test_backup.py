@@ -118,7 +118,9 @@ def test_what_is_damaged_is_neither_backed_up_nor_restored(
 ) -> None:
     monkeypatch.setenv("LIVESVM_DATA_DIR", str(tmp_path / "data"))
     assert main(["backup", str(tmp_path / "kept")]) == 1
-    assert "there is no store in" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "there is no store in" in told
+    assert "set LIVESVM_REDIS_URL" in told
     (tmp_path / "data").mkdir()
     with closing(SqliteStore(tmp_path / "data" / DATABASE)) as store:
         lease = store.create("m", b"spec")
