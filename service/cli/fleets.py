@@ -18,7 +18,8 @@ FleetId = Annotated[str, typer.Argument(help="The fleet's id.", metavar="FLEET")
 Size = Annotated[int, typer.Option(help="Rows of one call.", min=1, max=200_000)]
 KeyOption = Annotated[str | None, typer.Option(help="Sent again under this name, it has one effect.")]
 FORECASTS = ("series", "step", "time", "value", "low", "high", "served", "state")
-SERIES = ("series", "state", "position", "time", "ratio", "coverage")
+SERIES = ("series", "feed", "state", "position", "time", "ratio", "coverage")
+RATIOS = {"mean": "mean ratio", "median": "median ratio"}
 FLEETS = ("id", "state", "series", "created_at")
 REFUSED = ("series", "row", "field", "reason")
 COUNTS = ("series", "accepted", "ignored", "corrected", "announced", "refused_in_all")
@@ -63,7 +64,9 @@ def show_one(fleet: FleetId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson
         if as_json:
             show(found, as_json)
             return
-        show({name: found[name] for name in (*FLEETS, "position")} | (found["scores"] or {}), as_json)
+        scores = {RATIOS.get(name, name): value for name, value in (found["scores"] or {}).items()}
+        show({name: found[name] for name in (*FLEETS, "position")} | scores, as_json)
+        print("\nworst")
         show(found["worst"], as_json, SERIES)
 
 

@@ -92,7 +92,7 @@ def backup(
     found = _done(lambda: back_up(data_dir, directory, has_store=not in_redis))
     print(f"{data_dir}: {len(found['files'])} files are backed up in {directory}")
     if in_redis:
-        print("The models are in Redis: back that up too.")
+        print("The models are in Redis, as LIVESVM_REDIS_URL says: back that up too.")
 
 
 def restore(

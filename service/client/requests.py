@@ -172,6 +172,8 @@ def _changes(
         add["tags"] = None if tags is None else [one if isinstance(one, str | None) else list(one) for one in tags]
         body["add"] = {name: value for name, value in add.items() if value is not None}
     if remove is not None:
+        if not isinstance(remove, Mapping):
+            raise TypeError(f"remove must be a mapping such as {{'keys': [...]}}, not a {type(remove).__name__}")
         body["remove"] = dict(remove)
     if relabel is not None:
         body["relabel"] = {"keys": list(relabel), "y": _targets(list(relabel.values()))}

@@ -58,7 +58,8 @@ def back_up(data_dir: Path, to: Path, *, has_store: bool = True) -> Document:
     if to.exists():
         raise ValueError(f"{to} is there already: name a new directory")
     if has_store and not (data_dir / DATABASE).is_file():
-        raise ValueError(f"there is no store in {data_dir}: name the data directory, LIVESVM_DATA_DIR")
+        reason = f"there is no store in {data_dir}: name the data directory, LIVESVM_DATA_DIR"
+        raise ValueError(f"{reason}; if the models are in Redis, set LIVESVM_REDIS_URL")
     fresh = unfinished(to)
     try:
         with _at_rest(data_dir, has_store):

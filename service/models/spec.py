@@ -170,7 +170,7 @@ class ModelSpec(Request):
         lt=1,
         allow_inf_nan=False,
         description="`svc`, `svr`: each example is predicted before it is learnt, and a test says where the errors "
-        "have grown; this is its largest probability of a false alarm in 5,000 examples. Absent: there is none.",
+        "have grown. This is its largest probability of a false alarm in 5,000 examples. Absent: there is none.",
     )
     n_features: int | None = Field(
         default=None, ge=1, le=10**9, description="Taken from the first examples when absent."

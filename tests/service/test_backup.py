@@ -118,7 +118,9 @@ def test_what_is_damaged_is_neither_backed_up_nor_restored(
 ) -> None:
     monkeypatch.setenv("LIVESVM_DATA_DIR", str(tmp_path / "data"))
     assert main(["backup", str(tmp_path / "kept")]) == 1
-    assert "there is no store in" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "there is no store in" in told
+    assert "set LIVESVM_REDIS_URL" in told
     (tmp_path / "data").mkdir()
     with closing(SqliteStore(tmp_path / "data" / DATABASE)) as store:
         lease = store.create("m", b"spec")
@@ -145,7 +147,7 @@ def test_what_is_damaged_is_neither_backed_up_nor_restored(
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("LIVESVM_REDIS_URL", "redis://127.0.0.1:1/0")
         assert main(["backup", str(tmp_path / "rest"), "--data-dir", str(key.parent)]) == 0
-    assert "The models are in Redis: back that up too." in capsys.readouterr().out
+    assert "The models are in Redis, as LIVESVM_REDIS_URL says: back that up too." in capsys.readouterr().out
     assert {path.name for path in (tmp_path / "rest").iterdir()} == {"backup.json", "datasets", "receipts.key"}
     assert main(["restore", str(tmp_path / "rest"), "--data-dir", str(tmp_path / "there")]) == 0
     assert (tmp_path / "there" / "datasets" / "d-1" / "X").exists()

@@ -42,6 +42,8 @@ def test_a_refusal_says_where(service: ServiceProcess, make: Make) -> None:
         client.update(model, [[1.0], [2.0]], [1, -1])
         with pytest.raises(ServiceProblem, match="row 1") as caught:
             client.update(model, remove={"keys": [0, 7]})
+        with pytest.raises(TypeError, match=r"remove must be a mapping .* not a list"):
+            client.update(model, remove=[0])  # type: ignore[arg-type]
     assert (caught.value.document["field"], caught.value.document["row"]) == ("remove.keys", 1)
 
 

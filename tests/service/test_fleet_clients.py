@@ -79,7 +79,8 @@ def test_a_fleet_from_the_command_line(client: Client, tmp_path: Path, capsys: p
         assert main(["fleet", "forecast", "lines", "-o", str(tmp_path / f"out.{ending}")]) == 0
         assert (tmp_path / f"out.{ending}").stat().st_size > 0
     assert main(["fleet", "show", "lines"]) == 0
-    assert "ahead_of_naive" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert all(text in shown for text in ("ahead_of_naive", "mean ratio", "median ratio", "worst\n", "lines/a"))
     receipt = ("--from", rows(("a",), 60, 61)[0]["time"], "--receipt", tmp_path / "receipt.json", "--yes")
     assert told("fleet", "erase", "lines", *receipt)["removed"] == 5
     assert told("fleet", "list")[0]["id"] == "lines"
