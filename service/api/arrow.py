@@ -126,7 +126,7 @@ def of_history(told: Mapping[str, Any]) -> bytes:
 
 
 def of_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str], said: Mapping[str, Any] | None = None) -> bytes:
-    """Return rows of forecasts, times as they are told: texts, or numbers where readings have an order alone."""
+    """Return rows of forecasts, times as JSON has them: texts, or numbers where readings have an order alone."""
     return _stream(table_of(rows, names), said or {})
 
 

@@ -48,7 +48,7 @@ class Fleet:
         return DocumentName(KIND, self.id)
 
     def encode(self) -> bytes:
-        """All of it."""
+        """Return all of it."""
         given = None if self.given is None else [self.given.season, [list(one) for one in self.given.recipes]]
         document = {"spec": self.spec.model_dump(mode="json"), "created_at": self.created_at, "given": given}
         document |= {"deleting": self.deleting, "progress": self.progress, "arrived": list(self.arrived.items())}
@@ -56,7 +56,7 @@ class Fleet:
 
     @classmethod
     def decode(cls, id: str, data: bytes) -> Fleet:
-        """The fleet that was encoded; raises StoreDamaged."""
+        """Return the fleet that was encoded; raises StoreDamaged."""
         try:
             found = json.loads(data)
             given = found["given"]
@@ -88,7 +88,7 @@ class Fleets:
             return self._put(Fleet(id, spec, time.time()))
 
     def get(self, id: str) -> Fleet:
-        """One of them; raises UnknownFleet or StoreError."""
+        """Return one of them; raises UnknownFleet or StoreError."""
         try:
             with self._health.store_call("load"):
                 data = self._store.document(DocumentName(KIND, id))
@@ -103,14 +103,14 @@ class Fleets:
         return found
 
     def live(self, id: str) -> Fleet:
-        """One that takes readings; raises UnknownFleet, also of one that is being deleted."""
+        """Return one that takes readings; raises UnknownFleet, also of one that is being deleted."""
         found = self.get(id)
         if found.deleting:
             raise UnknownFleet(f"fleet {id} is being deleted")
         return found
 
     def known(self) -> list[Fleet]:
-        """Those that were read, by id; asks nothing."""
+        """Return those that were read, by id; asks nothing."""
         return [self._read[name] for name in sorted(self._read)]
 
     def learn(self) -> None:
@@ -120,7 +120,7 @@ class Fleets:
                 self.get(name)
 
     def names(self) -> list[str]:
-        """The ids of all, in order."""
+        """Return the ids of all, in order."""
         try:
             with self._health.store_call("load"):
                 return sorted(at.name for at in self._store.documents(KIND))
@@ -172,7 +172,7 @@ class Fleets:
 
 
 def settings_of(fleet: Fleet) -> dict[str, Any]:
-    """All settings, and what was chosen for all series together."""
+    """Return all settings, and what was chosen for all series together."""
     chosen = None
     if fleet.given is not None:
         steps = zip(fleet.spec.horizons, fleet.given.recipes, strict=True)

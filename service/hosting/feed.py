@@ -157,7 +157,7 @@ class HostedFeed(Replica[FeedState]):
         return self._ask(Pause(paused, time.time()))
 
     def take(self, job: str, recipes: Sequence[Recipe], request: str | None) -> Future[Reply]:
-        """Learn the window anew with what a job has found."""
+        """Learn the window again with what a job has found."""
         return self._ask(Tuning(job, list(recipes), request, time.time()))
 
     def seen(self, wanted: Wanted | None) -> Future[Seen]:
@@ -377,7 +377,7 @@ def _worst(state: FeedState) -> dict[str, Any] | None:
 
 
 def _names(spec: FeedSpec) -> list[str]:
-    """What each model of a step is of."""
+    """Return what each model of a step is made from."""
     return ["forecast", *(f"quantile {level:g}" for level in spec.quantiles or [])]
 
 

@@ -67,7 +67,7 @@ class Return:
 
     @classmethod
     def of(cls, found: Recovered[Any]) -> Return:
-        """The same of what was found."""
+        """Return the same of what was found."""
         return cls(found.snapshot_version, found.replayed, found.damaged_snapshots, found.set_aside)
 
 
@@ -109,14 +109,14 @@ class Description:
     error: str | None = None
 
     def published(self, spec: ModelSpec) -> Published:
-        """The version as readers see it, without what it decides by."""
+        """Return the version as readers see it, without what it decides by."""
         rest = self.n_features, self.n_support, self.C, self.updated_at, self.kernel or {}, self.robust, self.row_bytes
         classes = np.array(list(self.classes)) if self.classes else None
         more = self.classes, classes, spec.decision_function_shape, self.gamma, self.parameters, self.warnings
         return Published(self.version, None, self.sizes, *rest, self.is_sparse, *more, drift=self.drift)
 
     def sample(self, id: str) -> ModelSample:
-        """What the metrics show."""
+        """Return what the metrics show."""
         sizes = vars(self.sizes)
         drift = self.drift or {}
         return ModelSample(
@@ -141,7 +141,7 @@ class FeedCopy:
     version: int
 
     def state(self) -> FeedState:
-        """A feed of one's own."""
+        """Return a feed of one's own."""
         return FeedState.decode(self.spec, self.data)
 
 
@@ -158,7 +158,7 @@ class Glimpse:
     every: float | None
     updated_at: float | None
     steps: tuple[StepSample, ...] = ()
-    forecasts: list[dict[str, Any]] | None = None  #: None where they are too many, or were not told before
+    forecasts: list[dict[str, Any]] | None = None  #: None where they are too many, or not known before
 
 
 class RecentUpdates(Protocol):
@@ -169,7 +169,7 @@ class RecentUpdates(Protocol):
         """Rows that were predicted."""
 
     def updates(self) -> list[dict[str, Any]]:
-        """The newest updates, newest first; may have to be asked for, which a thread does."""
+        """Return the newest updates, newest first; may have to be asked for, which a thread does."""
 
     def note_predicted(self, rows: int) -> None:
         """Count rows that were predicted."""
@@ -195,7 +195,7 @@ class Reader(Protocol):
         """Seconds since it was last known here that there is nothing newer; None where that is always known."""
 
     def reader(self, X: Rows) -> Published:
-        """The version that decides rows X (m, d); it may have to be asked for, which a thread does."""
+        """Return the version that decides rows X (m, d); it may have to be asked for, which a thread does."""
 
     @property
     def recent(self) -> RecentUpdates:
@@ -210,7 +210,7 @@ class ModelHandle(Reader, Protocol):
     """A model that is served. Futures end with what its writer found out; calls raise QueueFull or ModelUnavailable."""
 
     def describe(self) -> Description:
-        """The model as it is now."""
+        """Return the model as it is now."""
 
     def update(self, update: Update, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Apply an update; ``request`` is its Idempotency-Key, ``solve`` how long it may take."""
@@ -222,10 +222,10 @@ class ModelHandle(Reader, Protocol):
         """Put what a retraining has found in place of the model, as a new version."""
 
     def versions(self) -> dict[str, Any]:
-        """Which versions can be had; asks the store, so it belongs in a thread."""
+        """Return which versions can be had; asks the store, so it belongs in a thread."""
 
     def seen(self, keys: Sequence[Key]) -> Future[Seen]:
-        """How many of these keys the window holds, in the version that is newest when its turn comes."""
+        """Return how many of these keys the window holds, in the version that is newest when its turn comes."""
 
     def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
         """Forget examples, whether they are in the window or have left, and all that was stored of the model before.
@@ -238,13 +238,13 @@ class ModelHandle(Reader, Protocol):
         """Recompute the certificate of the version that is newest when its turn comes."""
 
     def calibrated(self, solve: Solve | None = None) -> Future[Published]:
-        """The newest version with what its decisions become as probabilities; of a model that has them."""
+        """Return the newest version with what its decisions become as probabilities; of a model that has them."""
 
     def copy(self) -> Future[ModelCopy]:
         """Copy the version that is newest when its turn comes, for a job."""
 
     def examples(self, wanted: Wanted) -> Future[Page]:
-        """Some of the examples of the version that is newest when its turn comes."""
+        """Return some of the examples of the version that is newest when its turn comes."""
 
     def checkpoint(self) -> Future[dict[str, Any]]:
         """Write a snapshot."""
@@ -302,7 +302,7 @@ class FeedHandle(Protocol):
         """Take nothing more from its source, or go on; raises NoSource."""
 
     def take(self, job: str, recipes: Sequence[Recipe], request: str | None) -> Future[Reply]:
-        """Learn the window anew with what a job has found."""
+        """Learn the window again with what a job has found."""
 
     def seen(self, wanted: WantedReadings | None) -> Future[Seen]:
         """The readings that are wanted, if any, by their times as text; raises InvalidInput where there is none."""
@@ -311,7 +311,7 @@ class FeedHandle(Protocol):
         """Forget readings, by their times as text, and all that was stored of the feed before."""
 
     def history(self, asked: PastForecastsQuery) -> Future[dict[str, Any]]:
-        """Readings with the forecasts that were made for them; the future may raise InvalidInput."""
+        """Return readings with the forecasts that were made for them; the future may raise InvalidInput."""
 
     def what_if(self, rows: Sequence[Mapping[str, Any]]) -> Future[dict[str, Any]]:
         """Forecast as if known columns were as ``rows`` announce them; the future may raise InvalidInput."""
@@ -320,7 +320,7 @@ class FeedHandle(Protocol):
         """Recompute the certificate of every step's models from the data of the window."""
 
     def events(self) -> Future[list[dict[str, Any]]]:
-        """Every event that is kept, oldest first."""
+        """Return every event that is kept, oldest first."""
 
     def copy(self) -> Future[FeedCopy]:
         """Copy the feed as it is when its turn comes, for a job; no queue is too full for that."""
@@ -363,7 +363,7 @@ class AnyModel(Hosted, Protocol):
         """What it was created as; raises Restoring where that is not known yet."""
 
     def describe(self) -> Description:
-        """The model as it is now."""
+        """Return the model as it is now."""
 
 
 class AnyFeed(Hosted, Protocol):
@@ -390,7 +390,7 @@ class Collection(Protocol[H, A]):
     """All replicas of a kind, by id, wherever they live: ``H`` are those that are served, ``A`` any of them."""
 
     def get(self, id: str) -> H:
-        """One that is served; raises UnknownModel or UnknownFeed, ModelUnavailable or Restoring."""
+        """Return one that is served; raises UnknownModel or UnknownFeed, ModelUnavailable or Restoring."""
 
     def find(self, id: str) -> A:
         """One, however it is; raises UnknownModel or UnknownFeed."""
@@ -399,25 +399,25 @@ class Collection(Protocol[H, A]):
         """Some, or all, in the order of ids, behind one of them: those of a prefix, or those that are no series."""
 
     def count(self, under: str) -> int:
-        """How many ids begin with this prefix."""
+        """Return how many ids begin with this prefix."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
 
     def __contains__(self, id: str) -> bool:
         """Whether there is one of that id."""
 
     def glance(self, limit: int) -> Mapping[str, object]:
-        """Of the first ones, and of those that are awake, something that changes when what is told of them does."""
+        """Of the first ones, and of those that are awake, something that changes when their descriptions do."""
 
     def awake(self) -> Sequence[A]:
-        """Those whose state is in memory, and those that are not served."""
+        """Return those whose state is in memory, and those that are not served."""
 
     def states(self) -> Mapping[ServingState, int]:
-        """How many are in which state."""
+        """Return how many are in which state."""
 
     def samples(self, limit: int) -> Sequence[Any]:
-        """What the metrics show of the first ones."""
+        """Return what the metrics show of the first ones."""
 
     def delete(self, id: str) -> Future[None]:
         """Remove one and all that is stored of it; whoever asked calls :meth:`forget` when that is done."""
@@ -430,7 +430,7 @@ class Models(Collection["ModelHandle", AnyModel], Protocol):
     """The models of one service."""
 
     def readable(self, id: str) -> Reader:
-        """One that predicts, if need be by a copy; raises as :meth:`get`."""
+        """Return one that predicts, if need be by a copy; raises as :meth:`get`."""
 
     def create(self, id: str | None, spec: ModelSpec) -> AnyModel:
         """Store a new model; raises InvalidInput, ModelExists, TooManyModels or StoreError."""
@@ -449,7 +449,7 @@ class Feeds(Collection["FeedHandle", AnyFeed], Protocol):
         """
 
     def troubles(self) -> list[str]:
-        """Sources that are not read, and why."""
+        """Return sources that are not read, and why."""
 
 
 class Hosting(Protocol):
@@ -477,7 +477,7 @@ class Hosting(Protocol):
 
 
 def sample_of(feed: FeedHandle, seen: View | Glimpse | None) -> FeedSample | None:
-    """What the metrics show of a feed by its view, or by what is known of it at rest; None where nothing is."""
+    """Return what the metrics show of a feed by its view, or by what is known of it at rest; None where nothing is."""
     if seen is None:
         return None
     steps = seen.steps if isinstance(seen, Glimpse) else steps_of(seen)
@@ -489,7 +489,7 @@ def sample_of(feed: FeedHandle, seen: View | Glimpse | None) -> FeedSample | Non
 
 
 def steps_of(view: View) -> tuple[StepSample, ...]:
-    """What the metrics show of its steps."""
+    """Return what the metrics show of its steps."""
     return tuple(_sampled(scores) for scores in view.recent if scores["n"])
 
 

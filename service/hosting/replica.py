@@ -104,7 +104,7 @@ class Replica(Logged[S]):
 
     @abstractmethod
     def stamp(self) -> object:
-        """Something that changes when what is told of it does."""
+        """Return something that changes when its description does."""
 
     # What readers ask, from any thread.
 

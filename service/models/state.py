@@ -145,7 +145,7 @@ class ModelState:
         return outcome if alarm is None else replace(outcome, more=outcome.more | {"drift": alarm})
 
     def _change(self, edits: Edits) -> Outcome:
-        """Give the estimator other parameters, or fit its scale anew; raises SolverError with the model as it was."""
+        """Give the estimator other parameters, or fit its scale again; raises SolverError with the model as it was."""
         if not self.is_fitted:
             for name, value in (edits.change or {}).items():
                 setattr(self.estimator, name, value)
@@ -265,7 +265,7 @@ class ModelState:
         return self._watched([command], scored, outcome)
 
     def _of_first_data(self, edits: Edits) -> tuple[dict[str, Any], FeatureScale | None]:
-        """Parameters for what the first data have decided, and their scale; none where that is decided anew."""
+        """Return parameters for what the first data have decided, and their scale; none where that is decided again."""
         is_open = not (self.is_fitted and self.estimator.is_settled)
         if is_open or edits.rescale or any(name in SOLVED_ANEW for name in edits.change or {}):
             return {}, None
@@ -368,7 +368,7 @@ class ModelState:
         return outcome
 
     def _holds_of_others(self, keys: list[Key]) -> bool:
-        """Whether a class, a scale, a gamma or an estimated prior is of others than the window's but for ``keys``."""
+        """Whether a class, a scale, a gamma or an estimated prior rests on other examples than the window's but for ``keys``."""
         if not self.is_fitted:
             return False
         gone, model = set(keys), self.estimator
@@ -385,7 +385,7 @@ class ModelState:
         return isinstance(model, Served) and not model.knows_only(model.window_y[stay])
 
     def _learn_anew(self, command: Command) -> Outcome:
-        """Be a model that knows those who stay and nothing else; raises SolverError with the model as it was."""
+        """Be a model that knows the rest and nothing else; raises SolverError with the model as it was."""
         if len(command.remove) < len(self.window.arrivals):
             outcome = self.apply_cold(command, anew=True)
         else:
@@ -435,7 +435,7 @@ class ModelState:
             self.estimator.check_classes(labels, most, name)
 
     def n_classes_after(self, command: Command) -> int:
-        """Classes that there are while a command is followed; 0 where there are none."""
+        """Return classes that there are while a command is followed; 0 where there are none."""
         known = self.labels
         if known is None or command.add is None or command.add.y is None:
             return len(known or ())

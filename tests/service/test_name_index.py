@@ -82,7 +82,7 @@ class World:
         self.leases[id_] = self.store.acquire(id_)
 
     def delete(self, id_: str) -> None:
-        self.store.delete(self.leases.pop(id_))  # what shares its document is read anew, or is made again meanwhile
+        self.store.delete(self.leases.pop(id_))  # what shares its document is read again, or is made again meanwhile
         if self.draw.random() < 0.5:
             self.create(id_)
 
