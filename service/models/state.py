@@ -368,7 +368,7 @@ class ModelState:
         return outcome
 
     def _holds_of_others(self, keys: list[Key]) -> bool:
-        """Whether a class, a scale, a gamma or an estimated prior rests on other examples than the window's but for ``keys``."""
+        """Whether a class, a scale, a gamma or a prior rests on other examples than the window's but for ``keys``."""
         if not self.is_fitted:
             return False
         gone, model = set(keys), self.estimator

@@ -1,4 +1,4 @@
-"""A small update of a model that keeps neither features nor kernel rows, compared with the same update of a whole one."""
+"""A small update of a model that keeps neither features nor kernel rows, compared with that of a whole one."""
 
 from __future__ import annotations
 
