@@ -77,6 +77,12 @@ class ArrowForm:
         return _stream(self._pa.Table.from_batches(self._batches), said)
 
 
+def _microseconds(times: Vector) -> NDArray[np.int64]:
+    """Return Unix seconds as whole microseconds, rounded as ``datetime`` does it for JSON."""
+    whole = np.floor(times)
+    return whole.astype(np.int64) * 1_000_000 + np.rint((times - whole) * 1e6).astype(np.int64)
+
+
 def of_answer(told: Mapping[str, Any]) -> bytes:
     """Return an answer to ``predict`` with a coverage: columns of what it has for each row, metadata of the rest."""
     pa = library()
@@ -103,7 +109,7 @@ def of_page(page: Page) -> bytes:
     columns |= {
         "y": pa.array(page.y),
         "weight": pa.array(page.weights),
-        "time": pa.array(np.rint(page.times * 1e6).astype(np.int64), pa.timestamp("us", "UTC")),
+        "time": pa.array(_microseconds(page.times), pa.timestamp("us", "UTC")),
         "side": pa.array([SIDES[side] for side in page.side], pa.string()),
         **{f"coefficient{at if several else ''}": pa.array(one) for at, one in enumerate(coefficients)},
         "outlier": pa.array(page.outlier),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -13,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from livesvm.service.api.arrow import library
+from livesvm.service.api.arrow import _microseconds, library
 from livesvm.service.errors import NotAcceptable
 from tests.service.conftest import Make
 
@@ -49,6 +50,13 @@ def test_predictions(words: str, http: httpx.Client) -> None:
         assert all(said[name] == value for name, value in plain.items() if name in said)
     frame = pl.read_ipc_stream(io.BytesIO(http.post(f"/models/{words}/predict", json={"X": X}, headers=ACCEPT).content))
     assert frame.schema == {"prediction": pl.String, "decision": pl.Array(pl.Float64, 3)}
+
+
+def test_times_are_rounded_as_those_in_json() -> None:
+    times = 1.7e9 + 1e8 * np.random.default_rng(0).random(100)
+    begin, unit = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+    found = _microseconds(times).tolist()
+    assert found == [(datetime.fromtimestamp(time, UTC) - begin) // unit for time in times.tolist()]
 
 
 def test_windows(words: str, make: Make, http: httpx.Client) -> None:
