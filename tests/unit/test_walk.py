@@ -50,6 +50,7 @@ def test_a_path_with_many_strides_for_its_events_goes_on_without(events: int) ->
     assert w.at[0].whole == w.at[0].budget > 0
 
 
+@pytest.mark.slow  # compiles a walk of its own
 def test_a_step_ends_a_row_of_events_without_one() -> None:
     w = begun()
     w.at[0].zero_steps = 5
