@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,12 +30,16 @@ class _Stream:
 
     window: int | None
     _model: Any
-    _keys: deque[Any]
     _columns: dict[Any, int]
     _width: int
 
     def _begin(self) -> None:
-        self._model, self._keys, self._columns, self._width = None, deque(), {}, 0
+        self._model, self._columns, self._width = None, {}, 0
+
+    @property
+    def _keys(self) -> Any:
+        """Keys of the window, oldest first."""
+        return [] if self._model is None else self._model.keys_
 
     def _made(self) -> Any:
         """Return an untrained model with these parameters."""
@@ -54,17 +57,17 @@ class _Stream:
         model = self._made() if self._model is None else self._model if width == self._width else self._widened(width)
         start = 0 if self.window is None else max(0, len(values) - self.window)
         values, y = values[start:], y[start:]
-        leaving = 0 if self.window is None else max(0, len(self._keys) + len(values) - self.window)
-        report = model.update((_placed(columns, width, names, values), y), [*self._keys][:leaving])
+        keys = self._keys
+        leaving = 0 if self.window is None else max(0, len(keys) + len(values) - self.window)
+        model.update((_placed(columns, width, names, values), y), keys[:leaving])
         self._model, self._columns, self._width = model, columns, width
-        self._keys = deque([*self._keys][leaving:] + list(report.added))
 
     def _widened(self, width: int) -> Any:
         """Return a model of the same window with more columns."""
         model, X = self._made(), self._model.window_X
-        if self._keys:
+        if keys := self._keys:
             X = np.pad(np.asarray(X), ((0, 0), (0, width - self._width)))
-            model.update((X, self._model.window_y), keys=list(self._keys))
+            model.update((X, self._model.window_y), keys=keys)
         return model
 
     def _rows(self, names: list[Any], values: Floats) -> Floats:
@@ -87,13 +90,11 @@ class _Stream:
         UnknownKey
             There is none.
         """
-        if self._keys:
+        if keys := self._keys:
             row = self._rows(*_of_one(x))[0]
             same = (np.asarray(self._model.window_X) == row).all(axis=1) & (self._model.window_y == y)
             if same.any() and all(name in self._columns or not value for name, value in x.items()):
-                at = int(np.argmax(same))
-                self._model.update(remove=[self._keys[at]])
-                del self._keys[at]
+                self._model.update(remove=[keys[int(np.argmax(same))]])
                 return
         raise UnknownKey("no example of the window has these features and this target", field="x")
 

@@ -89,8 +89,9 @@ class _Capital:
 class DriftTest:
     """Test whether scores grow, with at most one false alarm in ``1 / false_alarms`` runs.
 
-    Half of the rate is for all scores together, and half for each kind alone, in equal parts; of a single kind all of
-    it. The promise assumes that scores of a kind are exchangeable while nothing changes, or fall.
+    Without kinds all of the rate is for all scores together. Else half of it is, and the i-th kind that comes has
+    1 / (i (i + 1)) of the other half, so that kinds may come at any time. The promise assumes that scores of a kind are
+    exchangeable while nothing changes, or fall.
 
     Parameters
     ----------
@@ -206,11 +207,11 @@ class DriftTest:
         return self._capital[kind].value * self._rate(kind)
 
     def _rate(self, kind: Any) -> float:
-        """Return the part of the rate that is for one kind, or for all together."""
-        n_kinds = len(self._capital) - 1
-        if n_kinds < 2:
-            return self.false_alarms if kind is _WHOLE else 0.0
-        return self.false_alarms / 2 if kind is _WHOLE else self.false_alarms / 2 / n_kinds
+        """Return the part of the rate that is for one kind, or for all together; parts never add up to more."""
+        place = list(self._capital).index(kind)
+        if place == 0:
+            return self.false_alarms if len(self._capital) == 1 else self.false_alarms / 2
+        return self.false_alarms / 2 / (place * (place + 1))
 
     @property
     def nbytes(self) -> int:

@@ -1,8 +1,8 @@
-"""Everyone who may leave an optimum, each by himself: by block pivots on one tableau, see ``pivots``.
+"""Leaves each example out of an optimum by block pivots on one tableau, see ``pivots``.
 
-Its columns are made by matrix products, of all who leave together and then of those who are found to change sides. In
-the end it is checked that f has changed as the betas have; where it has not, or too many change sides, the example is
-left to the ordinary path.
+Its columns are made by matrix products, for all that leave together and then for those that change sides. In the end it
+is checked that f has changed as the betas have; where it has not, or too many change sides, the example is left to the
+ordinary path.
 """
 
 from __future__ import annotations
