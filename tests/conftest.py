@@ -24,7 +24,12 @@ ServiceProcess.forks = True
 collect_ignore = ["service/preloaded.py"]  # which loads it
 
 
+LONGEST = ("test_retraining.py", "test_schema.py")
+"""Files that would end after all others if they were not begun first."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where models live elsewhere, leave out what is of a process that they live in."""
+    """Begin with the longest files; where models live elsewhere, leave out what is of a process that they live in."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
     if (elsewhere.ACTORS or elsewhere.WORKERS) is not None:
         items[:] = [item for item in items if item.get_closest_marker("alone") is None]

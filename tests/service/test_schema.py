@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.core.result import Ok
@@ -72,6 +75,19 @@ def exercise(operation: Any, url: str, known: dict[str, str]) -> set[int]:
 
     send()
     return statuses
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[ServiceProcess]:
+    """Yield a service of the test's own, as drawn requests make and delete anything."""
+    with ServiceProcess(tmp_path, max_body_bytes=2**20) as running:
+        yield running
+
+
+@pytest.fixture
+def http(service: ServiceProcess) -> Iterator[httpx.Client]:
+    with service.http() as client:
+        yield client
 
 
 def test_no_operation_fails(service: ServiceProcess, http: httpx.Client) -> None:
