@@ -3,6 +3,10 @@ forked from a process that has loaded everything."""
 
 from __future__ import annotations
 
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: as in the service; else waiting threads spin
+
 import pytest
 from hypothesis import HealthCheck, settings
 
