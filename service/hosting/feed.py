@@ -218,8 +218,8 @@ class HostedFeed(Replica[FeedState]):
         context = self.context
         return Recovery(context.source, lease, self.spec, context.turns, patience.whole).run()
 
-    def _publish(self) -> None:
-        self._view = View.of(self.current)
+    def _publish(self, state: FeedState) -> None:
+        self._view = View.of(state)
         if self._pump is None and self.spec.source is not None:
             self._pump = self._pump_of(self.spec.source)
             self._pump.start()

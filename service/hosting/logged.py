@@ -140,7 +140,7 @@ class Logged(ABC, Generic[S]):
         """The state from what is stored; raises StoreError or NotSolved."""
 
     @abstractmethod
-    def _publish(self) -> None:
+    def _publish(self, state: S) -> None:
         """Show readers the state."""
 
     @abstractmethod
@@ -253,7 +253,7 @@ class Logged(ABC, Generic[S]):
         except BaseException:
             self.breaks()
             raise
-        self._publish()
+        self._publish(state)
         self.checkpoints.saved(state, size)
         self._found = Indexed(self.stored, state.sequence, b"", 0)  # rest, or stop, describes it
         return requests
@@ -287,7 +287,7 @@ class Logged(ABC, Generic[S]):
         found = self._recover(self.journal.lease, Patience.short(self._under_way))
         self.journal.known = found.state.sequence
         self._state = found.state
-        self._publish()
+        self._publish(found.state)
         self._is_broken = False
 
     def _once(

@@ -210,8 +210,8 @@ class HostedModel(Replica[ModelState]):
         context = self.context
         return recover(context.source, lease, self.spec, Means(context.settings.cache_mb, context.turns, patience))
 
-    def _publish(self) -> None:
-        self._published = Published.of(self.current)
+    def _publish(self, state: ModelState) -> None:
+        self._published = Published.of(state)
 
     def _forget(self) -> None:
         self._published = self._recent = None
@@ -264,7 +264,7 @@ class HostedModel(Replica[ModelState]):
         if (alarm := outcome.more.get("drift")) is not None:
             metrics.drift_alarms.labels(task).inc()
             changed("drift", self.id, **alarm)
-        self._publish()
+        self._publish(state)
         self.checkpoints.note_change(outcome.seconds, len(record))
         told = entry.told(outcome)
         self.recent.note_update(state.version, state.updated_at, outcome, told)

@@ -446,8 +446,8 @@ class Replica(Logged[S]):
         self._returned = Return.of(found)
         self._held = self._held or Held(self.context.budget, str(self), self._owner.make_room)
         self._held.insist(FIXED_BYTES + found.state.held_bytes)
+        self._publish(found.state)  # before it counts as awake, so that no reader sees it without
         self._state, self._is_broken, self.hot = found.state, False, found.state.hot_bytes
-        self._publish()
         self._owner.woke(self)
 
     def _take_again(self) -> None:

@@ -179,7 +179,7 @@ def killed_in_the_middle(store: FailingStore, hard: Hard, request: str | None = 
 def test_an_unanswered_update_is_set_aside_once_and_others_do_not_wait(
     request_key: str | None, store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livesvm.service.history.replay.LEAST_SECONDS", 0.5)
+    monkeypatch.setattr("livesvm.service.history.replay.LEAST_SECONDS", 1.5)
     monkeypatch.setattr("livesvm.service.hosting.replica.SOON_SECONDS", 0.2)
     killed_in_the_middle(store, hard, request_key)
     registry = registry_of(store, solve_seconds=0.1)

@@ -97,6 +97,24 @@ def test_a_model_that_wakes_is_the_one_that_went_to_rest(registry: Registry, sna
     assert model.certificate().result()["relative_gap"] <= 1e-8
 
 
+def test_no_reader_finds_a_model_awake_before_its_version_is_shown(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = registry.models.create("m", SPEC)
+    model.update(batch(0), None).result()
+    rested(model)
+    publish, was_awake = HostedModel._publish, []
+
+    def watched(model: HostedModel, state: ModelState) -> None:
+        was_awake.append(model.is_awake)
+        publish(model, state)
+
+    monkeypatch.setattr(HostedModel, "_publish", watched)
+    model.wake().result()
+    assert was_awake == [False]
+    assert model.published.version == 1
+
+
 def test_a_feed_that_wakes_goes_on_as_one_that_never_rested(registry: Registry) -> None:
     readings = rows_of(series(70))
     feeds = [registry.feeds.create(name, spec_of(FEED)) for name in ("rests", "stays")]
