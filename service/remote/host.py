@@ -204,7 +204,8 @@ class Host:
         try:
             return await _awaited(found, solve)
         finally:
-            del self._under_way[asked.id]
+            if self._under_way.get(asked.id) is withdraw:  # else the call was repeated meanwhile, under the same id
+                del self._under_way[asked.id]
 
     def _at(self, stored: str) -> tuple[Collection[Any], str]:
         """Return all of a kind, and an id."""

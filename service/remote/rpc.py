@@ -78,7 +78,9 @@ class RpcServer:
 
     async def _answered(self, line: _Answering, number: int, message: bytes) -> None:
         try:
-            line.send(number, await self._answer(message))
+            answer = await self._answer(message)
+            if not line.transport.is_closing():
+                line.send(number, answer)
         except BaseException:
             line.transport.abort()  # whoever asked hears why by Ray's own call
             raise

@@ -90,7 +90,7 @@ class Client:
             return False
         if answer.status_code != 200:
             if answer.status_code not in (429, 503):
-                self.fault(f"update {number} was answered {answer.status_code}: {answer.text}")
+                self.fault(f"update {number} was answered {answer.status_code}: {answer.text}\n{front.errors[-3000:]}")
             return False
         told = self.subject.told(answer.json())
         if told < number + 1 and not self.subject.acknowledges:

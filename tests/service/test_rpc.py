@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import trustme
@@ -129,6 +131,25 @@ def test_who_waits_on_a_line_that_is_lost_hears_of_it(actor: Actor, lines: RpcCl
     lines.lose("actor")
     lines.find("actor", actor.at)  # and there is another one
     assert ask(lines, b"again").result(PATIENCE) == b"again"
+
+
+def test_an_answer_for_a_connection_that_was_lost_meanwhile_is_dropped() -> None:
+    sent: list[int] = []
+    line = SimpleNamespace(transport=SimpleNamespace(is_closing=lambda: True), send=lambda number, _: sent.append(number))
+
+    async def take() -> None:
+        """Have a call answered, and wait for that."""
+
+        async def answer(message: bytes) -> bytes:
+            """Return the message."""
+            return message
+
+        server = RpcServer(answer)
+        server.take(cast(Any, line), 1, b"update")
+        await asyncio.gather(*server._under_way)
+
+    asyncio.run(take())
+    assert sent == []
 
 
 class Talker:
