@@ -18,9 +18,9 @@ from livesvm.solvers.active_set.shrinking import follow_path
 from livesvm.solvers.active_set.workspace import STRIDE_EVENTS, Walk
 from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
-from livesvm.solvers.homotopy.finish import put_on_ends
+from livesvm.solvers.homotopy.finish import is_at_optimum, put_on_ends
 from livesvm.solvers.homotopy.follow import follow
-from livesvm.solvers.homotopy.optimality import Scales, audit_of, is_good, scales
+from livesvm.solvers.homotopy.optimality import Scales, scales
 from livesvm.solvers.homotopy.recompute import BLOCK, need_rows
 from livesvm.solvers.homotopy.run import walk_of
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
@@ -34,8 +34,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 FEW = 8  # events that most leave with; for so few nobody is left out of a walk
 SMALL = 2000  # if the window is not larger than this
-ROUNDINGS = 4.0  # of each f that excuse a gap
-DUST, GOAL = SETTINGS.dust, SETTINGS.goal
+DUST, GOAL, ROUNDINGS = SETTINGS.dust, SETTINGS.goal, SETTINGS.one_walk
 PORTION = 32  # examples that leave between two reports of progress
 
 
@@ -192,8 +191,7 @@ def _leave_portion(w: Walk, kept: Kept, units: Scales, who: Ints, totals: Floats
         if outcome == Exit.CANCELLED:
             break
         events += at.events
-        audit = audit_of(e, w.n, at.b, -1.0, 0.0, totals[i], w.intercept, w.n, w.factor.size[1])
-        if outcome == Exit.DONE and audit.balanced and is_good(audit, GOAL, ROUNDINGS):
+        if outcome == Exit.DONE and is_at_optimum(w, totals[i], GOAL, ROUNDINGS):
             put_on_ends(w, own, DUST)
             decisions[i] = e.f[slot]
             shift = center(w) if w.intercept and w.factor.size[1] == 0 else 0.0
