@@ -28,7 +28,7 @@ from livesvm.solvers.active_set.recorder import (
     way_to_wall,
 )
 from livesvm.solvers.active_set.workspace import IDLE_TURNS, Walk, balanced
-from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.compile import compiled, compiled_once
 from livesvm.solvers.runtime.interrupt import is_stopped
 
 
@@ -74,7 +74,7 @@ def walk(w: Walk, log: Log | None, walls: Walls | None) -> Exit:
         at.zero_steps = 0 if moves else at.zero_steps + 1
 
 
-@compiled
+@compiled_once
 def track_path(w: Walk, log: Log, walls: Walls) -> int:
     """Follow the path to its end on the whole window, letting no example through, and write down each linear piece.
 

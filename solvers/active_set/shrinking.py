@@ -19,7 +19,7 @@ from livesvm.solvers.active_set.reactivation import LARGE, LEAST_PACE, another_l
 from livesvm.solvers.active_set.subproblem import stride
 from livesvm.solvers.active_set.workspace import STRIDE_EVENTS, Walk, balanced
 from livesvm.solvers.problem.state import is_free
-from livesvm.solvers.runtime.compile import compiled, compiled_allocating
+from livesvm.solvers.runtime.compile import compiled, compiled_allocating, compiled_once
 from livesvm.solvers.runtime.types import Floats, Ints
 
 MOST_LAPS = 4  #: how often examples that were let through are sent back before the walk is judged
@@ -51,7 +51,7 @@ IDLE = 20  #: strides without an event that a path may have, and one more ...
 IDLE_EVENTS = 4  #: ... in so many events, before it goes on without strides
 
 
-@compiled_allocating
+@compiled_once
 def follow_path(w: Walk) -> int:
     """Follow the path to its end, in strides, or until something is needed; returns why it stopped.
 
