@@ -1,6 +1,6 @@
 """Kill the service while events are made and delivered: every acknowledged one has to come, whatever comes twice.
 
-    python -m tests.faults.webhooks [--kills 20] [--workers 0] [--seed 0]
+    python -m tests.faults.webhooks [--kills 20] [--seed 0]
 
 Each feed brings one event with its readings. The service dies at a point by chance: before or after the readings are
 logged, before the event is stored, before the answer, or between a delivery and its note. Exits 1 if an event of an
@@ -49,14 +49,11 @@ def main() -> int:
     """Run, and report; 1 where something is lost."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     chance, made, acknowledged = random.Random(asked.seed), list[str](), set[str]()
     with tempfile.TemporaryDirectory() as place, Receiver() as receiver:
-        process = ServiceProcess(
-            Path(place), webhook_hosts="127.0.0.1", webhook_private="true", workers=asked.workers or ""
-        )
+        process = ServiceProcess(Path(place), webhook_hosts="127.0.0.1", webhook_private="true")
         process.waits_for_models = False
         for kill in range(asked.kills):
             point = chance.choice((*POINTS, *WEBHOOK_POINTS, *WEBHOOK_POINTS))
