@@ -17,6 +17,7 @@ import pytest
 
 from livesvm.service.cli.main import main
 from livesvm.service.client import AsyncClient, Client, ServiceProblem
+from tests.contract.redis_server import RedisServer
 from tests.documents import LOCAL, blocks
 from tests.service.process import ServiceProcess
 from tests.service.test_workers import workers_of
@@ -296,3 +297,20 @@ def test_the_page_runs_as_shown(service: ServiceProcess) -> None:
     (message,) = names["seen"].values()
     assert message["type"] == "forecast.outside"
     assert message["data"]["forecasts"][0]["value"] > 20.0
+
+
+@pytest.mark.alone
+def test_services_on_one_redis_know_the_webhook_and_one_sends_what_a_dead_one_left(tmp_path: Path) -> None:
+    with Receiver(lambda number: 500 if number == 0 else 204) as receiver, RedisServer(tmp_path) as server:
+        shared = SETTINGS | {"redis_url": server.url, "lease_seconds": 1}
+        one, two = (ServiceProcess(tmp_path / name, **shared) for name in ("one", "two"))
+        with two, Client(two.url) as other:
+            with one, Client(one.url) as client:
+                id_ = hook(client, receiver, ["drift"])
+                until(lambda: [found["id"] for found in other.webhooks()] == [id_])
+                sent = client.ping_webhook(id_)["id"]
+                receiver.wait_for(1)
+                one.kill()
+            receiver.wait_for(2)
+            assert [found for found, _ in receiver.messages] == [sent, sent]
+            until(lambda: other.webhook(id_)["waiting"] == 0)
