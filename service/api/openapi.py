@@ -22,6 +22,7 @@ from livesvm.service.api.requests import (
     RestoreRequest,
     SeriesRequest,
     UpdateRequest,
+    WebhookRequest,
     WhatIfRequest,
 )
 from livesvm.service.jobs.kinds import KINDS
@@ -43,6 +44,7 @@ _NAMED = (
     FleetRequest,
     FleetEraseRequest,
     SeriesRequest,
+    WebhookRequest,
     Problem,
 )
 

@@ -35,6 +35,7 @@ from livesvm.service.models.fields import (
     Weights,
 )
 from livesvm.service.models.spec import ClassWeights, KernelSpec, Lam, Prior, Scale
+from livesvm.service.webhooks.spec import WebhookSpec
 from livesvm.solvers.errors import InvalidInput
 
 Coverage = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
@@ -398,3 +399,22 @@ class FeedRequest(Request, FeedSpec):
     def spec(self) -> FeedSpec:
         """Return its settings."""
         return FeedSpec.model_validate(self.model_dump(exclude={"id"}))
+
+
+class WebhookRequest(Request, WebhookSpec):
+    """A webhook to create."""
+
+    most_bytes = SHORT
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"url": "https://hooks.example.org/livesvm", "events": ["drift", "job.finished"]}]
+        }
+    )
+
+    secret: Annotated[str, StringConstraints(max_length=200)] | None = Field(
+        default=None, description="`whsec_` and 24 to 64 bytes in base64; made up and returned once when absent."
+    )
+
+    def spec(self) -> WebhookSpec:
+        """Return its settings."""
+        return WebhookSpec.model_validate(self.model_dump(exclude={"secret"}))

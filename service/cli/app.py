@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from livesvm.service.cli import erasing, feeds, fleets, learning, local, models, paths, receipts, store
+from livesvm.service.cli import erasing, feeds, fleets, learning, local, models, paths, receipts, store, webhooks
 
 app = typer.Typer(
     help="Live support vector machines.",
@@ -44,6 +44,7 @@ app.add_typer(receipts.app, name="receipt")
 app.add_typer(models.app, name="models")
 app.add_typer(feeds.app, name="feed")
 app.add_typer(fleets.app, name="fleet")
+app.add_typer(webhooks.app, name="webhook")
 fleets.app.command("erase")(erasing.erase_series)
 feeds.app.command("erase")(erasing.erase_readings)
 app.command("erase")(erasing.erase)

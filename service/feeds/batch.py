@@ -30,15 +30,13 @@ class Batch:
     Parameters
     ----------
     tables : of each feed, its readings as :class:`~livesvm.service.feeds.commands.Observations` keep them
-    digest : SHA-256 of all that is asked
-    request : the Idempotency-Key; each feed remembers it with its own answer
+    request : the Idempotency-Key; each feed remembers it with its own readings' digest, and its own answer
     at : Unix time
     spec : what feeds that there are not yet are created as; None: they are refused
     given : what they need not choose
     """
 
     tables: Mapping[str, Document]
-    digest: bytes
     request: str | None
     at: float
     spec: FeedSpec | None = None

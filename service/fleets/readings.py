@@ -29,11 +29,11 @@ def observe(
     feeds: Feeds,
     fleet: Fleet,
     table: Table,
-    asked: tuple[bytes, str | None],
+    request: str | None,
     *,
     is_whole: bool = False,
 ) -> Document:
-    """Take readings of many series; ``asked`` is the digest of the call and its Idempotency-Key.
+    """Take readings of many series; ``request`` is the Idempotency-Key of the call.
 
     The answer lists at most :data:`MOST_REFUSED` refusals, unless it is to be whole.
 
@@ -41,12 +41,12 @@ def observe(
     sent again.
     """
     found = split(fleet, table)
-    done = feeds.observe_many(found.batch(fleet, *asked, time.time())) if found.tables else BatchDone()
+    done = feeds.observe_many(found.batch(fleet, request, time.time())) if found.tables else BatchDone()
     fleets.choose(fleet, done.given)
     return told(found, done, None if is_whole else MOST_REFUSED)
 
 
-def announce(feeds: Feeds, fleet: Fleet, table: Table, asked: tuple[bytes, str | None]) -> Document:
+def announce(feeds: Feeds, fleet: Fleet, table: Table, request: str | None) -> Document:
     """Take values of known columns for times to come: rows without a series are for all; raises as :func:`observe`."""
     spec = fleet.spec
     if not spec.known:
@@ -62,7 +62,7 @@ def announce(feeds: Feeds, fleet: Fleet, table: Table, asked: tuple[bytes, str |
         found.names = {id_: series_of(id_) for id_ in ids}
     else:
         found = split(fleet, table)
-    batch = Batch(found.tables, *asked, time.time())
+    batch = Batch(found.tables, request, time.time())
     return told(found, feeds.observe_many(batch) if found.tables else BatchDone())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,10 +53,10 @@ class Split:
     names: dict[str, str] = field(default_factory=dict)
     refused: list[tuple[str | None, Refusal]] = field(default_factory=list)  #: with the names, as far as known
 
-    def batch(self, fleet: Fleet, digest: bytes, request: str | None, at: float) -> Batch:
+    def batch(self, fleet: Fleet, request: str | None, at: float) -> Batch:
         """The call that brings them to the feeds."""
         spec = fleet.spec.of_series() if fleet.spec.new == "create" else None
-        return Batch(self.tables, digest, request, at, spec, fleet.given)
+        return Batch(self.tables, request, at, spec, fleet.given)
 
 
 def split(fleet: Fleet, table: Table) -> Split:
@@ -111,8 +110,3 @@ def _fill_in(rows: list[Row], everywhere: dict[Any, Row], time: str | None, shar
         for name in shared:
             if row.get(name) is None:
                 row[name] = known.get(name)
-
-
-def digest_of(data: bytes, media: str) -> bytes:
-    """SHA-256 of what is asked."""
-    return hashlib.sha256(media.encode() + b"\n" + data).digest()

@@ -81,6 +81,11 @@ class Journal:
         """Have ``debt`` paid before the next command."""
         self._debts.append(debt)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether no debt stands."""
+        return not self._debts
+
     def settle(self) -> None:
         """Pay every debt, oldest first; raises StoreError if the store does not take it."""
         if self._is_unsure:

@@ -125,7 +125,7 @@ class Taking:
         for id_, feed in self._held.items():
             was_awake = feed.is_awake
             try:
-                found = feed.plan_with(self._batch.call(id_), self._batch.digest)
+                found = feed.plan_with(self._batch.call(id_), self._digest(id_))
             except (IdempotencyConflict, StoreUnavailable):
                 raise
             except (ServiceError, SolverError, StoreError) as error:
@@ -139,6 +139,10 @@ class Taking:
                 if not was_awake and len(planned) > HOT:
                     feed.cool_held()  # or all that wake would hold at once what one makes at a time
         return planned
+
+    def _digest(self, id: str) -> bytes:
+        """Return the SHA-256 of the readings of one feed, and of no other, as an erasure of one leaves the others."""
+        return b"" if self._batch.request is None else self._batch.call(id).digest()
 
     def _with_choice(self, planned: dict[str, Planned]) -> dict[str, Planned]:
         """The same, with what those need not choose whose window is full for the first time."""
@@ -157,9 +161,9 @@ class Taking:
 
     def _take(self, planned: dict[str, Planned]) -> None:
         """Log all in one step, then have each feed apply its own."""
-        digest, settings = self._batch.digest, self._context.settings
+        settings = self._context.settings
         self._context.turns.check_open()
-        records = {id_: self._held[id_].appending(one, digest) for id_, one in planned.items()}
+        records = {id_: self._held[id_].appending(one, self._digest(id_)) for id_, one in planned.items()}
         logged = list(records.values())
         crash.point("before-log")
         durability, errors = append_together(self._context.source, logged, settings.idempotency_keep)

@@ -7,7 +7,7 @@ number of steps, and everything follows from that log. Forecasts are read from t
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -32,6 +32,7 @@ from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.history.recovery import Recovered
 from livesvm.service.history.replay import Patience
 from livesvm.service.hosting.handle import Erased, FeedCopy, Glimpse, Reply, sample_of, steps_of
+from livesvm.service.hosting.happened import of_feed
 from livesvm.service.hosting.replica import Replica
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.audit import changed
@@ -39,6 +40,7 @@ from livesvm.service.logs.calls import stage
 from livesvm.service.monitoring.feeds import FeedSample, StepSample
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Appending, Durability, Lease, StoreError
+from livesvm.service.webhooks.messages import Happened
 
 _SHOWN = ("version", "position", "rows", "state", "time", "every", "updated_at")
 """Of its view, what is told of a feed at rest."""
@@ -238,6 +240,9 @@ class HostedFeed(Replica[FeedState]):
         forecasts = seen.forecasts if len(seen.forecasts) <= MOST_TOLD else None
         return told | {"steps": steps, "forecasts": forecasts}
 
+    def _happened(self) -> Iterable[Happened]:
+        return of_feed(self.id, self.stored, self.current)
+
     def _count(self, became: str, seconds: float | None) -> None:
         metrics = self.context.source.metrics
         metrics.feed_calls.labels(became).inc()
@@ -273,6 +278,7 @@ class HostedFeed(Replica[FeedState]):
         same = done["state"] == before.state == "live" and not done["events"]
         self._view = View.of(self.current, before if same else None)
         self.checkpoints.note_change(time.perf_counter() - began, size)
+        self.announce()
         for event in done["events"]:
             self.context.source.metrics.feed_events.labels(event["kind"]).inc()
         return answer(done, durability)

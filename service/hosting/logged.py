@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from livesvm.service import crash
@@ -47,6 +48,8 @@ from livesvm.service.store.base import (
     StoredModel,
     StoreError,
 )
+from livesvm.service.webhooks.messages import Happened
+from livesvm.service.webhooks.outbox import forget_forecasts
 from livesvm.solvers.errors import SolverError
 
 log = logging.getLogger(__name__)
@@ -151,6 +154,10 @@ class Logged(ABC, Generic[S]):
     def _count(self, became: str, seconds: float | None) -> None:
         """Count what became of a call, and its seconds if it had an effect."""
 
+    def _happened(self) -> Iterable[Happened]:
+        """Of its newest record, what webhooks may be sent; made from the state alone."""
+        return ()
+
     @classmethod
     def wakes(cls, spec: Any) -> bool:
         """Whether one of this specification wakes with the service."""
@@ -236,6 +243,15 @@ class Logged(ABC, Generic[S]):
         with suppress(StoreError):
             self.journal.settle()
 
+    def announce(self) -> None:
+        """Have the store keep what webhooks are sent of the newest record, now or before the next call."""
+        outbox = self.context.outbox
+        if outbox.webhooks and (messages := outbox.messages(self._happened())):
+            crash.point("before-announce")
+            self.journal.owe(partial(outbox.keep, self.context.source, messages))
+            with suppress(StoreError):
+                self.journal.settle()
+
     def breaks(self) -> None:
         """Know that the state is no longer what the log says; it is made anew before the next call."""
         self._is_broken = True
@@ -249,6 +265,7 @@ class Logged(ABC, Generic[S]):
         try:
             told = first_summary(self._spec, self.wakes(self._spec))
             keep = self.context.settings.idempotency_keep
+            forget_forecasts(self.context.source, self.stored)
             size, requests = erasing.write(self.journal, state, intent, told, keep)
         except BaseException:
             self.breaks()
@@ -374,7 +391,7 @@ class Logged(ABC, Generic[S]):
         if self._state is None or self._deleted or self._is_broken:
             return
         self.hot = self._state.hot_bytes
-        if self.checkpoints.is_due(self._state.version):
+        if self.journal.is_settled and self.checkpoints.is_due(self._state.version):
             self._save(self.checkpoints.save_quietly)
 
 

@@ -449,6 +449,8 @@ class Replica(Logged[S]):
         self._publish(found.state)  # before it counts as awake, so that no reader sees it without
         self._state, self._is_broken, self.hot = found.state, False, found.state.hot_bytes
         self._owner.woke(self)
+        if found.state.version != found.snapshot_version:  # the process may have died before it said what happened
+            self.announce()
 
     def _take_again(self) -> None:
         if self._state is None or self.state != "fenced":

@@ -29,13 +29,15 @@ class StepSample:
 class SourceSample:
     """The source of a feed or fleet: whether it is read, how much waits in it, how much was refused.
 
-    ``came_at``: Unix time of the newest entries, None where none has come since it is read here.
+    ``came_at``: Unix time of the newest entries, None where none has come since it is read here. ``forgotten``: how
+    often it did not remember what had read from it.
     """
 
     is_up: bool
     backlog: int | None
     refused: int
     came_at: float | None = None
+    forgotten: int = 0
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,12 @@ def _of_sources(word: str, shown: Sequence[FeedSample] | Sequence[FleetSample]) 
     letters = CounterMetricFamily(
         f"livesvm_{word}_dead_letters", "Entries of its source that it refused", labels=[word]
     )
+    help_ = "Times that its source did not remember it, so that readings may be missing"
+    lost = CounterMetricFamily(f"livesvm_{word}_source_forgotten", help_, labels=[word])
     for id_, source in sources:
         letters.add_metric([id_], source.refused)
-    yield letters
+        lost.add_metric([id_], source.forgotten)
+    yield from (letters, lost)
 
 
 class FeedSeries(Collector):

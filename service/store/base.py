@@ -58,6 +58,8 @@ class ModelGone(Fenced):
 
 ERASED = "erased"
 """The kind of documents in which models' writers say what erasures have left, each under the name of its model."""
+WEBHOOK_WAITING, WEBHOOK_DEAD = "webhook-message", "webhook-dead-letter"
+"""The kinds of documents that webhooks are sent, or were not; their names begin with what a model is stored under."""
 SERVICE = "service"
 """The kind of documents in which services say, each under its name, where they are reached."""
 

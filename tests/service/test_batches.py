@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing
@@ -45,7 +44,7 @@ def feeds(store: FailingStore) -> Iterator[Feeds]:
 
 def batch(first: int, last: int, request: str | None = None, names: tuple[str, ...] = NAMES) -> Batch:
     tables = {id_: table_of(rows_of(series(last, seed))[first:]) for seed, id_ in enumerate(names)}
-    return Batch(tables, hashlib.sha256(f"{first} {last}".encode()).digest(), request, 0.0, SPEC)
+    return Batch(tables, request, 0.0, SPEC)
 
 
 def positions(feeds: Feeds) -> list[int]:
