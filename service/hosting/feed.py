@@ -6,16 +6,16 @@ number of steps, and everything follows from that log. Forecasts are read from t
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from livesvm.service.errors import NoSource, ServiceError, UnknownFeed
-from livesvm.service.feeds.commands import Call, Delivery, Observations, Pause, Progress, Tuning
-from livesvm.service.feeds.forecaster import Given
+from livesvm.service.errors import NoSource, OutOfTime, ServiceError, TurnMissed, UnknownFeed
+from livesvm.service.feeds.commands import Call, Delivery, Observations, Pause, Progress, Tuning, Update
+from livesvm.service.feeds.forecaster import Change, Given
 from livesvm.service.feeds.past_forecasts import PastForecastsQuery, look_back, what_if
 from livesvm.service.feeds.recovery import Recovery
 from livesvm.service.feeds.size import feed_bytes
@@ -39,12 +39,15 @@ from livesvm.service.logs.calls import stage
 from livesvm.service.monitoring.feeds import FeedSample, StepSample
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Appending, Durability, Lease, StoreError
+from livesvm.solvers.errors import SolverError
 
 _SHOWN = ("version", "position", "rows", "state", "time", "every", "updated_at")
 """Of its view, what is told of a feed at rest."""
 
 MOST_TOLD = 48
 """Forecasts that are told of a feed at rest; one with more wakes for them."""
+
+log = logging.getLogger(__name__)
 
 UNKNOWN = FeedSpec(target="unknown")
 
@@ -57,7 +60,7 @@ class Planned(NamedTuple):
 
     def with_given(self, given: Given) -> Planned:
         """The same with what is not to be chosen."""
-        return self._replace(call=replace(self.call, given=given))
+        return self._replace(call=self.call.with_given(given))
 
 
 class HostedFeed(Replica[FeedState]):
@@ -160,6 +163,10 @@ class HostedFeed(Replica[FeedState]):
         """Learn the window again with what a job has found."""
         return self._ask(Tuning(job, list(recipes), request, time.time()))
 
+    def update(self, changes: Sequence[Change], request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Have the models of some steps hold fewer examples, or another C."""
+        return self._ask(Update(list(changes), request, time.time()), solve)
+
     def seen(self, wanted: Wanted | None) -> Future[Seen]:
         """The readings that are wanted, if any, by their times as text; raises InvalidInput where there is none."""
         return self._submit(lambda: self._seen(wanted), rests=False, always=True)
@@ -244,8 +251,8 @@ class HostedFeed(Replica[FeedState]):
         if seconds is not None:
             metrics.feed_seconds.observe(seconds)
 
-    def _ask(self, call: Call) -> Future[Reply]:
-        return self.change(call.request, call.digest, partial(self._execute, call))
+    def _ask(self, call: Call, solve: Solve | None = None) -> Future[Reply]:
+        return self.change(call.request, call.digest, partial(self._execute, call), solve)
 
     def _deliver(self, entries: Sequence[Entry], why: str | None, digest: bytes, solve: Solve) -> Reply:
         state = self.current
@@ -259,6 +266,8 @@ class HostedFeed(Replica[FeedState]):
         """Log, then apply, then publish, then answer."""
         state, began = self.current, time.perf_counter()
         plan = call.check(state.forecaster)
+        if isinstance(call, Observations | Delivery) and state.forecaster.choice_due:
+            call = call.with_given(self._choice(solve))
         with self.held.growing(feed_bytes(self.spec)):
             done, record, durability = self.perform(call, digest, lambda: state.apply(call, plan), solve)
         told = self._shown_after(done, began, len(record), durability)
@@ -288,7 +297,24 @@ class HostedFeed(Replica[FeedState]):
         self.check_open()
         if call.request is not None and (earlier := self.journal.recall(call.request, digest)) is not None:
             return Reply(earlier, replayed=True)
-        return Planned(call, call.check(self.current.forecaster))
+        plan = call.check(self.current.forecaster)
+        return Planned(call.with_given(self._choice()) if self.current.forecaster.choice_due else call, plan)
+
+    def _choice(self, solve: Solve | None = None) -> Given:
+        """What is chosen again, as errors have grown, before the call that is logged with it; then ``solve`` goes on.
+
+        Where that cannot be found in the time of a solve, all stays as it is.
+        """
+        feed, choosing = self.current.forecaster, self.begun()
+        try:
+            with self.held.growing(feed_bytes(self.spec)), self.context.turns.turn(choosing):
+                return feed.best_now()
+        except (SolverError, OutOfTime, TurnMissed) as error:
+            log.warning("%s: nothing was chosen again: %s", self, error)
+            return Given(feed.season or 0, [model.recipe for model in feed.models])
+        finally:
+            if solve is not None:
+                self._under_way = solve
 
     def appending(self, planned: Planned, digest: bytes) -> Appending:
         """The record of a call that is logged with others."""

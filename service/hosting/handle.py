@@ -11,6 +11,7 @@ import numpy as np
 
 from livesvm.service.feeds.batch import Batch, BatchDone
 from livesvm.service.feeds.commands import Progress
+from livesvm.service.feeds.forecaster import Change
 from livesvm.service.feeds.past_forecasts import PastForecastsQuery
 from livesvm.service.feeds.source_reader import Flow
 from livesvm.service.feeds.spec import FeedSpec
@@ -303,6 +304,9 @@ class FeedHandle(Protocol):
 
     def take(self, job: str, recipes: Sequence[Recipe], request: str | None) -> Future[Reply]:
         """Learn the window again with what a job has found."""
+
+    def update(self, changes: Sequence[Change], request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Have the models of some steps hold fewer examples, or another C."""
 
     def seen(self, wanted: WantedReadings | None) -> Future[Seen]:
         """The readings that are wanted, if any, by their times as text; raises InvalidInput where there is none."""
