@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import astuple
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -241,7 +242,7 @@ class HostedFeed(Replica[FeedState]):
     def _tell(self) -> dict[str, Any]:
         seen = self.view
         told = {name: getattr(seen, name) for name in _SHOWN}
-        steps = [[step.step, step.error, step.naive_error, step.coverage] for step in steps_of(seen)]
+        steps = [list(astuple(step)) for step in steps_of(seen)]
         forecasts = seen.forecasts if len(seen.forecasts) <= MOST_TOLD else None
         return told | {"steps": steps, "forecasts": forecasts}
 

@@ -500,6 +500,6 @@ def steps_of(view: View) -> tuple[StepSample, ...]:
 def _sampled(scores: dict[str, Any]) -> StepSample:
     if "accuracy" in scores:
         naive = max(scores["last_change_accuracy"], scores["majority_accuracy"])
-        return StepSample(scores["step"], 1.0 - scores["accuracy"], 1.0 - naive)
+        return StepSample(scores["step"], 1.0 - scores["accuracy"], 1.0 - naive, None, scores["drift_evidence"])
     naive = min(scores["last_value_mae"], scores["seasonal_mae"])
-    return StepSample(scores["step"], scores["mae"], naive, scores.get("coverage"))
+    return StepSample(scores["step"], scores["mae"], naive, scores.get("coverage"), scores["drift_evidence"])
