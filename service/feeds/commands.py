@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from livesvm.service.feeds.cells import rows_of
+from livesvm.service.feeds.cells import rows_of, table_of
 from livesvm.service.feeds.forecaster import Change, Event, FeedOutcome, Forecaster, Given
 from livesvm.service.feeds.model_selection import Trial
 from livesvm.service.feeds.sources.base import DeadLetter, Entry, Position
@@ -71,6 +70,10 @@ class Call(Protocol):
     @property
     def at(self) -> float: ...
 
+    @property
+    def action(self) -> str:
+        """The word for it in the audit."""
+
     def check(self, feed: Forecaster) -> Plan | None:
         """Return what it brings to a feed, which stays as it is; raises InvalidInput."""
 
@@ -101,6 +104,7 @@ class Observations:
     moves: bool = False
     given: Given | None = None  #: what is not chosen where this call fills the window, or was chosen before it
     chooses: bool = False
+    action = "observe"
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], request: str | None, at: float) -> Observations:
@@ -149,6 +153,7 @@ class Tuning:
     recipes: list[Recipe]
     request: str | None
     at: float
+    action = "observe"
 
     def check(self, feed: Forecaster) -> None:
         """Raise InvalidInput unless the feed has models, and as many steps."""
@@ -180,6 +185,7 @@ class Update:
     changes: list[Change]
     request: str | None
     at: float
+    action = "update"
 
     def check(self, feed: Forecaster) -> None:
         """Raise InvalidInput unless the feed has these steps, with so many examples."""
@@ -226,6 +232,7 @@ class Delivery:
     in_flight: int = 0
     given: Given | None = None  #: what was chosen before it
     chooses: bool = False
+    action = "observe"
     request = None
 
     @classmethod
@@ -332,6 +339,7 @@ class Pause:
 
     paused: bool
     at: float
+    action = "observe"
     request = None
 
     def check(self, feed: Forecaster) -> None:
@@ -353,16 +361,6 @@ class Pause:
     def encode(self) -> bytes:
         """Return bytes for the log."""
         return codec.encode({"paused": self.paused, "at": self.at})
-
-
-def table_of(rows: Sequence[Mapping[str, Any]]) -> Document:
-    """Return rows as observations keep them; raises InvalidInput if there is none."""
-    if not rows:
-        raise InvalidInput("holds no row", field="rows")
-    names = list(rows[0])
-    if all(row.keys() == rows[0].keys() for row in rows):
-        return {"columns": {name: _packed([row[name] for row in rows]) for name in names}}
-    return {"rows": [dict(row) for row in rows]}
 
 
 def decode_call(data: bytes) -> Call:
@@ -397,17 +395,3 @@ def _given_in(document: Document) -> tuple[Given | None, bool]:
     season, recipes, *trials = given  # fleets logged no trials before
     tried = [Trial(step, Recipe(*recipe), error) for step, recipe, error in trials[0]] if trials else []
     return Given(season, [Recipe(*recipe) for recipe in recipes], tried), False
-
-
-def _packed(values: list[Any]) -> Any:
-    """Return numbers as an array, whatever else as it is."""
-    if all(value is None or type(value) in (int, float) for value in values):
-        return np.array([_number(value) for value in values])
-    return values
-
-
-def _number(value: float | None) -> float:
-    try:
-        return math.nan if value is None else float(value)
-    except OverflowError:
-        return math.inf

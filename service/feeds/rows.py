@@ -43,7 +43,7 @@ class Rows:
         self.learnt = np.zeros((size, steps), np.bool_)
         self.now = np.zeros((size, layout.known))  #: known columns at the rows' own times
         self.lead = np.zeros(size, np.int64)  #: up to which step known columns were known when rows were made
-        self.since = np.zeros(steps, np.int64)  #: ordinals before which models forget, beside those the window has left
+        self.since = np.zeros(steps, np.int64)  #: of each step, the ordinal before which its models hold nothing
         self.count = 0  #: rows that there have been; the newest has the ordinal count - 1
 
     @property

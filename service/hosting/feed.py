@@ -18,6 +18,7 @@ from livesvm.service.errors import NoSource, OutOfTime, ServiceError, TurnMissed
 from livesvm.service.feeds.commands import Call, Delivery, Observations, Pause, Progress, Tuning, Update
 from livesvm.service.feeds.forecaster import Change, Given
 from livesvm.service.feeds.past_forecasts import PastForecastsQuery, look_back, what_if
+from livesvm.service.feeds.proofs import proofs_of, worst_of
 from livesvm.service.feeds.recovery import Recovery
 from livesvm.service.feeds.size import feed_bytes
 from livesvm.service.feeds.source_reader import Flow, SourceReader
@@ -273,7 +274,7 @@ class HostedFeed(Replica[FeedState]):
             done, record, durability = self.perform(call, digest, lambda: state.apply(call, plan), solve)
         told = self._shown_after(done, began, len(record), durability)
         counts = {name: done[name] for name in ("accepted", "ignored", "corrected", "announced", "position")}
-        changed("observe", f"{self}", version=state.version, durability=durability.value, **counts)
+        changed(call.action, f"{self}", version=state.version, durability=durability.value, **counts)
         self.remember(call.request, told)
         return Reply(told)
 
@@ -360,7 +361,7 @@ class HostedFeed(Replica[FeedState]):
                     names = state.names()
                     leaving = [names[str(name)] for name in intent.leaving(self.stored, names, {})]
                     state.forget(leaving, beyond=len(leaving) < intent.count(self.stored))
-                certificate = _worst(state)
+                certificate = worst_of(state)
         except BaseException:
             self.breaks()
             raise
@@ -374,11 +375,7 @@ class HostedFeed(Replica[FeedState]):
         stage("turn")
         with self.context.turns.turn(solve):
             stage("solve")
-            steps = [
-                {"step": step, "model": name, **_proof(model)}
-                for step, one in zip(feed.steps, feed.models, strict=False)
-                for name, model in zip(_names(self.spec), one.models, strict=True)
-            ]
+            steps = proofs_of(feed)
         worst = max((step["relative_gap"] for step in steps), default=None)
         return {"position": self.current.position, "relative_gap": worst, "steps": steps}
 
@@ -392,26 +389,3 @@ def glimpse_of(spec: FeedSpec, found: Summary | None) -> Glimpse | None:
     if found is None or found.told is None:
         return None
     return Glimpse(spec.target, **found.told | {"steps": tuple(StepSample(*step) for step in found.told["steps"])})
-
-
-def _worst(state: FeedState) -> dict[str, Any] | None:
-    """What a receipt says of the optima of all models; None while there is none."""
-    found = [_proof(model) for one in state.forecaster.models for model in one.models]
-    if not found:
-        return None
-    worst = {name: max(one[name] for one in found) for name in ("relative_gap", "max_violation")}
-    return {"version": state.version, **worst, "n_examples": max(one["n_examples"] for one in found)}
-
-
-def _names(spec: FeedSpec) -> list[str]:
-    """Return what each model of a step is made from."""
-    return ["forecast", *(f"quantile {level:g}" for level in spec.quantiles or [])]
-
-
-def _proof(model: Any) -> dict[str, Any]:
-    found = model.certificate()
-    return {
-        "relative_gap": float(found.relative_gap),
-        "max_violation": float(found.max_violation),
-        "n_examples": int(found.n_examples),
-    }

@@ -109,7 +109,9 @@ def test_errors_are_those_of_models_retrained_from_nothing(task: str) -> None:
 
 
 def test_the_window_s_test_takes_each_hth_error_at_a_share_of_the_rate() -> None:
-    state = learnt(turning(96, 72))
+    readings = turning(96, 96)
+    readings[80:] *= np.where(np.arange(16) % 2, 20.0, -20.0)
+    state = learnt(readings)
     told = asked(state, false_alarms=0.5)
     alarms = 0
     for i, one in enumerate(told["steps"]):
