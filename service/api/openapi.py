@@ -10,13 +10,13 @@ from pydantic.json_schema import models_json_schema
 
 from livesvm.service.api.answers.operations import Problem
 from livesvm.service.api.bodies.infer import InferRequest
+from livesvm.service.api.feed_updates import FeedUpdateRequest
 from livesvm.service.api.requests import (
     ApplyRequest,
     EraseRequest,
     ExplainRequest,
     FeedEraseRequest,
     FeedRequest,
-    FeedUpdateRequest,
     FleetEraseRequest,
     FleetRequest,
     PredictRequest,

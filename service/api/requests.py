@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
-from livesvm.service.feeds.forecaster import Change
-from livesvm.service.feeds.spec import MOST_STEPS, FeedSpec
+from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.wanted import Wanted
 from livesvm.service.fleets.names import FLEET_ID
 from livesvm.service.fleets.spec import FleetSpec
@@ -47,8 +46,6 @@ MOST_TOLD = 1000
 """Examples that an explanation may tell of a row."""
 MOST_OLDEST = 10**9
 """Examples that a removal may ask for."""
-LEAST_KEPT = 10
-"""Examples that are left to a feed's model, at least."""
 
 
 class AddBatch(Request):
@@ -331,43 +328,6 @@ class ExplainRequest(Request):
         if self.y is not None and len(self.y) != len(self.X):
             raise InvalidInput(f"has {len(self.y)} entries for {len(self.X)} rows of X", field="y")
         return ExplainQuestion(self.X, self.y, self.most)
-
-
-class StepChange(Request):
-    """What changes of one step's models."""
-
-    model_config = ConfigDict(json_schema_extra={"minProperties": 2})
-
-    step: int = Field(ge=1, description="One of the feed's.")
-    keep: int | None = Field(
-        default=None, ge=LEAST_KEPT, le=10**5, description="Newest examples that its models hold; others are forgotten."
-    )
-    C: Cost | None = Field(default=None, description="From now on the C of its models.")
-
-    @model_validator(mode="after")
-    def _does_something(self) -> Self:
-        if self.keep is None and self.C is None:
-            raise ValueError("give keep or C")
-        return self
-
-
-class FeedUpdateRequest(Request):
-    """Fewer examples, or another C, for the models of some steps; made whole or not at all, along paths."""
-
-    most_bytes = SHORT
-    model_config = ConfigDict(json_schema_extra={"examples": [{"steps": [{"step": 1, "keep": 120}]}]})
-
-    steps: Annotated[list[StepChange], Field(min_length=1, max_length=MOST_STEPS)]
-
-    @model_validator(mode="after")
-    def _apart(self) -> Self:
-        if len({one.step for one in self.steps}) < len(self.steps):
-            raise InvalidInput("names a step twice", field="steps")
-        return self
-
-    def changes(self) -> list[Change]:
-        """Return the changes for the feed."""
-        return [Change(one.step, one.keep, one.C) for one in self.steps]
 
 
 class FeedEraseRequest(Request):

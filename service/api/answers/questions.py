@@ -147,7 +147,7 @@ class StepBeforeLearning(BaseModel):
     n_scored: int = Field(description="Errors that the test has taken so far; of step h each h-th.")
     error: float | None
     evidence: float = Field(description="At 1 there is an alarm.")
-    n: int = Field(description="Newest readings that the errors are of.")
+    n: int = Field(description="Newest readings that the errors are on.")
     rolling: list[float] = Field(description="Errors of consecutive parts, oldest first.")
 
 
