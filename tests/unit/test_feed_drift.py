@@ -1,4 +1,4 @@
-"""Drift of feeds: errors equal those of retraining, one update makes a remedy, a choice is replayed as it was logged."""
+"""Drift of feeds: errors equal those of retraining, one update makes a remedy, and a choice is replayed as logged."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ async def awaited(request: Request, future: Future[T], solve: Solve, *, changes:
                 solve.end(Withdrawn("the caller left"))
         return await answer
     except Withdrawn:
-        if is_late:  # where it lives in another process, that says no more than that it was withdrawn
+        if is_late:  # where it lives in another process, it was only withdrawn
             raise TurnMissed(BUSY) from None
         raise
     finally:

@@ -161,7 +161,7 @@ async def _worked_out(
     answer: Callable[[ModelCopy], T],
     more: Callable[[ModelCopy], int] = lambda copy: 0,
 ) -> T:
-    """What a copy of a model gives; ``more`` bytes than the model are needed."""
+    """Work out what a copy of a model gives; ``more`` bytes than the model are needed."""
     live = service.models().get(id)
     return await worked_out(live, request, service, solve, answer, lambda copy: live.describe().memory + more(copy))
 
@@ -174,7 +174,7 @@ async def worked_out(
     answer: Callable[[C], T],
     memory: Callable[[C], int],
 ) -> T:
-    """What a copy of a model or a feed gives, worked out when there is a place for a solve, in so many bytes.
+    """Work out what a copy of a model or a feed gives, when there is a place for a solve, in so many bytes.
 
     Raises OutOfMemory where there is no room for these.
     """
