@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
+from livesvm.service.cli.main import main
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.hosting.coverage import COPIES, memory_without_each
 from livesvm.service.models.commands import Batch, Update
@@ -306,7 +307,7 @@ def test_any_model_can_be_asked_for_drift_within_its_time(service: ServiceProces
 
 
 def test_drift_of_a_feed_is_told_by_step_and_one_call_applies_what_helps(
-    service: ServiceProcess, client: Client
+    service: ServiceProcess, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     noise, y = np.random.default_rng(0).normal(size=96), [0.0]
     for t in range(1, 96):
@@ -343,6 +344,8 @@ def test_drift_of_a_feed_is_told_by_step_and_one_call_applies_what_helps(
     with Client(service.url, patience=0.0) as hurried, pytest.raises(ServiceProblem) as caught:
         hurried.feed_drift("f", max_seconds=1e-6)
     assert caught.value.status == 503
+    assert main(["feed", "drift", "f", "--step", "1", "--apply", "--url", service.url]) == 0
+    assert "proposed" in capsys.readouterr().out
     client.delete_feed("f")
 
 
