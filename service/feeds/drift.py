@@ -28,7 +28,7 @@ def tests_of(steps: Sequence[int]) -> list[DriftTest]:
 
 def is_tested(step: int, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Say which errors of a step its test takes, by the slots of the readings that were forecast, (n,)."""
-    return slots % step == 0
+    return np.asarray(slots % step == 0)
 
 
 def before_learning(test: DriftTest, scores: StepScores, task: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from livesvm.service.resources.solve_scheduler import Solve
 router = APIRouter(tags=["learning"])
 
 T = TypeVar("T")
-C = TypeVar("C", covariant=True)
+C = TypeVar("C")
 
 
 def _asked(
