@@ -328,7 +328,7 @@ def test_drift_of_a_feed_is_told_by_step_and_one_call_applies_what_helps(
     assert found["update"] == {"steps": [change for one in found["steps"] if one["remedy"]
                                          for change in one["remedy"]["update"]["steps"]]}  # fmt: skip
     assert client.feed_drift("f", newest=30, steps=[2])["steps"][0]["remedies"] == found["steps"][1]["remedies"]
-    once = {"steps": [{"step": 1, "keep": 31, "C": 2.0}], "idempotency_key": "drift-1"}
+    once: dict[str, Any] = {"steps": [{"step": 1, "keep": 31, "C": 2.0}], "idempotency_key": "drift-1"}
     done = client.update_feed("f", **once)
     assert client.update_feed("f", **once) == done
     assert [(one["kind"], one["step"], one["C"]) for one in done["events"]] == [("updated", 1, 2.0)]
@@ -337,7 +337,8 @@ def test_drift_of_a_feed_is_told_by_step_and_one_call_applies_what_helps(
         before["steps"][1]["n_examples"],
     ]
     assert client.feed("f")["settings"]["chosen"]["steps"][0]["C"] == 2.0
-    for wrong in ([{"step": 1}], [{"step": 3, "C": 1.0}], [{"step": 1, "C": 1.0}, {"step": 1, "keep": 20}]):
+    twice: list[dict[str, Any]] = [{"step": 1, "C": 1.0}, {"step": 1, "keep": 20}]
+    for wrong in ([{"step": 1}], [{"step": 3, "C": 1.0}], twice):
         with pytest.raises(ServiceProblem) as refused:
             client.update_feed("f", wrong)
         assert refused.value.status == 422
