@@ -10,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from livesvm.service.api.answers.operations import Problem
 from livesvm.service.api.bodies.infer import InferRequest
+from livesvm.service.api.feed_updates import FeedUpdateRequest
 from livesvm.service.api.requests import (
     ApplyRequest,
     EraseRequest,
@@ -41,6 +42,7 @@ _NAMED = (
     EraseRequest,
     FeedEraseRequest,
     FeedRequest,
+    FeedUpdateRequest,
     FleetRequest,
     FleetEraseRequest,
     SeriesRequest,

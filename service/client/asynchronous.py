@@ -97,6 +97,8 @@ class AsyncClient:
     feed_plot = method(feed_requests.feed_plot)
     backtest = method(feed_requests.backtest)
     tune = method(feed_requests.tune)
+    feed_drift = method(feed_requests.feed_drift)
+    update_feed = method(feed_requests.update_feed)
     pause_feed = method(feed_requests.pause_feed)
     resume_feed = method(feed_requests.resume_feed)
     write_back_feed = method(feed_requests.write_back_feed)

@@ -43,6 +43,7 @@ class Rows:
         self.learnt = np.zeros((size, steps), np.bool_)
         self.now = np.zeros((size, layout.known))  #: known columns at the rows' own times
         self.lead = np.zeros(size, np.int64)  #: up to which step known columns were known when rows were made
+        self.since = np.zeros(steps, np.int64)  #: of each step, the ordinal before which its models hold nothing
         self.count = 0  #: rows that there have been; the newest has the ordinal count - 1
 
     @property
@@ -190,7 +191,7 @@ class Rows:
 
     def known(self, step: int) -> list[int]:
         """Return the ordinals in the window of rows with a known target ``step`` ahead, by index."""
-        ordinals = np.arange(self.oldest, self.count)
+        ordinals = np.arange(max(self.oldest, self.since[step]), self.count)
         return [int(n) for n in ordinals[np.isfinite(self.target[self.places(ordinals), step])]]
 
     def leaving(self, step: int) -> list[int]:
@@ -201,15 +202,30 @@ class Rows:
         self.learnt[places[gone], step] = False
         return [int(n) for n in ordinals[gone]]
 
+    def learnt_by(self, step: int) -> list[int]:
+        """Return the ordinals of the rows that a step's models hold, by index, oldest first."""
+        ordinals = np.arange(max(0, self.count - self.size), self.count)
+        return [int(n) for n in ordinals[self.learnt[self.places(ordinals), step]]]
+
+    def shorten(self, step: int, keep: int) -> list[int]:
+        """Have a step's models hold the newest ``keep`` of their rows alone; return the ordinals that they forget."""
+        gone = self.learnt_by(step)[:-keep]
+        if gone:
+            self.since[step] = gone[-1] + 1
+            self.learnt[self.places(gone), step] = False
+        return gone
+
     def to_arrays(self) -> dict[str, Any]:
         """Return all rows, oldest first."""
         first = max(0, self.count - self.size)
         places = self.places(np.arange(first, self.count))
-        return {name: array[places] for name, array in self._arrays().items()} | {"count": self.count}
+        shorter = {"since": self.since.copy()} if self.since.any() else {}
+        return {name: array[places] for name, array in self._arrays().items()} | {"count": self.count} | shorter
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Take over what ``to_arrays`` returned."""
         self.count = int(arrays["count"])
+        self.since[:] = arrays.get("since", 0)
         slots = np.asarray(arrays["slot"])
         ordinals = np.arange(self.count - len(slots), self.count)
         places = self.places(ordinals)

@@ -129,6 +129,16 @@ class StepModel:
             for model in self.models:
                 model.update(add=add, remove=leaving, keys=keys if add else None)
 
+    def change(self, leaving: list[int], C: float | None) -> None:
+        """Forget examples, and have another C, each along one path with the scale as it is; raises NotOptimal."""
+        for model in self.models:
+            if leaving:
+                model.update(remove=leaving)
+            if C is not None:
+                model.update(C=C)
+        if C is not None:
+            self.recipe = self.recipe._replace(C=C)
+
     def relabel(self, key: int, y: float) -> None:
         """Correct the target of an example."""
         target = float(self._targets(np.array([y]))[0])

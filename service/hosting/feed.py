@@ -6,17 +6,19 @@ number of steps, and everything follows from that log. Forecasts are read from t
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import astuple
 from functools import partial
 from typing import Any, NamedTuple
 
-from livesvm.service.errors import NoSource, ServiceError, UnknownFeed
-from livesvm.service.feeds.commands import Call, Delivery, Observations, Pause, Progress, Tuning
-from livesvm.service.feeds.forecaster import Given
+from livesvm.service.errors import NoSource, OutOfTime, ServiceError, TurnMissed, UnknownFeed
+from livesvm.service.feeds.commands import Call, Delivery, Observations, Pause, Progress, Tuning, Update
+from livesvm.service.feeds.forecaster import Change, Given
 from livesvm.service.feeds.past_forecasts import PastForecastsQuery, look_back, what_if
+from livesvm.service.feeds.proofs import proofs_of, worst_of
 from livesvm.service.feeds.recovery import Recovery
 from livesvm.service.feeds.size import feed_bytes
 from livesvm.service.feeds.source_reader import Flow, SourceReader
@@ -41,12 +43,15 @@ from livesvm.service.monitoring.feeds import FeedSample, StepSample
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Appending, Durability, Lease, StoreError
 from livesvm.service.webhooks.messages import Happened
+from livesvm.solvers.errors import SolverError
 
 _SHOWN = ("version", "position", "rows", "state", "time", "every", "updated_at")
 """Of its view, what is told of a feed at rest."""
 
 MOST_TOLD = 48
 """Forecasts that are told of a feed at rest; one with more wakes for them."""
+
+log = logging.getLogger(__name__)
 
 UNKNOWN = FeedSpec(target="unknown")
 
@@ -59,7 +64,7 @@ class Planned(NamedTuple):
 
     def with_given(self, given: Given) -> Planned:
         """The same with what is not to be chosen."""
-        return self._replace(call=replace(self.call, given=given))
+        return self._replace(call=self.call.with_given(given))
 
 
 class HostedFeed(Replica[FeedState]):
@@ -162,6 +167,10 @@ class HostedFeed(Replica[FeedState]):
         """Learn the window again with what a job has found."""
         return self._ask(Tuning(job, list(recipes), request, time.time()))
 
+    def update(self, changes: Sequence[Change], request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Have the models of some steps hold fewer examples, or another C."""
+        return self._ask(Update(list(changes), request, time.time()), solve)
+
     def seen(self, wanted: Wanted | None) -> Future[Seen]:
         """The readings that are wanted, if any, by their times as text; raises InvalidInput where there is none."""
         return self._submit(lambda: self._seen(wanted), rests=False, always=True)
@@ -236,7 +245,7 @@ class HostedFeed(Replica[FeedState]):
     def _tell(self) -> dict[str, Any]:
         seen = self.view
         told = {name: getattr(seen, name) for name in _SHOWN}
-        steps = [[step.step, step.error, step.naive_error, step.coverage] for step in steps_of(seen)]
+        steps = [list(astuple(step)) for step in steps_of(seen)]
         forecasts = seen.forecasts if len(seen.forecasts) <= MOST_TOLD else None
         return told | {"steps": steps, "forecasts": forecasts}
 
@@ -249,8 +258,8 @@ class HostedFeed(Replica[FeedState]):
         if seconds is not None:
             metrics.feed_seconds.observe(seconds)
 
-    def _ask(self, call: Call) -> Future[Reply]:
-        return self.change(call.request, call.digest, partial(self._execute, call))
+    def _ask(self, call: Call, solve: Solve | None = None) -> Future[Reply]:
+        return self.change(call.request, call.digest, partial(self._execute, call), solve)
 
     def _deliver(self, entries: Sequence[Entry], why: str | None, digest: bytes, solve: Solve) -> Reply:
         state = self.current
@@ -264,11 +273,13 @@ class HostedFeed(Replica[FeedState]):
         """Log, then apply, then publish, then answer."""
         state, began = self.current, time.perf_counter()
         plan = call.check(state.forecaster)
+        if isinstance(call, Observations | Delivery) and state.forecaster.choice_due:
+            call = call.with_given(self._choice(solve))
         with self.held.growing(feed_bytes(self.spec)):
             done, record, durability = self.perform(call, digest, lambda: state.apply(call, plan), solve)
         told = self._shown_after(done, began, len(record), durability)
         counts = {name: done[name] for name in ("accepted", "ignored", "corrected", "announced", "position")}
-        changed("observe", f"{self}", version=state.version, durability=durability.value, **counts)
+        changed(call.action, f"{self}", version=state.version, durability=durability.value, **counts)
         self.remember(call.request, told)
         return Reply(told)
 
@@ -294,7 +305,24 @@ class HostedFeed(Replica[FeedState]):
         self.check_open()
         if call.request is not None and (earlier := self.journal.recall(call.request, digest)) is not None:
             return Reply(earlier, replayed=True)
-        return Planned(call, call.check(self.current.forecaster))
+        plan = call.check(self.current.forecaster)
+        return Planned(call.with_given(self._choice()) if self.current.forecaster.choice_due else call, plan)
+
+    def _choice(self, solve: Solve | None = None) -> Given:
+        """What is chosen again, as errors have grown, before the call that is logged with it; then ``solve`` goes on.
+
+        Where that cannot be found in the time of a solve, all stays as it is.
+        """
+        feed, choosing = self.current.forecaster, self.begun()
+        try:
+            with self.held.growing(feed_bytes(self.spec)), self.context.turns.turn(choosing):
+                return feed.best_now()
+        except (SolverError, OutOfTime, TurnMissed) as error:
+            log.warning("%s: nothing was chosen again: %s", self, error)
+            return Given(feed.season or 0, [model.recipe for model in feed.models])
+        finally:
+            if solve is not None:
+                self._under_way = solve
 
     def appending(self, planned: Planned, digest: bytes) -> Appending:
         """The record of a call that is logged with others."""
@@ -339,7 +367,7 @@ class HostedFeed(Replica[FeedState]):
                     names = state.names()
                     leaving = [names[str(name)] for name in intent.leaving(self.stored, names, {})]
                     state.forget(leaving, beyond=len(leaving) < intent.count(self.stored))
-                certificate = _worst(state)
+                certificate = worst_of(state)
         except BaseException:
             self.breaks()
             raise
@@ -353,11 +381,7 @@ class HostedFeed(Replica[FeedState]):
         stage("turn")
         with self.context.turns.turn(solve):
             stage("solve")
-            steps = [
-                {"step": step, "model": name, **_proof(model)}
-                for step, one in zip(feed.steps, feed.models, strict=False)
-                for name, model in zip(_names(self.spec), one.models, strict=True)
-            ]
+            steps = proofs_of(feed)
         worst = max((step["relative_gap"] for step in steps), default=None)
         return {"position": self.current.position, "relative_gap": worst, "steps": steps}
 
@@ -371,26 +395,3 @@ def glimpse_of(spec: FeedSpec, found: Summary | None) -> Glimpse | None:
     if found is None or found.told is None:
         return None
     return Glimpse(spec.target, **found.told | {"steps": tuple(StepSample(*step) for step in found.told["steps"])})
-
-
-def _worst(state: FeedState) -> dict[str, Any] | None:
-    """What a receipt says of the optima of all models; None while there is none."""
-    found = [_proof(model) for one in state.forecaster.models for model in one.models]
-    if not found:
-        return None
-    worst = {name: max(one[name] for one in found) for name in ("relative_gap", "max_violation")}
-    return {"version": state.version, **worst, "n_examples": max(one["n_examples"] for one in found)}
-
-
-def _names(spec: FeedSpec) -> list[str]:
-    """Return what each model of a step is made from."""
-    return ["forecast", *(f"quantile {level:g}" for level in spec.quantiles or [])]
-
-
-def _proof(model: Any) -> dict[str, Any]:
-    found = model.certificate()
-    return {
-        "relative_gap": float(found.relative_gap),
-        "max_violation": float(found.max_violation),
-        "n_examples": int(found.n_examples),
-    }

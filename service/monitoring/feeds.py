@@ -23,6 +23,7 @@ class StepSample:
     error: float
     naive_error: float
     coverage: float | None = None
+    drift_evidence: float | None = None  #: of the test for drift; 1 gives an alarm
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ _PER_STEP: tuple[tuple[str, str, Callable[[StepSample], float | None]], ...] = (
     ("error", "Mean absolute error over the newest window, of directions the share of wrong ones", lambda s: s.error),
     ("naive_error", "The same of the better naive forecast", lambda s: s.naive_error),
     ("coverage", "Share of the newest readings that the band held", lambda s: s.coverage),
+    ("drift_evidence", "Evidence of the test for drift; 1 gives an alarm", lambda s: s.drift_evidence),
 )
 
 

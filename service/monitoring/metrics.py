@@ -199,7 +199,7 @@ class Metrics:
         for outcome in _OUTCOMES:
             self.feed_calls.labels(outcome)
         self.feed_events = Counter("livesvm_feed_events", "What feeds announced", ["kind"], registry=r)
-        for kind in ("live", "rescaled", "drift", "chosen", "dead-letters", "paused", "resumed"):
+        for kind in ("live", "rescaled", "drift", "chosen", "updated", "dead-letters", "paused", "resumed"):
             self.feed_events.labels(kind)
         self.feed_seconds = Histogram(
             "livesvm_feed_call_seconds",

@@ -63,6 +63,8 @@ REPEATABLE: dict[str, Call] = {
     "history": lambda client: client.history("f"),
     "feed_certificate": lambda client: client.feed_certificate("f"),
     "feed_plot": lambda client: client.feed_plot("f"),
+    "feed_drift": lambda client: client.feed_drift("f"),
+    "update_feed": lambda client: client.update_feed("f", [{"step": 1, "C": 2.0}]),
     "pause_feed": lambda client: client.pause_feed("f"),
     "resume_feed": lambda client: client.resume_feed("f"),
     "write_back_feed": lambda client: client.write_back_feed("f"),

@@ -52,6 +52,8 @@ NEEDED = {
     "POST /feeds/{id}/announce": "learn",
     "POST /feeds/{id}/backtest": "learn",
     "POST /feeds/{id}/tune": "learn",
+    "GET /feeds/{id}/drift": "learn",
+    "POST /feeds/{id}/update": "learn",
     "POST /feeds": "admin",
     "POST /feeds/{id}/pause": "admin",
     "POST /feeds/{id}/resume": "admin",
