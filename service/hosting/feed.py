@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from livesvm.service.errors import NoSource, ServiceError, UnknownFeed
+from livesvm.service.feeds.batch import COUNTS
 from livesvm.service.feeds.commands import Call, Delivery, Observations, Pause, Progress, Tuning
 from livesvm.service.feeds.forecaster import Given
 from livesvm.service.feeds.past_forecasts import PastForecastsQuery, look_back, what_if
@@ -46,6 +47,9 @@ _SHOWN = ("version", "position", "rows", "state", "time", "every", "updated_at")
 MOST_TOLD = 48
 """Forecasts that are told of a feed at rest; one with more wakes for them."""
 
+WORTH_SECONDS = 0.01
+"""Of learning, some five readings of a window of 500. A snapshot of that takes as long to write, and is 0.3 MB."""
+
 UNKNOWN = FeedSpec(target="unknown")
 
 
@@ -63,7 +67,7 @@ class Planned(NamedTuple):
 class HostedFeed(Replica[FeedState]):
     """The handle of a feed in this process."""
 
-    word, gone, spec_field, undoes = "feed", UnknownFeed, "feed", False
+    word, gone, spec_field, undoes, worth_seconds = "feed", UnknownFeed, "feed", False, WORTH_SECONDS
 
     _view: View | None = None
     _pump: SourceReader | None = None
@@ -261,33 +265,34 @@ class HostedFeed(Replica[FeedState]):
         plan = call.check(state.forecaster)
         with self.held.growing(feed_bytes(self.spec)):
             done, record, durability = self.perform(call, digest, lambda: state.apply(call, plan), solve)
-        told = self._shown_after(done, began, len(record), durability)
+        self._show_after(done, began, len(record))
+        told = answer(done, durability)
         counts = {name: done[name] for name in ("accepted", "ignored", "corrected", "announced", "position")}
         changed("observe", f"{self}", version=state.version, durability=durability.value, **counts)
         self.remember(call.request, told)
         return Reply(told)
 
-    def _shown_after(self, done: dict[str, Any], began: float, size: int, durability: Durability) -> bytes:
-        """Show readers what a call has done since ``began``, by a record of so many bytes; the answer to it."""
+    def _show_after(self, done: dict[str, Any], began: float, size: int) -> None:
+        """Show readers what a call has done since ``began``, by a record of so many bytes."""
         before = self.view
         same = done["state"] == before.state == "live" and not done["events"]
         self._view = View.of(self.current, before if same else None)
         self.checkpoints.note_change(time.perf_counter() - began, size)
         for event in done["events"]:
             self.context.source.metrics.feed_events.labels(event["kind"]).inc()
-        return answer(done, durability)
 
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
-    def plan_with(self, call: Observations, digest: bytes) -> Reply | Planned:
-        """What a call brings, checked; or its answer of before. Wakes. Raises as a call does."""
-        return self._awake_then(lambda: self._planned(call, digest))
+    def open_with(self) -> None:
+        """Be ready for a call with others: awake, with nothing owed the store. Raises as a call does."""
+        self._awake_then(lambda: (self.begun(), self.check_open()))
 
-    def _planned(self, call: Observations, digest: bytes) -> Reply | Planned:
-        self.begun()
-        self.check_open()
-        if call.request is not None and (earlier := self.journal.recall(call.request, digest)) is not None:
-            return Reply(earlier, replayed=True)
+    def plan_with(self, call: Observations, digest: bytes, *, is_stored: bool) -> Reply | Planned:
+        """What a call brings, checked; or its answer of before, of which the store may know. Raises as a call does."""
+        if call.request is not None:
+            earlier = self.journal.recall(call.request, digest, is_stored=is_stored)
+            if earlier is not None:
+                return Reply(earlier, replayed=True)
         return Planned(call, call.check(self.current.forecaster))
 
     def appending(self, planned: Planned, digest: bytes) -> Appending:
@@ -309,7 +314,8 @@ class HostedFeed(Replica[FeedState]):
         with self.held.growing(feed_bytes(self.spec)):
             done = self.applied(apply, self.begun())
         self._count("applied", time.perf_counter() - began)
-        return self._shown_after(done, began, len(logged.data), durability)
+        self._show_after(done, began, len(logged.data))
+        return answer({name: done[name] for name in COUNTS}, durability)
 
     def _seen(self, wanted: Wanted | None) -> Seen:
         self.check_open()
