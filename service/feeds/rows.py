@@ -103,7 +103,7 @@ class Rows:
             at = np.asarray(ordinals, np.int64) - (self.count - packed.n)
             return column_of(self.layout, steps, packed, at, (step, feature))
         at, own = self.places(ordinals), feature - self.layout.shared
-        return self._shared[at, feature] if own < 0 else self._own[at, step, own]
+        return np.asarray(self._shared[at, feature] if own < 0 else self._own[at, step, own])
 
     def lines(self, step: int) -> tuple[Lines, int] | None:
         """Return packed rows as compiled code reads them, with the ordinal of the first; None where none are packed."""

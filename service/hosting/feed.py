@@ -285,7 +285,11 @@ class HostedFeed(Replica[FeedState]):
 
     def open_with(self) -> None:
         """Be ready for a call with others: awake, with nothing owed the store. Raises as a call does."""
-        self._awake_then(lambda: (self.begun(), self.check_open()))
+        self._awake_then(self._made_ready)
+
+    def _made_ready(self) -> None:
+        self.begun()
+        self.check_open()
 
     def plan_with(self, call: Observations, digest: bytes, *, is_stored: bool) -> Reply | Planned:
         """What a call brings, checked; or its answer of before, of which the store may know. Raises as a call does."""
