@@ -253,7 +253,10 @@ class Settings(BaseSettings):
         "next call brings it back. Sooner where memory is short.",
     )
     snapshot_seconds: float = Field(
-        default=300.0, gt=0, description="Seconds after which a snapshot of a changed model is written."
+        default=300.0,
+        gt=0,
+        description="Seconds after which a snapshot of a changed model is written; of a feed only if its new "
+        "readings take longer to learn again.",
     )
     snapshot_replay_seconds: float = Field(
         default=5.0,

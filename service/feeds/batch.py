@@ -12,6 +12,9 @@ from livesvm.service.feeds.spec import FeedSpec
 
 Document = dict[str, Any]
 
+COUNTS = ("accepted", "ignored", "corrected", "announced")
+"""Of rows, that are told of a feed's part of a batch."""
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -53,7 +56,7 @@ class Batch:
 
 @dataclass
 class BatchDone:
-    """What came of a batch: JSON answers as a single feed gives them, and refusals; by the feeds' ids."""
+    """What came of a batch: of each feed its answer, JSON of the counts and the durability, and refusals; by ids."""
 
     answers: dict[str, bytes] = field(default_factory=dict)
     refused: dict[str, Refusal] = field(default_factory=dict)

@@ -326,6 +326,10 @@ class Forecaster:
         assert self.rows is not None
         return model_selection.examples(self.spec, self.rows, step, self.models[step].recipe.represent, ordinals)
 
+    def _targets(self, step: int, ordinals: Sequence[int]) -> Floats:
+        assert self.rows is not None
+        return model_selection.targets(self.spec, self.rows, step, self.models[step].recipe.represent, ordinals)
+
     def predict(self, ordinals: list[int]) -> Floats:
         """Return forecasts from rows, (rows, steps, models), in units of the target."""
         assert self.rows is not None
@@ -356,8 +360,9 @@ class Forecaster:
         for i, model in enumerate(self.models):
             new = [n for n in self.due[i] if n >= self.rows.oldest]
             self.due[i] = []
-            X, y = self.examples(i, new)
-            model.update(X, y, new, self.rows.leaving(i))
+            leaving = self.rows.leaving(i)
+            if not (model.may_slide and model.slides(self._targets(i, new), new, leaving)):
+                model.update(*self.examples(i, new), new, leaving)
             self.rows.learnt[self.rows.places(new), i] = True
         if self.readings - self.looked_at >= max(1, self.spec.window // LOOKS):
             self._look()

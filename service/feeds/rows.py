@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds.features import Layout, known_columns
-from livesvm.service.feeds.packed import Packed, lines_of, pack, packed_after, unpack
+from livesvm.service.feeds.packed import Packed, column_of, lines_of, pack, packed_after, unpack
 from livesvm.solvers.kernels.lines import Lines
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 EMPTY = -1  #: slot of a place without a row, or with one that was dropped
-NOWHERE = np.empty(0, np.int64)
 
 
 class Rows:
@@ -98,6 +97,15 @@ class Rows:
         packed, steps = self._packed
         return unpack(self.layout, steps, packed, np.asarray(ordinals, np.int64) - (self.count - packed.n))
 
+    def column(self, ordinals: Sequence[int] | Ints, step: int, feature: int) -> Floats:
+        """Return one feature of some rows as ``step``, an index, has it, (m,); those of its own follow the shared."""
+        if self._packed is not None:
+            packed, steps = self._packed
+            at = np.asarray(ordinals, np.int64) - (self.count - packed.n)
+            return column_of(self.layout, steps, packed, at, (step, feature))
+        at, own = self.places(ordinals), feature - self.layout.shared
+        return np.asarray(self._shared[at, feature] if own < 0 else self._own[at, step, own])
+
     def lines(self, step: int) -> tuple[Lines, int] | None:
         """Return packed rows as compiled code reads them, with the ordinal of the first; None where none are packed."""
         if self._packed is None:
@@ -174,11 +182,22 @@ class Rows:
         """Take the reading of a slot as the target of rows so many ``steps`` before; return (step, ordinal) of them."""
         found = []
         for i, step in enumerate(steps):
-            here = np.flatnonzero(self.slot == slot - step) if step <= slot else NOWHERE
-            if here.size:
-                self.target[here, i] = value
-                found.append((i, int(self._ordinals(here)[0])))
+            ordinal = self._at_slot(slot - step)
+            if ordinal is not None:
+                self.target[ordinal % self.size, i] = value
+                found.append((i, ordinal))
         return found
+
+    def _at_slot(self, slot: int) -> int | None:
+        """Return the ordinal of the row of a slot, if there is one; without gaps it lies as far back as its slot."""
+        if slot < 0 or not self.count:
+            return None
+        newest = self.count - 1
+        back = int(self.slot[newest % self.size]) - slot
+        if 0 <= back < min(self.count, self.size) and self.slot[(newest - back) % self.size] == slot:
+            return newest - back
+        here = np.flatnonzero(self.slot == slot)
+        return int(self._ordinals(here)[0]) if here.size else None
 
     def places(self, ordinals: Sequence[int] | Ints) -> Ints:
         """Return where rows lie in the arrays here."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from livesvm.service.feeds.batch import Batch, BatchDone, Refusal
+from livesvm.service.feeds.batch import COUNTS, Batch, BatchDone, Refusal
 from livesvm.service.fleets.catalogue import Fleet, Fleets
 from livesvm.service.fleets.names import feed_of, name_of, series_of
 from livesvm.service.fleets.split import Split, Table, for_all, split
@@ -17,7 +17,6 @@ from livesvm.solvers.errors import InvalidInput
 
 Document = dict[str, Any]
 
-COUNTS = ("accepted", "ignored", "corrected", "announced")
 MOST_REFUSED = 1000
 """Refusals that an answer lists."""
 PAGE = 1000

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from livesvm.service.errors import NoSource, OutOfTime, ServiceError, TurnMissed, UnknownFeed
+from livesvm.service.feeds.batch import COUNTS
 from livesvm.service.feeds.commands import Call, Delivery, Observations, Pause, Progress, Tuning, Update
 from livesvm.service.feeds.forecaster import Change, Given
 from livesvm.service.feeds.past_forecasts import PastForecastsQuery, look_back, what_if
@@ -53,6 +54,9 @@ MOST_TOLD = 48
 
 log = logging.getLogger(__name__)
 
+WORTH_SECONDS = 0.01
+"""Of learning, some five readings of a window of 500. A snapshot of that takes as long to write, and is 0.3 MB."""
+
 UNKNOWN = FeedSpec(target="unknown")
 
 
@@ -61,6 +65,7 @@ class Planned(NamedTuple):
 
     call: Observations
     plan: Plan
+    digest: bytes
 
     def with_given(self, given: Given) -> Planned:
         """The same with what is not to be chosen."""
@@ -70,7 +75,7 @@ class Planned(NamedTuple):
 class HostedFeed(Replica[FeedState]):
     """The handle of a feed in this process."""
 
-    word, gone, spec_field, undoes = "feed", UnknownFeed, "feed", False
+    word, gone, spec_field, undoes, worth_seconds = "feed", UnknownFeed, "feed", False, WORTH_SECONDS
 
     _view: View | None = None
     _pump: SourceReader | None = None
@@ -277,14 +282,15 @@ class HostedFeed(Replica[FeedState]):
             call = call.with_given(self._choice(solve))
         with self.held.growing(feed_bytes(self.spec)):
             done, record, durability = self.perform(call, digest, lambda: state.apply(call, plan), solve)
-        told = self._shown_after(done, began, len(record), durability)
+        self._show_after(done, began, len(record))
+        told = answer(done, durability)
         counts = {name: done[name] for name in ("accepted", "ignored", "corrected", "announced", "position")}
         changed(call.action, f"{self}", version=state.version, durability=durability.value, **counts)
         self.remember(call.request, told)
         return Reply(told)
 
-    def _shown_after(self, done: dict[str, Any], began: float, size: int, durability: Durability) -> bytes:
-        """Show readers what a call has done since ``began``, by a record of so many bytes; the answer to it."""
+    def _show_after(self, done: dict[str, Any], began: float, size: int) -> None:
+        """Show readers what a call has done since ``began``, by a record of so many bytes."""
         before = self.view
         same = done["state"] == before.state == "live" and not done["events"]
         self._view = View.of(self.current, before if same else None)
@@ -292,21 +298,26 @@ class HostedFeed(Replica[FeedState]):
         self.announce()
         for event in done["events"]:
             self.context.source.metrics.feed_events.labels(event["kind"]).inc()
-        return answer(done, durability)
 
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
-    def plan_with(self, call: Observations, digest: bytes) -> Reply | Planned:
-        """What a call brings, checked; or its answer of before. Wakes. Raises as a call does."""
-        return self._awake_then(lambda: self._planned(call, digest))
+    def open_with(self) -> None:
+        """Be ready for a call with others: awake, with nothing owed the store. Raises as a call does."""
+        self._awake_then(self._made_ready)
 
-    def _planned(self, call: Observations, digest: bytes) -> Reply | Planned:
+    def _made_ready(self) -> None:
         self.begun()
         self.check_open()
-        if call.request is not None and (earlier := self.journal.recall(call.request, digest)) is not None:
-            return Reply(earlier, replayed=True)
+
+    def plan_with(self, call: Observations, digest: bytes, *, is_stored: bool) -> Reply | Planned:
+        """What a call brings, checked; or its answer of before, of which the store may know. Raises as a call does."""
+        if call.request is not None:
+            earlier = self.journal.recall(call.request, digest, is_stored=is_stored)
+            if earlier is not None:
+                return Reply(earlier, replayed=True)
         plan = call.check(self.current.forecaster)
-        return Planned(call.with_given(self._choice()) if self.current.forecaster.choice_due else call, plan)
+        chosen = call.with_given(self._choice()) if self.current.forecaster.choice_due else call
+        return Planned(chosen, plan, digest)
 
     def _choice(self, solve: Solve | None = None) -> Given:
         """What is chosen again, as errors have grown, before the call that is logged with it; then ``solve`` goes on.
@@ -324,9 +335,9 @@ class HostedFeed(Replica[FeedState]):
             if solve is not None:
                 self._under_way = solve
 
-    def appending(self, planned: Planned, digest: bytes) -> Appending:
+    def appending(self, planned: Planned) -> Appending:
         """The record of a call that is logged with others."""
-        record, named = self.written(planned.call, digest)
+        record, named = self.written(planned.call, planned.digest)
         return Appending(self.journal.lease, self.current.sequence + 1, record, named)
 
     def take_with(
@@ -343,7 +354,8 @@ class HostedFeed(Replica[FeedState]):
         with self.held.growing(feed_bytes(self.spec)):
             done = self.applied(apply, self.begun())
         self._count("applied", time.perf_counter() - began)
-        return self._shown_after(done, began, len(logged.data), durability)
+        self._show_after(done, began, len(logged.data))
+        return answer({name: done[name] for name in COUNTS}, durability)
 
     def _seen(self, wanted: Wanted | None) -> Seen:
         self.check_open()

@@ -470,8 +470,11 @@ class Hosting(Protocol):
     def restore(self) -> None:
         """Learn what is stored; raises StoreError."""
 
-    def watch(self) -> None:
-        """Learn whether other writers or losses of the store concern any replica; raises StoreError."""
+    def watch(self, most: int | None = None) -> None:
+        """Learn whether other writers or losses of the store concern any replica; raises StoreError.
+
+        Of more than ``most``, where no other service uses the store, so many at each look.
+        """
 
     def take_over(self) -> None:
         """Have what other services let go of, forget what they deleted; raises StoreError."""

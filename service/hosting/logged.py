@@ -112,6 +112,7 @@ class Logged(ABC, Generic[S]):
     gone: ClassVar[type[ServiceError]]  #: says that there is no such thing
     spec_field: ClassVar[str]  #: what a stored specification is under
     undoes: ClassVar[bool]  #: whether an entry that is refused while it is applied leaves the state as it was
+    worth_seconds: ClassVar[float] = 0.0  #: of solving: behind a snapshot, less is no reason to write another in time
 
     journal: Journal
     checkpoints: Checkpoints
@@ -359,7 +360,7 @@ class Logged(ABC, Generic[S]):
         """Have the store hold the state as it is, and return what it tells of that; raises StoreError."""
         state, told = self.current, self._summarize()
         self.journal.settle()
-        if self.checkpoints.has_changes:
+        if self.checkpoints.is_worthwhile:
             self.checkpoints.save(state, told)
         elif told != self._found.summary or state.sequence != self._found.described:
             self.journal.describe(state.sequence, told)

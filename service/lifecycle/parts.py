@@ -63,7 +63,8 @@ JOBS = "jobs"
 """Below the data directory."""
 PING_SECONDS = 0.5
 """Between two questions to the store whether it is there."""
-
+WATCHED_AT_ONCE = 1000
+"""Replicas that are awake, of which it is asked then."""
 
 TRIM_SECONDS = 1.0
 """Between two looks whether large requests have left memory behind."""
@@ -359,7 +360,7 @@ class Service:
 
     def _look(self) -> None:
         if self.health.is_restored:
-            self.hosting.watch()
+            self.hosting.watch(WATCHED_AT_ONCE)
             self.coverings.tidy(self.hosting.models)
 
     async def take_models_over(self) -> None:

@@ -299,6 +299,9 @@ class Store(Protocol):
     def recall(self, model: str, key: str) -> Remembered | None:
         """Return what is remembered under an idempotency key."""
 
+    def remembering(self, models: Sequence[str], key: str) -> set[str]:
+        """Return which of these models remember something under an idempotency key; of no other does :meth:`recall`."""
+
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
         """Keep the answer of the request that was appended under this key.
 

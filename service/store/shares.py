@@ -144,6 +144,10 @@ class Shares:
         list(self._threads.map(append, parts.keys(), parts.values()))
         return Durability.FSYNCED, found
 
+    def remembering(self, models: Sequence[str], key: str) -> set[str]:
+        """Ask one share after the other."""
+        return {model for part, those in self._by_store(models) for model in part.remembering(those, key)}
+
     def remember_many(self, answers: Sequence[tuple[Lease, str, bytes]]) -> None:
         """Remember in one share after the other; raises what the last one does that cannot."""
         parts: dict[Store, list[tuple[Lease, str, bytes]]] = {}
