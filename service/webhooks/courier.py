@@ -34,6 +34,8 @@ MOST_WAITING = 1000
 """Messages that wait for one webhook; the newest of more are dead letters at once."""
 MOST_DEAD = 1000
 """Dead letters of one webhook; the oldest of more are dropped."""
+UNDELIVERED = (Refused, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError, ValueError)
+"""What an attempt may end with that was not answered; URLs that no request can be made of are among the last."""
 GONE = 410
 """Status by which a receiver says that it wants nothing more."""
 
@@ -148,7 +150,7 @@ class Courier:
             )
         except InvalidInput as error:
             return Outcome(now, reason=error.reason)
-        except (Refused, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError) as error:
+        except UNDELIVERED as error:
             kind = "TLS: " if isinstance(error, ssl.SSLError) else ""
             return Outcome(now, reason=f"{kind}{error}" if str(error) else type(error).__name__)
         return Outcome(now, status, None if 200 <= status < 300 else f"it was answered {status}")
