@@ -13,7 +13,7 @@ from livesvm.service.feeds.spec import FeedSpec
 Document = dict[str, Any]
 
 COUNTS = ("accepted", "ignored", "corrected", "announced")
-"""Of rows, that are told of a feed's part of a batch."""
+"""Names of counts of rows, in the answer of a feed to its part of a batch."""
 
 
 @dataclass(frozen=True)

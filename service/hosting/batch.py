@@ -145,7 +145,7 @@ class Taking:
         return b"" if self._batch.request is None else self._batch.call(id).digest()
 
     def _opened(self) -> dict[str, HostedFeed]:
-        """The feeds that take calls now; those at rest wake, and few of them stay hot."""
+        """Return the feeds that take calls now; those at rest wake, and few of them stay hot."""
         opened: dict[str, HostedFeed] = {}
         for id_, feed in self._held.items():
             was_awake = feed.is_awake

@@ -276,7 +276,7 @@ class HostedFeed(Replica[FeedState]):
 
     def _execute(self, call: Call, digest: bytes, solve: Solve) -> Reply:
         """Log, then apply, then publish, then answer."""
-        state, began = self.current, time.perf_counter()
+        state, began = self.current, time.thread_time()
         plan = call.check(state.forecaster)
         if isinstance(call, Observations | Delivery) and state.forecaster.choice_due:
             call = call.with_given(self._choice(solve))
@@ -290,11 +290,11 @@ class HostedFeed(Replica[FeedState]):
         return Reply(told)
 
     def _show_after(self, done: dict[str, Any], began: float, size: int) -> None:
-        """Show readers what a call has done since ``began``, by a record of so many bytes."""
+        """Show readers what a call has done, which this thread began at a time of its own, by a record of a size."""
         before = self.view
         same = done["state"] == before.state == "live" and not done["events"]
         self._view = View.of(self.current, before if same else None)
-        self.checkpoints.note_change(time.perf_counter() - began, size)
+        self.checkpoints.note_change(time.thread_time() - began, size)
         self.announce()
         for event in done["events"]:
             self.context.source.metrics.feed_events.labels(event["kind"]).inc()
@@ -344,7 +344,7 @@ class HostedFeed(Replica[FeedState]):
         self, planned: Planned, logged: Appending, durability: Durability | None, error: StoreError | None
     ) -> bytes:
         """Apply what was logged with others, unless that was refused; the answer. Raises as a call does."""
-        state, began = self.current, time.perf_counter()
+        state, began, worked = self.current, time.perf_counter(), time.thread_time()
         self.journal.appended(state, logged, error)
         assert durability is not None
 
@@ -354,7 +354,7 @@ class HostedFeed(Replica[FeedState]):
         with self.held.growing(feed_bytes(self.spec)):
             done = self.applied(apply, self.begun())
         self._count("applied", time.perf_counter() - began)
-        self._show_after(done, began, len(logged.data))
+        self._show_after(done, worked, len(logged.data))
         return answer({name: done[name] for name in COUNTS}, durability)
 
     def _seen(self, wanted: Wanted | None) -> Seen:

@@ -233,7 +233,7 @@ class Registry:
                 log.exception("replicas were not looked after; they are again")
 
     def _pause(self) -> float:
-        """Seconds to the next look."""
+        """Return the seconds to the next look."""
         awake = sum(len(home.awake()) for home in self._collections)
         return min(MOST_SWEEP_SECONDS, SWEEP_SECONDS * max(1.0, awake / SWEPT))
 

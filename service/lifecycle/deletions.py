@@ -1,4 +1,4 @@
-"""What lies around models and feeds that are deleted: told to the store before, and removed behind them, once for all.
+"""What lies around models and feeds that are deleted: noted in the store first, and removed afterwards, once for all.
 
 A crash in between loses nothing of that: what was to be deleted is named in a document until nothing of it remains.
 """
@@ -20,7 +20,7 @@ from livesvm.service.lifecycle.name_index import NameIndex
 from livesvm.service.store.base import DocumentName
 
 DELETING = "deleting"
-"""Kind of documents: of models and feeds whose deletion has begun, by what they are stored under; or of a fleet, by its
+"""Kind of documents: of models and feeds that are being deleted, by what they are stored under; or of a fleet, by its
 name, with the feeds that its series are."""
 DELETED_AT_ONCE = 8
 """Feeds of a fleet: other calls of the store come between."""
@@ -50,7 +50,7 @@ class Deletions:
     source : of all that is stored
     names : the index of what that holds
     remove : removes jobs and files of a model or feed; raises StoreError
-    drop : ends an erasure whose model or feed is gone
+    drop : ends an erasure after its model or feed is gone
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class Deletions:
         self._tidy([stored], stored)
 
     def end_fleet(self, fleet: str, feeds: Sequence[str]) -> None:
-        """The same of all feeds of a fleet."""
+        """Remove what is left of all feeds of a fleet; raises StoreError."""
         self._tidy(feeds, FLEET + fleet)
 
     def end_all(self) -> None:
-        """The same of models and feeds whose deletion a crash has cut off; a fleet's begins again by itself."""
+        """End deletions of models and feeds that a crash has cut off; that of a fleet begins again by itself."""
         if deleting := {at.name for at in self._store.documents(DELETING) if not at.name.startswith(FLEET)}:
             for stored in deleting - {found.id for found in self._store.models()}:
                 self.end(stored)

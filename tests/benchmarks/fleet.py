@@ -3,7 +3,7 @@
     python -m tests.benchmarks.fleet [--series 10000] [--calls 10] [--place DIRECTORY]
 
 Window 500, steps 1 and 24. ``filled``: 500 readings of each series, in calls of 100 series. ``fed``: one of each
-series at a time, in calls of 1,000; the quietest of so many rounds is told beside their mean. Processor time is the
+series at a time, in calls of 1,000; shown are the quietest of so many rounds, and their mean. Processor time is the
 service's, all threads together; memory is resident. A directory is kept: what was filled there is fed on by the next
 run. ``parts``: what the parts of such a call take, in one process without HTTP, with few series.
 ``killed``: from ``kill -9`` to ready. Then the certificates of 100 series at random, and how far the forecasts of some
