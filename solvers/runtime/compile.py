@@ -132,7 +132,7 @@ class Shared(Entry):
         """Let machine code be linked to the function for arguments of these types; return what it is known by."""
         if args not in self._keys:
             self.compile(args)
-            result = self.overloads[args]
+            result: Any = self.overloads[args]
             name = self._cache.name(args, result.library.codegen)
             add_symbol(name, result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
             shared[name] = self, args

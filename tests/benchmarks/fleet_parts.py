@@ -21,7 +21,6 @@ from livesvm.service.feeds.step_model import StepModel
 from livesvm.service.fleets import readings
 from livesvm.service.fleets.catalogue import Fleet, Fleets
 from livesvm.service.fleets.spec import FleetSpec
-from livesvm.service.fleets.split import digest_of
 from livesvm.service.history.journal import Source
 from livesvm.service.hosting import batch
 from livesvm.service.hosting.context import Context
@@ -134,5 +133,5 @@ def parts(place: Path, settings: dict[str, Any], bodies: list[bytes], count: int
 def _observe(fleets: Fleets, registry: Registry, fleet: Fleet, data: bytes, name: str) -> None:
     body = cast(Any, SimpleNamespace(data=data, media=MEDIA, memory=lambda size: nullcontext()))
     table = fleet_rows.parse_table(body, fleet.spec)
-    answer = readings.observe(fleets, registry.feeds, fleet, table, (digest_of(data, MEDIA), name))
+    answer = readings.observe(fleets, registry.feeds, fleet, table, name)
     assert not answer["refused"], answer["refused"][:3]
