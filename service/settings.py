@@ -370,7 +370,7 @@ def _check_source(url: str) -> None:
 
 
 def table() -> list[tuple[str, str, str]]:
-    """(variable, default, meaning) of every setting, in order."""
+    """Return (variable, default, meaning) of every setting, in order."""
     rows = []
     for name, field in Settings.model_fields.items():
         default = _DEFAULTS.get(name, str(field.default))

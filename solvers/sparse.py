@@ -92,9 +92,9 @@ class SparseRows:
         """Pickle what is held of these rows, and nothing besides."""
         return SparseRows.from_arrays, (self.to_arrays(),)
 
-    def __getitem__(self, who: Any) -> SparseRows:
+    def __getitem__(self, chosen: Any) -> SparseRows:
         """Return the rows of a slice, an array of places, or one place, (1, d); what they hold is shared."""
-        places = [who] if isinstance(who, int) else who
+        places = [chosen] if isinstance(chosen, int) else chosen
         return replace(self, start=self.start[places].copy(), stop=self.stop[places].copy(), free=0)
 
     def __iter__(self) -> Iterator[SparseRows]:

@@ -25,7 +25,7 @@ from tests.documents import ROOT
 
 TESTS = ("tests/unit/test_package.py", "tests/unit/test_deployment.py", "tests/unit/test_certificate.py")
 LARGEST_WHEEL = 4 * 2**20
-"""In bytes; a larger one has taken in what nobody imports."""
+"""In bytes; a larger one has files that are not needed."""
 SITE = "livesvm/service/api/page/site/index.html"
 """The documentation, of a tree in which it was built."""
 USE = """

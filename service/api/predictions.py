@@ -240,10 +240,10 @@ def _named(answered: Answered, with_chances: bool) -> bytes:
         classes = seen.classes.tolist()
     if classes is None:
         return b"]"
-    told: dict[str, Any] = {"classes": classes}
+    reported: dict[str, Any] = {"classes": classes}
     if len(classes) > 2 and answered.spec.decision_function_shape == "ovo":
-        told["pairs"] = list(combinations(classes, 2))
-    return b"]," + to_json(told)[1:-1]
+        reported["pairs"] = list(combinations(classes, 2))
+    return b"]," + to_json(reported)[1:-1]
 
 
 def _cut(threshold: Threshold | None) -> bytes:

@@ -42,7 +42,7 @@ HalfLife = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
 Time = Annotated[str, StringConstraints(max_length=64)] | Annotated[float, Field(allow_inf_nan=False)]
 SeriesName = str | int
 MOST_TIMES = 10_000
-MOST_TOLD = 1000
+MOST_REPORTED = 1000
 """Examples that an explanation may tell of a row."""
 MOST_OLDEST = 10**9
 """Examples that a removal may ask for."""
@@ -313,7 +313,7 @@ class ExplainRequest(Request):
 
     X: Matrix
     y: Targets | None = Field(default=None, description="`svc`, `svr`: asks what examples are worth for these rows.")
-    most: int = Field(default=10, ge=1, le=MOST_TOLD, description="Examples that are told, of a row or of all.")
+    most: int = Field(default=10, ge=1, le=MOST_REPORTED, description="Examples that are told, of a row or of all.")
 
     def question(self) -> ExplainQuestion:
         """Return what is asked of the model's copy."""

@@ -330,7 +330,7 @@ def write_back(id: str) -> Request[Document]:
 def examples(
     id: str, keys: Sequence[Key] | None = None, *, offset: int = 0, limit: int | None = None
 ) -> Request[Document]:
-    """Some of a window's examples: ``version``, ``n_examples``, ``examples``, and the offset ``next`` of what follows.
+    """Return some of a window's examples: ``version``, ``n_examples``, ``examples``, and the offset ``next``.
 
     Parameters
     ----------
@@ -508,7 +508,7 @@ def _plain(value: Any) -> Any:
 
 
 def _targets(values: ArrayLike | None) -> Any:
-    """Targets as JSON: words as they are, everything else as numbers; of both in one list each is what it was."""
+    """Return targets as JSON: words as they are, everything else as numbers."""
     import numpy as np
 
     found = None if values is None else np.asarray(values)

@@ -61,10 +61,10 @@ class TrainedAgain:
         self._machines, self._scales, seconds = [], [], 0.0
         for model in self.feed.models:
             live = model.models[0]
-            told = {name: live.get_params()[name] for name in ("C", "epsilon", "gamma")}
+            reported = {name: live.get_params()[name] for name in ("C", "epsilon", "gamma")}
             X, y = live.window_X, live.window_y
             start = perf_counter()
-            self._machines.append(SVR(kernel="rbf", tol=1e-3, **told).fit(X, y))
+            self._machines.append(SVR(kernel="rbf", tol=1e-3, **reported).fit(X, y))
             seconds += perf_counter() - start
             scale = StepModel(model.spec, model.recipe)
             scale.scale = model.scale

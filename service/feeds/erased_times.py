@@ -92,13 +92,13 @@ def from_rows(rows: Rows, steps: tuple[int, ...], history: History, newest: int,
         if begin < beyond or forgotten.takes(slot, slot + ahead):
             rows.drop(ordinal)
         else:
-            _make_anew(rows, steps, ordinal, Past(values[: slot - first + 1]), forgotten)
+            _make_again(rows, steps, ordinal, Past(values[: slot - first + 1]), forgotten)
     for slot in forgotten.gone:
         rows.come_true(slot, steps, np.nan)
     return count
 
 
-def _make_anew(rows: Rows, steps: tuple[int, ...], ordinal: int, past: Past, forgotten: Forgotten) -> None:
+def _make_again(rows: Rows, steps: tuple[int, ...], ordinal: int, past: Past, forgotten: Forgotten) -> None:
     layout, at = rows.layout, ordinal % rows.size
     slot = int(rows.slot[at])
     others = forgotten.values.get(slot, (0.0, *rows.shared[at, layout.shared - layout.others :]))

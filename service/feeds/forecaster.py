@@ -151,7 +151,7 @@ class Forecaster:
     def check(self, rows: Sequence[Row], *, logged: bool = False, moves: bool = False) -> Plan:
         """Return what one call's rows bring; nothing is changed. Raises InvalidInput, naming row and column.
 
-        Of rows that are ``logged`` no leap is refused: who logged them may not have known that rule; nor, with
+        Of rows that are ``logged`` no leap is refused: they may be older than that rule; nor, with
         ``moves``, that the clock moves with readings alone.
         """
         return self.timeline.read(rows, logged=logged, moves=moves)
@@ -359,11 +359,11 @@ class Forecaster:
             self.knowledge.longest = self.ahead.lead(self.newest_taken.slot, self.steps)
         off = [i for i, model in enumerate(self.models) if model.is_off_scale(*self.examples(i, self.rows.known(i)))]
         for i in off:
-            self.learn_anew(i)
+            self.learn_again(i)
         if off:
             self._announce("rescaled", {"steps": [self.steps[i] for i in off]})
 
-    def learn_anew(self, step: int) -> None:
+    def learn_again(self, step: int) -> None:
         """Have a step's models, by index, learn the window from nothing, with a scale of it; raises SolverError."""
         assert self.rows is not None
         known = self.rows.known(step)
@@ -383,7 +383,7 @@ class Forecaster:
         self.models = [StepModel(self.spec, recipe) for recipe in self.choice.recipes]
         for i, model in enumerate(self.models):
             model.refits = refits[i]
-            self.learn_anew(i)
+            self.learn_again(i)
         for contest, errors in zip(self.contests, self.choice.errors, strict=False):
             if not contest.n:
                 contest.begin(errors)
@@ -513,7 +513,7 @@ class Forecaster:
         self.rows.know(self.steps, changed, lead, self.ahead.values)
         if self.models:
             for i in affected:
-                self.learn_anew(i)
+                self.learn_again(i)
                 self.contests[i] = Contest(self.spec.window)  # its record was of a model that knew otherwise
             self._announce("known", {"lead": lead})
 

@@ -102,9 +102,9 @@ class Checkpoints:
         self._replay = 0.0
         self._unsolved = 0.0
         if recovered.log_bytes:
-            self.note_change(recovered.replay_seconds, recovered.log_bytes)
+            self.record_change(recovered.replay_seconds, recovered.log_bytes)
 
-    def note_change(self, seconds: float, size: int) -> None:
+    def record_change(self, seconds: float, size: int) -> None:
         """Count from now unless something has changed before; so long it took to solve, so many bytes were logged."""
         self._changed_since = self._changed_since or time.monotonic()
         self._replay += seconds
@@ -165,7 +165,7 @@ class Checkpoints:
     def saved(self, state: Snapshotted, size: int) -> None:
         """Know that the store has a snapshot of so many bytes."""
         self._snapshot_bytes = size
-        self._start_anew(state, None)
+        self._start_afresh(state, None)
 
     def save_quietly(self, state: Snapshotted, summary: bytes) -> None:
         """Write a snapshot; a failure loses nothing, as the log has it all, and is tried again later."""
@@ -174,9 +174,9 @@ class Checkpoints:
             self.save(state, summary)
         except Exception as error:
             log.warning("model %s: no snapshot was written: %s", self._journal.lease.model, error)
-            self._start_anew(state, None if self._journal.fenced else time.monotonic())
+            self._start_afresh(state, None if self._journal.fenced else time.monotonic())
 
-    def _start_anew(self, state: Snapshotted, changed_since: float | None) -> None:
+    def _start_afresh(self, state: Snapshotted, changed_since: float | None) -> None:
         self._version = state.version
         self._changed_since = changed_since
         self._replay = self._unsolved = 0.0

@@ -71,11 +71,11 @@ def _values(estimator: LiveEstimator, asked: ExplainQuestion, targets: dict[Key,
     assert asked.y is not None
     found = data_values(estimator, asked.X, asked.y)
     first = np.argsort(found.values, kind="stable")[: asked.most]
-    told = [
+    reported = [
         {"key": found.keys[place], "target": targets[found.keys[place]], "value": float(found.values[place])}
         for place in first
     ]
-    return {"values": told, "loss": found.loss, **_effort(found)}
+    return {"values": reported, "loss": found.loss, **_effort(found)}
 
 
 def _effort(found: Any) -> Document:
@@ -87,14 +87,14 @@ def _rows(
 ) -> list[Document]:
     _, prediction = seen.decide(copy.spec, asked.X)
     several, labels = found.decisions.ndim == 2, [] if seen.classes is None else seen.classes.tolist()
-    told = []
+    reported = []
     for row, label in enumerate(prediction.tolist()):
         now, without, against = found.decisions[row], found.without[:, row], None
         if several:
             pair, sign, rival = _closest(now, int(winners(now[None], len(labels))[0]), len(labels))
             now, without = sign * now[pair], sign * without[:, pair]
             against = labels[rival]
-        told.append(
+        reported.append(
             {
                 "prediction": label,
                 "against": against,
@@ -102,7 +102,7 @@ def _rows(
                 "because": _because(found.keys, float(now), without, asked.most, targets),
             }
         )
-    return told
+    return reported
 
 
 def _because(keys: tuple[Key, ...], now: float, without: Vector, most: int, targets: dict[Key, Any]) -> list[Document]:

@@ -43,7 +43,7 @@ from livesvm.service.store.base import Appending, Durability, Lease, StoreError
 _SHOWN = ("version", "position", "rows", "state", "time", "every", "updated_at")
 """Of its view, what is told of a feed at rest."""
 
-MOST_TOLD = 48
+MOST_REPORTED = 48
 """Forecasts that are told of a feed at rest; one with more wakes for them."""
 
 UNKNOWN = FeedSpec(target="unknown")
@@ -56,7 +56,7 @@ class Planned(NamedTuple):
     plan: Plan
 
     def with_given(self, given: Given) -> Planned:
-        """The same with what is not to be chosen."""
+        """Return the specification without what is left to be chosen."""
         return self._replace(call=replace(self.call, given=given))
 
 
@@ -70,12 +70,12 @@ class HostedFeed(Replica[FeedState]):
 
     @staticmethod
     def parse_spec(text: str) -> FeedSpec:
-        """The specification in JSON."""
+        """Parse a specification in JSON."""
         return stored_spec(text)
 
     @classmethod
     def wakes(cls, spec: FeedSpec) -> bool:
-        """Whether it wakes with the service: one with a source does."""
+        """Return whether a feed wakes with the service, as one with a source does."""
         return spec.source is not None
 
     @property
@@ -109,15 +109,15 @@ class HostedFeed(Replica[FeedState]):
         return glimpse_of(self.spec, self._summary)
 
     def news(self) -> Future[None] | None:
-        """Ends once it is awake; None where it is, or cannot be."""
+        """Return a future that ends once the feed is awake; None where it is, or cannot be."""
         return None if self._fault is not None or self._view is not None else self.wake()
 
     def stamp(self) -> object:
-        """Its state, and its view."""
+        """Return the state and the view."""
         return self.state, self._view
 
     def sample(self) -> FeedSample | None:
-        """What the metrics show; None where nothing is known."""
+        """Return the sample for the metrics; None where nothing is known."""
         return sample_of(self, self.shown or self.glimpse) if self.is_served else None
 
     @property
@@ -161,7 +161,7 @@ class HostedFeed(Replica[FeedState]):
         return self._ask(Tuning(job, list(recipes), request, time.time()))
 
     def seen(self, wanted: Wanted | None) -> Future[Seen]:
-        """The readings that are wanted, if any, by their times as text; raises InvalidInput where there is none."""
+        """Return the wanted readings by their times as text; raises InvalidInput where one is missing."""
         return self._submit(lambda: self._seen(wanted), rests=False, always=True)
 
     def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
@@ -173,7 +173,7 @@ class HostedFeed(Replica[FeedState]):
         return self._submit(lambda: self._erase(intent, self.begun(solve)), always=True)
 
     def history(self, asked: PastForecastsQuery) -> Future[dict[str, Any]]:
-        """Readings with the forecasts that were made for them; the future may raise InvalidInput."""
+        """Return readings with the forecasts that were made for them; the future may raise InvalidInput."""
         return self.read(lambda: look_back(self.current.forecaster, asked))
 
     def what_if(self, rows: Sequence[Mapping[str, Any]]) -> Future[dict[str, Any]]:
@@ -185,7 +185,7 @@ class HostedFeed(Replica[FeedState]):
         return self.read(lambda: self._certificate(self.begun(solve)))
 
     def events(self) -> Future[list[dict[str, Any]]]:
-        """Every event that is kept, oldest first."""
+        """Return every event that is kept, oldest first."""
         return self.read(lambda: list(self.view.events), always=True)
 
     def copy(self) -> Future[FeedCopy]:
@@ -193,7 +193,7 @@ class HostedFeed(Replica[FeedState]):
         return self.read(self._copy, always=True)
 
     def give_up(self, reason: ServiceError) -> None:
-        """End the solve that is under way, and refuse what waits, as nobody needs this feed here any more."""
+        """End the solve that is under way, and refuse what waits: this feed is not needed here any more."""
         self.leave_source()
         super().give_up(reason)
 
@@ -233,10 +233,10 @@ class HostedFeed(Replica[FeedState]):
 
     def _tell(self) -> dict[str, Any]:
         seen = self.view
-        told = {name: getattr(seen, name) for name in _SHOWN}
+        reported = {name: getattr(seen, name) for name in _SHOWN}
         steps = [[step.step, step.error, step.naive_error, step.coverage] for step in steps_of(seen)]
-        forecasts = seen.forecasts if len(seen.forecasts) <= MOST_TOLD else None
-        return told | {"steps": steps, "forecasts": forecasts}
+        forecasts = seen.forecasts if len(seen.forecasts) <= MOST_REPORTED else None
+        return reported | {"steps": steps, "forecasts": forecasts}
 
     def _count(self, became: str, seconds: float | None) -> None:
         metrics = self.context.source.metrics
@@ -261,18 +261,18 @@ class HostedFeed(Replica[FeedState]):
         plan = call.check(state.forecaster)
         with self.held.growing(feed_bytes(self.spec)):
             done, record, durability = self.perform(call, digest, lambda: state.apply(call, plan), solve)
-        told = self._shown_after(done, began, len(record), durability)
+        reported = self._shown_after(done, began, len(record), durability)
         counts = {name: done[name] for name in ("accepted", "ignored", "corrected", "announced", "position")}
         changed("observe", f"{self}", version=state.version, durability=durability.value, **counts)
-        self.remember(call.request, told)
-        return Reply(told)
+        self.remember(call.request, reported)
+        return Reply(reported)
 
     def _shown_after(self, done: dict[str, Any], began: float, size: int, durability: Durability) -> bytes:
         """Show readers what a call has done since ``began``, by a record of so many bytes; the answer to it."""
         before = self.view
         same = done["state"] == before.state == "live" and not done["events"]
         self._view = View.of(self.current, before if same else None)
-        self.checkpoints.note_change(time.perf_counter() - began, size)
+        self.checkpoints.record_change(time.perf_counter() - began, size)
         for event in done["events"]:
             self.context.source.metrics.feed_events.labels(event["kind"]).inc()
         return answer(done, durability)
@@ -280,7 +280,7 @@ class HostedFeed(Replica[FeedState]):
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
     def plan_with(self, call: Observations, digest: bytes) -> Reply | Planned:
-        """What a call brings, checked; or its answer of before. Wakes. Raises as a call does."""
+        """Return the checked plan of a call, or its earlier answer. Wakes the feed. Raises as a call does."""
         return self._awake_then(lambda: self._planned(call, digest))
 
     def _planned(self, call: Observations, digest: bytes) -> Reply | Planned:
@@ -291,7 +291,7 @@ class HostedFeed(Replica[FeedState]):
         return Planned(call, call.check(self.current.forecaster))
 
     def appending(self, planned: Planned, digest: bytes) -> Appending:
-        """The record of a call that is logged with others."""
+        """Return the record of a call that is logged together with others."""
         record, named = self.written(planned.call, digest)
         return Appending(self.journal.lease, self.current.sequence + 1, record, named)
 
@@ -361,14 +361,16 @@ class HostedFeed(Replica[FeedState]):
 
 
 def glimpse_of(spec: FeedSpec, found: Summary | None) -> Glimpse | None:
-    """What its summary tells of a feed at rest; None if nothing."""
-    if found is None or found.told is None:
+    """Return what its summary says of a feed at rest; None if nothing."""
+    if found is None or found.reported is None:
         return None
-    return Glimpse(spec.target, **found.told | {"steps": tuple(StepSample(*step) for step in found.told["steps"])})
+    return Glimpse(
+        spec.target, **found.reported | {"steps": tuple(StepSample(*step) for step in found.reported["steps"])}
+    )
 
 
 def _worst(state: FeedState) -> dict[str, Any] | None:
-    """What a receipt says of the optima of all models; None while there is none."""
+    """Return the worst optimum of all models, for a receipt; None while there is none."""
     found = [_proof(model) for one in state.forecaster.models for model in one.models]
     if not found:
         return None

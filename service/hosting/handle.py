@@ -305,7 +305,7 @@ class FeedHandle(Protocol):
         """Learn the window again with what a job has found."""
 
     def seen(self, wanted: WantedReadings | None) -> Future[Seen]:
-        """The readings that are wanted, if any, by their times as text; raises InvalidInput where there is none."""
+        """Return the wanted readings by their times as text; raises InvalidInput where one is missing."""
 
     def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
         """Forget readings, by their times as text, and all that was stored of the feed before."""
@@ -349,7 +349,7 @@ class Hosted(Protocol):
         """Why it is not served."""
 
     def news(self) -> Future[None] | None:
-        """Ends once all that anybody has been told of it is known here; None where that is so already.
+        """Return a future that ends once all announced changes are known here; None where they are.
 
         It may raise ModelUnavailable, and UnknownModel or UnknownFeed if it is gone.
         """
@@ -393,10 +393,10 @@ class Collection(Protocol[H, A]):
         """Return one that is served; raises UnknownModel or UnknownFeed, ModelUnavailable or Restoring."""
 
     def find(self, id: str) -> A:
-        """One, however it is; raises UnknownModel or UnknownFeed."""
+        """Return a replica in any state; raises UnknownModel or UnknownFeed."""
 
     def page(self, after: str = "", limit: int | None = None, under: str = "") -> Sequence[A]:
-        """Some, or all, in the order of ids, behind one of them: those of a prefix, or those that are no series."""
+        """Return replicas in the order of ids, after one of them: those of a prefix, or those that are no series."""
 
     def count(self, under: str) -> int:
         """Return how many ids begin with this prefix."""
@@ -405,10 +405,10 @@ class Collection(Protocol[H, A]):
         """Return how many there are."""
 
     def __contains__(self, id: str) -> bool:
-        """Whether there is one of that id."""
+        """Return whether there is a replica of that id."""
 
     def glance(self, limit: int) -> Mapping[str, object]:
-        """Of the first ones, and of those that are awake, something that changes when their descriptions do."""
+        """Return a value that changes when the description of one of the first replicas, or of one awake, does."""
 
     def awake(self) -> Sequence[A]:
         """Return those whose state is in memory, and those that are not served."""

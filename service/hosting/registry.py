@@ -160,11 +160,11 @@ class Registry:
             if found.id.removeprefix(home.kind.prefix) not in home:
                 home.learn_again(found)
         for home in self._collections:
-            for id_ in home.gone_but(stored):
+            for id_ in home.gone_except(stored):
                 home.drop(id_)
 
     def _look_again(self, home: Collection[Any], held: Iterable[str]) -> None:
-        """Learn who holds these now; those that are not stored any more are forgotten."""
+        """Look up the holders of these replicas; drop those that are not stored any more."""
         store, there = self._context.source.store, set()
         silent: dict[str, bool] = {}
         for found in store.index(list(held)):
@@ -210,7 +210,7 @@ class Registry:
                 any(one.may_rest and one.rest() and fits(size) for one in awake)
 
     def _by_use(self) -> list[Replica[Any]]:
-        """Those that are awake, the least recently used first."""
+        """Return the replicas that are awake, the least recently used first."""
         return sorted((one for home in self._collections for one in home.awake()), key=lambda one: one.used_at)
 
     # In a thread of its own.

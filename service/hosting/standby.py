@@ -22,7 +22,7 @@ from livesvm.service.store.base import Lease, ModelGone, StoreError
 from livesvm.solvers.errors import SolverError
 
 IDLE_SECONDS = 60.0
-"""After which a copy that nobody asked for any more is dropped."""
+"""After which an unused copy is dropped."""
 
 
 class Standby:

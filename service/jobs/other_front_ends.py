@@ -38,7 +38,7 @@ class FrontEnds(Protocol):
         """What ids of jobs that it is asked for end with."""
 
     def listens(self, host: str, port: int) -> None:
-        """Where it listens: known before it announces itself."""
+        """Return the address, which is known before the front end announces itself."""
 
     def announce(self) -> None:
         """Tell the others where it is; raises StoreUnavailable."""

@@ -353,10 +353,10 @@ class Jobs:
         self._change(id, version=model.version)
         needed, kind = self._needed(record.kind, live, record.asked, given), self._kinds[record.kind]
         with self._budget.holding("jobs", needed):
-            if kind.beside is not None:
+            if kind.in_process is not None:
                 at, show = self._files.place(id), partial(self._show, id)
                 place = Workplace(at, self._datasets, needed, wanted.check, self._sharding, show)
-                result = kind.beside(record.asked, model, progress, place)
+                result = kind.in_process(record.asked, model, progress, place)
             elif self._elsewhere is not None:
                 asked = {**record.asked, **given}
                 result = self._elsewhere(record.kind, asked, model, progress, needed, wanted.check)
@@ -399,8 +399,8 @@ class Jobs:
                 return
             if state != "done":
                 self._files.clear(id)
-            told = None if error is None else recorded(error)
-            ended = replace(record, state=state, finished_at=time.time(), error=told, waits_for=None)
+            reported = None if error is None else recorded(error)
+            ended = replace(record, state=state, finished_at=time.time(), error=reported, waits_for=None)
             if ended.started_at is not None and ended.finished_at is not None:
                 self._metrics.job_seconds.labels(ended.kind).observe(max(0.0, ended.finished_at - ended.started_at))
             try:

@@ -133,7 +133,7 @@ def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     if "validation" in asked:
         given: Examples = asked["validation"]
         curve = path.validation_error(given.X, given.y)
-        found["validation"] = _told_curve(curve, error_of(model.spec))
+        found["validation"] = _curve_document(curve, error_of(model.spec))
     best = found.get("validation", {}).get("best", {}).get("value")
     found["coefficients"] = _coefficients(path, estimator, best)
     return found
@@ -195,11 +195,11 @@ def _coefficients(path: Path, estimator: LiveEstimator, best: float | None) -> D
         )
     if isinstance(path, PairwiseRegularizationPath):
         model: Any = estimator
-        found |= {"classes": model.classes_.tolist(), "label": [model.window_y[who].tolist() for who in places]}
+        found |= {"classes": model.classes_.tolist(), "label": [model.window_y[chosen].tolist() for chosen in places]}
     return found
 
 
-def _told_curve(curve: ErrorCurve, what: str) -> Document:
+def _curve_document(curve: ErrorCurve, what: str) -> Document:
     return {
         "error": what,
         "edges": curve.edges.tolist(),

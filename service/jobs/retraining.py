@@ -136,12 +136,12 @@ def retrain(asked: Document, model: ModelCopy, progress: Progress, place: Workpl
 
     course = Course(asked["solver"])
 
-    def tell(told: Document) -> None:
+    def tell(reported: Document) -> None:
         """Pass progress on, and what a plot may show of it."""
-        if "relative_gap" in told:
-            course.add(told["seconds"], told["relative_gap"])
+        if "relative_gap" in reported:
+            course.add(reported["seconds"], reported["relative_gap"])
             place.show(course.document())
-        elif not progress(told["done"], told["total"]):
+        elif not progress(reported["done"], reported["total"]):
             raise Cancelled("the job was cancelled")
 
     try:
@@ -226,7 +226,7 @@ there.
 """,
     request=RetrainRequest,
     check=_ordered,
-    beside=retrain,
+    in_process=retrain,
     swaps=True,
     needs_exact=False,
     needed=_needed,

@@ -39,7 +39,7 @@ class TuneRequest(Request):
     epsilon: Range | None = Field(default=None, description="`svr`: from, to; left as it is when absent.")
     judge: Literal["k-fold", "leave-one-out", "rolling-origin"] = Field(
         default="k-fold",
-        description="Who judges: folds, every example once, or stretches of time, by `times`, those before them.",
+        description="What is held out: folds, every example once, or stretches of time, by `times`.",
     )
     folds: int = Field(default=5, ge=2, le=1000, description="Of `k-fold` and `rolling-origin`.")
 

@@ -26,7 +26,7 @@ SCRAPED_SECONDS = 60.0
 log = logging.getLogger(__name__)
 
 
-class FleetCare:
+class FleetSupervisor:
     """Looks at all series of fleets, and removes them. Its calls block."""
 
     def __init__(self, fleets: Fleets, feeds: Feeds, erasures: Erasures, sources: FleetSources) -> None:
@@ -48,8 +48,8 @@ class FleetCare:
         """Yield what the metrics show of each fleet."""
         for fleet in self._fleets.known():
             found = self.scores(fleet, SCRAPED_SECONDS)
-            told = found["scores"]
-            numbers = told["mean"], told["median"], told["ahead_of_naive"], told["coverage"]
+            reported = found["scores"]
+            numbers = reported["mean"], reported["median"], reported["ahead_of_naive"], reported["coverage"]
             source = None if fleet.spec.source is None else self.sources.flow(fleet).sample(fleet.progress.refused)
             yield FleetSample(fleet.id, found["states"], found["position"], *numbers, source)
 

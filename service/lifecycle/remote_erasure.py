@@ -104,7 +104,7 @@ class RemoteErasures:
             self._seen[at] = rows
             if at.name.startswith(f"{self._fronts.holder}:"):
                 if is_done:
-                    self._let_go(at)
+                    self._release(at)
                 else:
                     self._do(at, rows)
         for at in self._seen.keys() - now:
@@ -136,7 +136,7 @@ class RemoteErasures:
             return True
         return False
 
-    def _let_go(self, at: DocumentName) -> None:
+    def _release(self, at: DocumentName) -> None:
         """Remove an answer that no caller waits for: the erasure has ended without it."""
         erasure = at.name.rpartition(":")[2]
         if not any(begun.name.endswith(f":{erasure}") for begun in self._store.documents(BEGUN)):

@@ -42,7 +42,7 @@ class Health:
         self._lock = threading.Lock()
         self._store_up = True
         self._down_since = 0.0
-        self._asked_in_vain = False
+        self._unanswered = False
         self._came_back = False
         self._warm = False
         self._restored = False
@@ -152,7 +152,7 @@ class Health:
             self._set_store(str(error))
             raise
         self._answered_at = time.monotonic()
-        if operation == "append" and not self._asked_in_vain:
+        if operation == "append" and not self._unanswered:
             self._set_store(None)
 
     def ask_store(self, store: Store, look: Callable[[], None] = lambda: None) -> None:
@@ -165,11 +165,11 @@ class Health:
                 store.ping()
                 self._level = level = store.durability()
         except StoreError as error:
-            self._asked_in_vain = True
+            self._unanswered = True
             self._set_store(str(error))
             return
         look()
-        self._asked_in_vain = False
+        self._unanswered = False
         self._set_store(None)
         for each in type(level):
             self._metrics.durability.labels(each.value).set(each is level)

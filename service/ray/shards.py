@@ -53,10 +53,10 @@ class ShardActor:
 
     def feed(self, answer: bytes) -> None:
         """Take rows, or the error of their reader."""
-        told: Answer = unpacked(answer)
-        if told.error is not None:
-            raise told.error
-        self._pieces.append(told.value)
+        reported: Answer = unpacked(answer)
+        if reported.error is not None:
+            raise reported.error
+        self._pieces.append(reported.value)
 
     def do(self, work: bytes) -> bytes:
         """Do some work on the shard; what comes of it, or what it raises."""
@@ -215,19 +215,19 @@ def _on_shards(work: Work, model: LiveL2SVC, how: Document) -> tuple[Trained, in
         parts = cut(n, count)
         crew = RayCrew(rows, parts, size // n, memory, work.asked["cluster"]["seconds"])
         data = Sharded(crew, parts, labels, np.ones(n) if weights is None else weights, partial(rows.ask, "take"))
-        found, n, told = _trained(work, model, data, how)
-        return found, n, told | {"shards": count, "lost_shards": crew.losses}
+        found, n, reported = _trained(work, model, data, how)
+        return found, n, reported | {"shards": count, "lost_shards": crew.losses}
 
 
 def _trained(work: Work, model: LiveL2SVC, data: Sharded, how: Document) -> tuple[Trained, int, Document]:
     n = data.y.size
-    held, told = work.held_back(n), Document()
+    held, reported = work.held_back(n), Document()
     over = OverShards(model, data, ~held)
     settings = {name: how[name] for name in ("threads", "look", "progress")}
     if held.any():
         over.train(~held, how["tol"], **settings)
-        told = _error(work, model, data, np.flatnonzero(held))
-    return over.train(np.ones(n, bool), how["tol"], **settings), n, told
+        reported = _error(work, model, data, np.flatnonzero(held))
+    return over.train(np.ones(n, bool), how["tol"], **settings), n, reported
 
 
 def _error(work: Work, model: LiveL2SVC, data: Sharded, out: Any) -> Document:

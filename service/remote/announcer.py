@@ -53,7 +53,11 @@ class Announcer:
         The index alone tells of those that were at rest for a while.
         """
         until = time.monotonic() - GONE_SECONDS
-        in_memory = {id_: told for id_, told in self._views.items() if told[2] is not None and not told[2].rests}
-        self._views = {id_: told for id_, told in self._views.items() if id_ in in_memory or told[1] > until}
+        in_memory = {
+            id_: reported for id_, reported in self._views.items() if reported[2] is not None and not reported[2].rests
+        }
+        self._views = {
+            id_: reported for id_, reported in self._views.items() if id_ in in_memory or reported[1] > until
+        }
         self._said = {id_: at for id_, at in self._said.items() if id_ in self._views}
         return list(in_memory)

@@ -171,8 +171,8 @@ class Host:
                 await asyncio.wait([news], timeout=HEARTBEAT_SECONDS)
                 self._waiting.discard(news)
             await asyncio.sleep(began + GATHER_SECONDS - time.monotonic())
-        line, told = None if self._line is None else await self._line(), self._told
-        return packed(News(told.incarnation, told.moment, told.since(moment), line))
+        line, reported = None if self._line is None else await self._line(), self._told
+        return packed(News(reported.incarnation, reported.moment, reported.since(moment), line))
 
     def scrape(self) -> Iterable[Metric]:
         """Return the metrics of what is done here."""

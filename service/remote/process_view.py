@@ -75,19 +75,19 @@ class ProcessView:
         """Know what it tells; what of that is new. One that has come back tells of all that are in memory there."""
         self.heard_at, self.is_lost = time.monotonic(), False
         with self._lock:
-            told = dict(news.views)
+            reported = dict(news.views)
             if news.incarnation != self.incarnation:
                 lives = {view.life[0] for view in self._views.values()} | {self.incarnation}
                 self._dead |= lives - {news.incarnation}
-                told = dict.fromkeys(self._of(news.incarnation)) | told
+                reported = dict.fromkeys(self._of(news.incarnation)) | reported
             for stored, now in self._of(news.incarnation).items():
-                view = told.get(stored)
-                if stored in told and now.moment > (news.moment if view is None else view.moment):
-                    del told[stored]  # an answer has told since
-            for stored, view in told.items():
+                view = reported.get(stored)
+                if stored in reported and now.moment > (news.moment if view is None else view.moment):
+                    del reported[stored]  # an answer has told since
+            for stored, view in reported.items():
                 self._put(stored, view)
             self.incarnation, self.moment = news.incarnation, news.moment
-        return told
+        return reported
 
     def _of(self, incarnation: str) -> dict[str, View]:
         return {stored: view for stored, view in self._views.items() if view.life[0] == incarnation}
@@ -97,7 +97,7 @@ class ProcessView:
         self._views.pop(stored, None)
 
     def forget_dead(self) -> list[str]:
-        """Let go of what incarnations told that are no more, as the store's index was read since; of whom that was."""
+        """Drop the reports of processes that ended before the store's index was read; return their names."""
         with self._lock:
             gone = [stored for stored, view in self._views.items() if view.life[0] in self._dead]
             for stored in gone:

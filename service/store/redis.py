@@ -286,8 +286,8 @@ class RedisStore:
     def whereabouts(self, holder: str) -> str:
         """Read where it says that it is reached."""
         with suppress(StoreDamaged):
-            if (told := self.document(DocumentName(SERVICE, holder))) is not None:
-                return f"at {told.decode()}"
+            if (reported := self.document(DocumentName(SERVICE, holder))) is not None:
+                return f"at {reported.decode()}"
         return holder
 
     def _has_lapsed(self, holder: bytes) -> bool:

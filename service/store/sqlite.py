@@ -303,7 +303,7 @@ class SqliteStore:
         return Durability.FSYNCED
 
     def _append(self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, keep: int) -> None:
-        """Few statements: other threads may run between any two of them."""
+        """Append in few statements: other threads may run between any two of them."""
         with self._transaction() as db:
             self._append_in(db, Appending(lease, sequence, data, idempotency), keep)
 
@@ -544,8 +544,8 @@ class SqliteStore:
 
     def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
         """Write the database again, or empty its log alone."""
-        is_anew = self._database.wipe(wholly=wholly)
-        places = {"database": "written anew" if is_anew else "overwritten in place", "write-ahead log": "emptied"}
+        is_rebuilt = self._database.wipe(wholly=wholly)
+        places = {"database": "written anew" if is_rebuilt else "overwritten in place", "write-ahead log": "emptied"}
         if copies := self._database.damaged_copies():
             places["copies of a damaged database"] = f"not searched, and to be removed: {', '.join(copies)}"
         return places

@@ -44,7 +44,7 @@ def leave_ends(e: Examples, fac: Factor, n: int, intercept: bool, snap: float, d
 
 @compiled
 def center(w: Walk) -> float:
-    """With no example free, put b in the middle of the interval that the kinks leave it; returns its change."""
+    """Put b in the middle of the interval that the kinks leave it, with no example free; return its change."""
     e = w.examples
     low, high = -np.inf, np.inf
     for j in range(w.n):

@@ -135,14 +135,14 @@ class OverShards:
         codes = np.where(counts, np.searchsorted(classes, self._labels), -1)
         own = zip(data.each(codes), data.each(costs), strict=True)
         data.crew.prepare([partial(Shard.assign, codes=mine, costs=theirs) for mine, theirs in own])
-        told = _Told(len(pairs(classes.size)), tol, look)
+        reported = _Told(len(pairs(classes.size)), tol, look)
         found = []
-        with steadily(progress, told.total) as tell, threadpool_limits(1, "blas"):
+        with steadily(progress, reported.total) as tell, threadpool_limits(1, "blas"):
             for two in pairs(classes.size):
-                found.append(self._pair(*two, threads, told.trace(tell)))
-                told.ended(found[-1])
+                found.append(self._pair(*two, threads, reported.trace(tell)))
+                reported.ended(found[-1])
         model.predict_by(self._trained(classes, found))
-        return Trainings(told.worst, sum(own.steps for own in found), np.array(told.points))
+        return Trainings(reported.worst, sum(own.steps for own in found), np.array(reported.points))
 
     def _pair(self, negative: int, positive: int, threads: int, trace: Trace) -> Found:
         crew = self._data.crew
@@ -179,8 +179,8 @@ class _Told:
 
     def trace(self, tell: Callable[[int, int], None]) -> Trace:
         """Return what the search of the next pair is to tell."""
-        told = tell if self._count == 1 else lambda *_: tell(self._done, self._count)
-        return Trace(self._tol, told, self._see)
+        reported = tell if self._count == 1 else lambda *_: tell(self._done, self._count)
+        return Trace(self._tol, reported, self._see)
 
     def _see(self, seconds: float, gap: float) -> None:
         point = self._seconds + seconds, max(gap, self.worst)

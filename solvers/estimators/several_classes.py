@@ -16,11 +16,11 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.class_labels import column_of, labels_with, several_labels, targets_of
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.models.class_window import ClassWindow
-from livesvm.solvers.models.edits import Edits
 from livesvm.solvers.models.pairs_predictor import by_other_class, scores, winners
 from livesvm.solvers.models.window import Window
+from livesvm.solvers.models.window_edits import Edits
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
-from livesvm.solvers.robust.ramp_losses import Parameter, Walling
+from livesvm.solvers.robust.ramp_losses import CutoffRule, Parameter
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -258,26 +258,26 @@ class LiveMultiClassSVC(LiveSVC):
             return pairwise_outlier_path(self, parameter, **how)
         return super()._path_of_outliers(parameter, **how)
 
-    def _walling(self, s: float | None = None) -> Walling:
+    def _cutoff_rule(self, s: float | None = None) -> CutoffRule:
         if self._has_several():
             raise InvalidInput(f"a robust model is of two classes, not of {self.classes_.size}", field="robust")
-        return super()._walling(s)
+        return super()._cutoff_rule(s)
 
     def _of_pair(self, two: tuple[int, int]) -> LiveSVC:
         """Return the model of one pair of places in ``classes_``, positive for the second.
 
-        It has the whole window: who is of another class has no weight.
+        It has the whole window: examples of other classes have no weight.
         """
         window = self._of_classes
         arrays, y = window.to_arrays(), window.y.astype(np.int64)
-        who = np.isin(y, two)
+        indices = np.isin(y, two)
         beta, segments = np.zeros(y.size), np.zeros(y.size, np.int64)
-        beta[who], segments[who] = window.standing_of(two, who)
+        beta[indices], segments[indices] = window.standing_of(two, indices)
         names = ("C", "kernel", "degree", "coef0", "fit_intercept", "cache_mb")
         parameters = {name: getattr(self, name) for name in names}
         own = {
             "y": np.where(y == two[1], 1.0, -1.0),
-            "sample_weight": self._weighed() * who,
+            "sample_weight": self._weighed() * indices,
             "beta": beta,
             "segments": segments,
             "intercept": window.pairs[two].intercept,

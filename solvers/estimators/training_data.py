@@ -127,10 +127,10 @@ def check_convex(problem: Problem) -> None:
     kernel = problem.examples.kernel
     if kernel.always_positive:
         return
-    who = np.arange(0, problem.n, max(1, -(-problem.n // LOOKED_AT)))
-    examples = problem.examples.take(who)
-    matrix = product(examples, examples, np.eye(who.size), problem.threads) + 1.0
-    matrix[np.diag_indices_from(matrix)] += problem.ridge[who]
+    chosen = np.arange(0, problem.n, max(1, -(-problem.n // LOOKED_AT)))
+    examples = problem.examples.take(chosen)
+    matrix = product(examples, examples, np.eye(chosen.size), problem.threads) + 1.0
+    matrix[np.diag_indices_from(matrix)] += problem.ridge[chosen]
     if np.linalg.eigvalsh(matrix)[0] < -ROUNDING * np.abs(matrix.diagonal()).sum():
         raise _not_positive(kernel)
 

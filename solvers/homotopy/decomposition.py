@@ -13,7 +13,7 @@ import numpy as np
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy.optimality import scales
-from livesvm.solvers.homotopy.recompute import combine
+from livesvm.solvers.homotopy.refresh import combine
 from livesvm.solvers.problem.state import Examples, PathState, is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import check, is_stopped, raise_what_stopped, watch

@@ -97,7 +97,7 @@ class RowCache:
         self.used[rows] = self.clock
 
     def update_columns(self, slots: Ints, others: Ints, source: Floats, rows: Ints) -> None:
-        """Examples ``slots`` (m,) are new: put their kernel values into the rows of ``others`` (k,) that are here.
+        """Put the kernel values of new examples ``slots`` (m,) into the cached rows of ``others`` (k,).
 
         ``source[rows[i]]`` (k,) are those of ``slots[i]``.
         """

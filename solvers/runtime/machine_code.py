@@ -47,7 +47,7 @@ NO_PLACE = (
     "let NUMBA_CACHE_DIR name a directory that can be written to and stays"
 )
 log = logging.getLogger(__name__)
-UNUSED_SECONDS = 60 * 24 * 3600  #: what nobody has loaded for so long is deleted
+UNUSED_SECONDS = 60 * 24 * 3600  #: code that was not loaded for so long is deleted
 
 
 class MachineCode(_Cache):
@@ -77,7 +77,7 @@ class MachineCode(_Cache):
                 os.utime(place / name)  # it is in use
             return CompileResult._rebuild(target_context, *payload)
         if directory() is None:
-            _say_that_nothing_is_kept()
+            _warn_of_no_cache()
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -100,7 +100,7 @@ class MachineCode(_Cache):
         self._enabled = False
 
     def flush(self) -> None:
-        """Nothing that is kept is ever out of date."""
+        """Flush nothing: what is cached is never out of date."""
 
     def _name(self, sig: Any, codegen: Any) -> str:
         args, _ = sigutils.normalize_signature(sig)
@@ -143,7 +143,7 @@ def directory() -> str | None:
 
 
 @cache
-def _say_that_nothing_is_kept() -> None:
+def _warn_of_no_cache() -> None:
     """Log it before the first function is compiled, once a process."""
     log.warning(NO_PLACE)
 
@@ -201,7 +201,7 @@ def fingerprint(function: Any) -> str:
 
 
 def _parts_of(value: Any) -> Iterator[str]:
-    """Everything that a value says, and for a function all that it uses."""
+    """Yield everything that a value says, and for a function all that it uses."""
     if isinstance(value, Dispatcher):
         yield repr(sorted((k, sorted(v) if isinstance(v, set) else v) for k, v in value.targetoptions.items()))
         yield fingerprint(value)
@@ -263,12 +263,12 @@ def _parts_of_code(code: CodeType, doc: str | None, names: list[str]) -> Iterato
 
 
 def _place_of(kind: type) -> str:
-    """Where a class is found, as what is kept says: code that was made before it moved cannot be loaded."""
+    """Return where a class is found, as the cache says: code made before it moved cannot be loaded."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _fields_of(argument: Any) -> Iterator[str]:
-    """The names of the fields of the records among types of arguments, and of the records in those."""
+    """Return the names of the fields of the records among types of arguments, and of the records in those."""
     if isinstance(argument, types.NamedTuple | types.NamedUniTuple):
         yield f"{_place_of(argument.instance_class)}{argument.fields}"
     if isinstance(argument, Reference):

@@ -33,7 +33,7 @@ CLIENTS = 4
 
 
 def examples(rng: np.random.Generator, n: int) -> tuple[Any, Any]:
-    """``n`` examples of two overlapping classes."""
+    """Draw ``n`` examples of two overlapping classes."""
     y = rng.choice([-1.0, 1.0], n)
     return rng.normal(size=(n, FEATURES)) + 0.3 * y[:, None], y
 
@@ -58,7 +58,7 @@ def post(connection: http.client.HTTPConnection, path: str, data: bytes) -> Any:
 
 
 def make(client: Client, model: str, n: int) -> None:
-    """A model with a full window of ``n`` examples."""
+    """Make a model with a full window of ``n`` examples."""
     client.create_model(model, C=1.0, kernel={"name": "rbf", "gamma": 1.0 / FEATURES}, window={"max_examples": n})
     client.update(model, *examples(np.random.default_rng(len(model)), n))
 
@@ -86,7 +86,7 @@ def alone(port: int, updates: int) -> dict[str, float]:
 
 
 def drive(port: int, lane: int, seconds: float, done: Any) -> None:
-    """One client: updates of its models in turn for so long."""
+    """Update models in turn for so long, as one client."""
     rng = np.random.default_rng(lane)
     bodies = [body(rng, 5) for _ in range(64)]
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)

@@ -42,7 +42,7 @@ WINDOW = 1000
 
 @dataclass(frozen=True)
 class Series:
-    """A column of an archive, and the period that anyone would expect of it, in readings; without a file, made up."""
+    """A column of an archive, and its natural period, in readings; without a file, made up."""
 
     name: str
     file: str

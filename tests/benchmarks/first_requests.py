@@ -112,7 +112,7 @@ def processor_seconds(pid: int) -> float:
 
 
 def measure(directory: Path, ask: Ask) -> list[tuple[float, float]]:
-    """(seconds, processor seconds of the service) of each of ten requests after a start."""
+    """Return (seconds, processor seconds of the service) of each of ten requests after a start."""
     taken = []
     with ServiceProcess(directory) as service, service.http() as http:
         http.get("/health/live").raise_for_status()
@@ -124,7 +124,7 @@ def measure(directory: Path, ask: Ask) -> list[tuple[float, float]]:
 
 
 def compare(name: str, model: dict[str, Any], starts: int) -> Iterator[tuple[str, str, Matrix]]:
-    """(model, request, (2, 2): seconds and processor seconds of the first and of a later one, medians over starts)."""
+    """Return (model, request, (2, 2): seconds and processor seconds of the first and a later one, medians)."""
     with tempfile.TemporaryDirectory() as place:
         prepare(Path(place) / "filled", model)
         for kind, ask in asks(model).items():

@@ -30,7 +30,7 @@ from tests.oracle import Matrix, Vector
 
 CS = (0.01, 0.1, 1.0, 10.0, 100.0)
 METHODS = ("SVM", "CCCP-theta", "OP-theta", "CCCP-s", "OP-s")
-WALL = 1.0  # s of OP-theta in regression, in standard deviations of the target, as in the paper's Figure 3
+CUTOFF = 1.0  # s of OP-theta in regression, in standard deviations of the target, as in the paper's Figure 3
 MANY = (5, 10, 20, 50)
 TURNS = 5  # path and procedure are timed by turns so often, each right after a run of its own; the median counts
 PARAMETERS: tuple[Parameter, ...] = ("theta", "s")
@@ -174,7 +174,7 @@ def run(data: Split, kernel: str, labels: bool, found: Found) -> None:
 
 def both(model: Any, parameter: Parameter, labels: bool, found: Found) -> tuple[OutlierPath, Candidates]:
     """Follow the path and run the procedure, with more and more candidates [Figure 6], and note their times."""
-    s = WALL if parameter == "theta" and not labels else None
+    s = CUTOFF if parameter == "theta" and not labels else None
     solvers: list[Callable[[], Any]] = [partial(model.outlier_path, parameter, s=s)]
     solvers += [partial(cccp, model, parameter, many, s=s) for many in MANY]
     results: dict[int, Any] = {}
@@ -182,7 +182,7 @@ def both(model: Any, parameter: Parameter, labels: bool, found: Found) -> tuple[
     rng = np.random.default_rng(0)
     for turn in range(TURNS):
         for i in rng.permutation(len(solvers)).tolist():
-            results[i] = solvers[i]()  # four of five are the procedure: nobody is to find only the other's code at hand
+            results[i] = solvers[i]()  # four of five are the procedure: so that neither has its code cached alone
             taken[turn, i] = seconds(solvers[i], clock=time.process_time)
     if not results[0].note:
         found.times[parameter].append(tuple(np.median(taken, axis=0)))

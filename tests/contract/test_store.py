@@ -420,7 +420,7 @@ def test_a_document_is_always_one_that_was_put(open_store: Open) -> None:
     open_store().put_document(at, values[0])
 
     def put(store: Store, value: bytes) -> None:
-        """Many times."""
+        """Put many documents."""
         for _ in range(10):
             store.put_document(at, value)
 
@@ -456,8 +456,8 @@ def test_a_wiped_store_holds_what_it_held(wholly: bool, open_store: Open) -> Non
     gone = store.create("gone", b"")
     store.save_snapshot(gone, 1, b"secret" * 1000, 1)
     store.delete(gone)
-    told = store.wipe(wholly=wholly)
-    assert all(isinstance(what, str) for what in told.values())
+    reported = store.wipe(wholly=wholly)
+    assert all(isinstance(what, str) for what in reported.values())
     append(store, lease, 2)
     other = open_store()
     assert other.models() == [StoredModel("m", b"spec")]

@@ -66,7 +66,7 @@ def drawn(operation: Any, mode: GenerationMode, scene: Scene, number: int, most:
 
 
 def as_sent(case: Any, scene: Scene, number: int) -> bytes:
-    """The bytes of a drawn request, seven in eight of them for what there is; a deletion is for what it draws."""
+    """Return the bytes of a drawn request, seven in eight for existing objects; a deletion is for a drawn one."""
     models = list(scene.models.values())
     known = {"id": models[number % len(models)], "job": scene.job}
     if case.method.upper() != "DELETE" and number % 8:

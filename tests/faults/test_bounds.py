@@ -88,7 +88,7 @@ LARGE = npy(np.random.default_rng(1).normal(size=(100_000, 3)).astype(np.float32
 HELD = 60
 """Requests that are begun and never finished, of a megabyte each so far; more are than may be on their way."""
 KEPT = 6
-"""Models of one who makes them."""
+"""Models of one client."""
 PATH = {"X": np.random.default_rng(2).normal(size=(1500, 3)).tolist(), "y": [1, -1] * 750}
 
 

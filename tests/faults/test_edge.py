@@ -1,4 +1,4 @@
-"""Clients who are slow, endless or many: they are let go, they cost next to nothing, and others are served."""
+"""Slow, endless or many clients: they are closed, cost next to nothing, and others are served."""
 
 from __future__ import annotations
 
@@ -113,9 +113,11 @@ def test_half_sent_heads_are_gone_in_time_and_keep_nobody_waiting(service: Servi
         assert connections(service) <= 256 + 3
         answers = [all_of(plain) for plain in half]
         assert time.monotonic() - begun < HEAD_SECONDS + SLACK
-    told = [answer for answer in answers if answer]
-    assert len(told) > 100
-    assert {(status_of(answer), type_of(answer), closes(answer)) for answer in told} == {(408, "head-timeout", True)}
+    reported = [answer for answer in answers if answer]
+    assert len(reported) > 100
+    assert {(status_of(answer), type_of(answer), closes(answer)) for answer in reported} == {
+        (408, "head-timeout", True)
+    }
     assert connections(service) <= 2
 
 

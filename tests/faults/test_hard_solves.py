@@ -1,4 +1,4 @@
-"""One client's hard update over real sockets: others go on, it ends in its time, a kill in its middle harms nobody."""
+"""One client's hard update over real sockets: others go on, it ends in time, a kill within it harms no other."""
 
 from __future__ import annotations
 

@@ -147,13 +147,13 @@ def test_the_time_of_the_newest_version_survives(tmp_path: Path) -> None:
         for name in ("updated", "restored"):
             http.post(f"/models/{name}/update", json=add(np.random.default_rng(0))).raise_for_status()
         http.post("/models/restored/restore", json={"version": 0}).raise_for_status()
-        told = {model["id"]: model["updated_at"] for model in http.get("/models").json()["models"]}
-        assert None not in (told["updated"], told["restored"])
-        assert told["unused"] is None
+        reported = {model["id"]: model["updated_at"] for model in http.get("/models").json()["models"]}
+        assert None not in (reported["updated"], reported["restored"])
+        assert reported["unused"] is None
         service.kill()
     for end in ("kill", "stop", "stop"):  # from the log, from the log again, from the snapshot
         with ServiceProcess(tmp_path) as service, service.http() as http:
-            assert {model["id"]: model["updated_at"] for model in http.get("/models").json()["models"]} == told
+            assert {model["id"]: model["updated_at"] for model in http.get("/models").json()["models"]} == reported
             metrics = http.get("/metrics").text
             assert 'livesvm_model_last_update_timestamp_seconds{model="restored"}' in metrics
             assert 'livesvm_model_last_update_timestamp_seconds{model="unused"}' not in metrics

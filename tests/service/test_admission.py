@@ -1,4 +1,4 @@
-"""Who may hold a connection, and who counts as one client."""
+"""Which clients may hold a connection, and what counts as one client."""
 
 from __future__ import annotations
 

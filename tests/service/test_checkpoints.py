@@ -46,7 +46,7 @@ class Shelf:
     fenced: bool = False
 
     def settle(self) -> None:
-        """Nothing is owed."""
+        """Wait until no checkpoint is owed."""
 
     def save_snapshot(self, sequence: int, data: bytes, version: int, summary: bytes) -> None:
         self.asked.append(self.clock.now)
@@ -120,7 +120,7 @@ def test_a_snapshot_is_asked_for_when_it_is_due_and_at_no_other_time(
                 clock.now += seconds
             if kind == "change":
                 state.version += 1
-                checkpoints.note_change(seconds, logged)
+                checkpoints.record_change(seconds, logged)
                 expected.since = clock.now if expected.since is None else expected.since
                 expected.replay += seconds
                 expected.logged += logged

@@ -99,7 +99,7 @@ CALLS = REPEATABLE | ONCE
 
 @dataclass
 class Clock:
-    """Time that passes only while somebody sleeps."""
+    """Time that passes only during a sleep."""
 
     now: float = 100.0
     slept: list[float] = field(default_factory=list)
@@ -116,7 +116,7 @@ class Clock:
         self.sleep(seconds)
 
     def waited_at_least(self, *least: float) -> bool:
-        """Whether there were such waits, each longer by some part of a half, so that no two clients wait alike."""
+        """Return whether there were such waits, each longer by a random part of a half."""
         waits = list(zip(self.slept, least, strict=True))
         return all(wait <= slept <= 1.5 * wait for slept, wait in waits)
 
@@ -244,7 +244,7 @@ def test_both_clients_have_the_same_calls_with_the_same_arguments(name: str) -> 
 
 
 def check_repeated(name: str, client: Client, script: Script, times: int) -> None:
-    """The call is sent so many times, to the byte the same."""
+    """Check that the call is sent so many times, to the byte the same."""
     CALLS[name](client)
     assert len(script.seen) == times
     assert len(set(script.seen)) == 1

@@ -1,4 +1,4 @@
-"""Solvers that are not compiled are compiled beside the service, and who needs them waits and is told."""
+"""Missing machine code is compiled in the background; calls that need it wait and say so."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_one_after_the_other_is_compiled(compiled: Callable[..., Compiling], tmp
     assert at_work.left() == ()
     order = (tmp_path / "order").read_text().split(";")[:-1]
     assert sorted(order) == sorted(FAMILIES)
-    assert order.index("outlier paths") < 3  # it was the last, and somebody waited for it
+    assert order.index("outlier paths") < 3  # it was the last, and a call waited for it
 
 
 def test_who_waits_can_leave(compiled: Callable[..., Compiling]) -> None:

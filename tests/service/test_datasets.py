@@ -95,8 +95,8 @@ def test_what_is_malformed_is_refused_with_its_place_and_the_old_one_stays(own: 
     ):
         with pytest.raises(ServiceProblem) as caught:
             client.put_dataset("t", data, format)
-        told = caught.value.document
-        assert (told["status"], told["field"], told.get("row"), told.get("column")) == (422, *place)
+        reported = caught.value.document
+        assert (reported["status"], reported["field"], reported.get("row"), reported.get("column")) == (422, *place)
     assert client.dataset("t") == before
     assert len(directories(own)) == 1
 

@@ -200,9 +200,9 @@ def test_what_is_absent_may_be_null_as_the_schema_says(http: httpx.Client, make:
     for name in ("window", "kernel"):
         assert {"type": "null"} in fields[name]["anyOf"]
     model, plain = make(window=None, kernel=None), make()
-    told = [http.get(f"/models/{id}").json() for id in (model, plain)]
-    assert [each["window"] for each in told] == [told[1]["window"]] * 2
-    assert [each["kernel"] for each in told] == [told[1]["kernel"]] * 2
+    reported = [http.get(f"/models/{id}").json() for id in (model, plain)]
+    assert [each["window"] for each in reported] == [reported[1]["window"]] * 2
+    assert [each["kernel"] for each in reported] == [reported[1]["kernel"]] * 2
 
 
 def test_the_limit_of_features_is_the_same_in_the_schema(http: httpx.Client, make: Make) -> None:

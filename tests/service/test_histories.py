@@ -38,9 +38,11 @@ def held(state: ModelState) -> dict[str, Any]:
     """Return what a version holds, whichever way it was reached."""
     document = state.document()
     arrays = document["arrays"] or {}
-    told = {name: np.asarray(arrays[name]).tolist() for name in ("X", "y", "sample_weight", "weight") if name in arrays}
+    reported = {
+        name: np.asarray(arrays[name]).tolist() for name in ("X", "y", "sample_weight", "weight") if name in arrays
+    }
     names = ("version", "keys", "n_features", "changed", "updated_at")
-    return {**told, **{name: document[name] for name in names}, "arrived": document["arrived"].tolist()}
+    return {**reported, **{name: document[name] for name in names}, "arrived": document["arrived"].tolist()}
 
 
 def drawn(rng: np.random.Generator, live: HostedModel) -> Update:

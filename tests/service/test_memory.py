@@ -72,7 +72,7 @@ def test_what_is_small_is_served_whatever_is_held() -> None:
     budget.take("predictions", 100)
     budget.take("bodies", 10)
     with pytest.raises(MemoryBusy):
-        budget.take("bodies", 5, beside=6)
+        budget.take("bodies", 5, held_already=6)
     with pytest.raises(OutOfMemory):
         budget.take("jobs", 1)
 

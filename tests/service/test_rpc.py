@@ -1,4 +1,4 @@
-"""Lines between a front end and an actor: answers in any order, who is let in, and what is told when one is lost."""
+"""Lines between a front end and an actor: answers in any order, access, and what callers get when one is lost."""
 
 from __future__ import annotations
 
@@ -84,19 +84,19 @@ def lines() -> Iterator[RpcClientPool]:
 
 def ask(lines: RpcClientPool, message: bytes) -> Future[bytes]:
     """Return the answer by the line, which there soon is."""
-    told: Future[bytes] = Future()
+    reported: Future[bytes] = Future()
 
     def done(answer: bytes | None, error: BaseException | None) -> None:
         if error is not None:
-            told.set_exception(error)
+            reported.set_exception(error)
         elif answer is not None:
-            told.set_result(answer)
+            reported.set_result(answer)
 
     end = time.monotonic() + PATIENCE
     while not lines.ask("actor", message, done):
         assert time.monotonic() < end
         time.sleep(0.005)
-    return told
+    return reported
 
 
 def heard(plain: socket.socket) -> bytes:
@@ -153,7 +153,7 @@ def test_an_answer_for_a_connection_that_was_lost_meanwhile_is_dropped() -> None
 
 
 class Talker:
-    """The other end of a line as anyone may write it, who knows the secret or does not."""
+    """The other end of a line written by hand, with or without the secret."""
 
     def __init__(self, at: Endpoint, secret: bytes) -> None:
         self.plain = socket.create_connection((at.host, at.port), timeout=PATIENCE)

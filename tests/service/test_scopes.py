@@ -1,4 +1,4 @@
-"""Who may call what: every call of the API against every scope."""
+"""Access: every call of the API against every scope."""
 
 from __future__ import annotations
 
@@ -152,9 +152,9 @@ def test_a_key_is_told_of_the_paths_that_it_may_call(
     guarded: httpx.Client, secrets: dict[str, tuple[str, str]]
 ) -> None:
     for scope, (secret, _) in secrets.items():
-        told = guarded.get("/access", headers={"authorization": f"Bearer {secret}"}).json()
+        reported = guarded.get("/access", headers={"authorization": f"Bearer {secret}"}).json()
         may = {call.split()[1] for call, needed in NEEDED.items() if needed is None or allows(scope, needed)}
-        assert told["paths"] == sorted(may)
+        assert reported["paths"] == sorted(may)
 
 
 def test_who_may_not_list_examples_sees_no_key_in_results(

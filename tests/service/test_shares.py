@@ -1,4 +1,4 @@
-"""Threads share their time by work: small before large, one long step at a time, nothing for those who left."""
+"""Threads share their time by work: small before large, one long step at a time, nothing for clients that left."""
 
 from __future__ import annotations
 

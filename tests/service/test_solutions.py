@@ -145,7 +145,7 @@ def test_updates_are_counted_until_they_took_long(store: FailingStore) -> None:
     live = alive(store, store.create("m", b""), solution_seconds=10.0)
     for seconds, kept in ((4.0, None), (4.0, None), (4.0, 3), (4.0, 3), (11.0, 5)):
         live.update(batch(live.sample().version), None).result()
-        live.checkpoints.note_change(seconds, 0)
+        live.checkpoints.record_change(seconds, 0)
         live.checkpoints.keep_solution(live.current, newest(store), 0.0)
         found = store.solution("m")
         assert (found and found.sequence) == kept

@@ -48,7 +48,7 @@ def until(condition: object) -> None:
 
 
 def has_moved(*works: Work) -> None:
-    """Each goes on from where it is."""
+    """Check that each goes on from where it is."""
     before = [work.steps for work in works]
     until(lambda: all(work.steps > steps + 3 for work, steps in zip(works, before, strict=True)))
 

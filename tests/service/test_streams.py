@@ -147,7 +147,7 @@ def test_a_reader_who_takes_nothing_is_let_go() -> None:
 
 @pytest.mark.parametrize("breaks", ["look", "send"])
 def test_a_stream_that_breaks_off_gives_its_place_back(breaks: str) -> None:
-    """Also where nobody foresaw why."""
+    """Also after an unforeseen error."""
 
     async def scenario() -> None:
         streams = Streams(limit=1, heartbeat_seconds=1.0, stall_seconds=10.0)

@@ -1,4 +1,4 @@
-"""Two services on one Redis: who serves which model, and what becomes of the one before."""
+"""Two services on one Redis: which serves which model, and what becomes of the one before."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Instance:
         return any("held by another service" in reason for reason in self.health.reasons())
 
     def learn(self, model: str, seed: int, request: str | None = None) -> None:
-        """One update."""
+        """Send one update."""
         self.registry.models.get(model).update(batch(seed), request).result()
 
     def version(self, model: str) -> int:
@@ -87,7 +87,7 @@ def opened(redis_server: RedisServer) -> Iterator[Open]:
 
 def test_a_second_service_stands_by_until_it_has_something_to_serve(opened: Open) -> None:
     first = opened("first")
-    assert not first.on_standby  # there is nothing that anyone could serve
+    assert not first.on_standby  # there is nothing to serve
     for model in ("a", "b"):
         first.registry.models.create(model, ModelSpec())
         first.learn(model, 0)
@@ -362,7 +362,7 @@ def test_a_copy_that_is_read_while_its_model_is_taken_over_goes_with_that(
     def read_slowly(*arguments: Any) -> Any:
         second.registry.take_over()
         first.registry.models.get("a").stop()
-        second.registry.take_over()  # which waits for nobody
+        second.registry.take_over()  # which does not wait
         return decided_state(*arguments)
 
     monkeypatch.setattr(standby, "decided_state", read_slowly)

@@ -15,7 +15,7 @@ from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 
 
-def told(response: httpx.Response) -> Iterator[dict[str, Any]]:
+def reported(response: httpx.Response) -> Iterator[dict[str, Any]]:
     """Yield the data of every event of a stream, as it comes."""
     for line in response.iter_lines():
         if line.startswith("data: "):
@@ -27,7 +27,7 @@ def test_a_stream_begins_with_all_and_goes_on_with_what_changes(tmp_path: Path) 
         for name in ("a", "b"):
             http.post("/models", json={"id": name}).raise_for_status()
         with other.stream("GET", "/events") as response:
-            events = told(response)
+            events = reported(response)
             first = next(events)
             assert (first["ready"], first["reasons"], first["gone"]) == (True, [], [])
             assert [(model["id"], model["state"], model["version"]) for model in first["models"]] == [
@@ -65,7 +65,7 @@ def test_a_stream_begins_with_all_and_goes_on_with_what_changes(tmp_path: Path) 
             http.delete("/feeds/f").raise_for_status()
             assert next(event for event in events if event["gone_feeds"])["gone_feeds"] == ["f"]
         with other.stream("GET", "/events") as again:
-            assert [model["id"] for model in next(told(again))["models"]] == ["b"]
+            assert [model["id"] for model in next(reported(again))["models"]] == ["b"]
 
 
 def test_the_newest_updates_are_told_in_numbers(http: httpx.Client, make: Make) -> None:

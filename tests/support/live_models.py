@@ -85,7 +85,7 @@ class Alone:
         self.rests: list[Indexed] = []
 
     def woke(self, replica: Any) -> None:
-        """Nothing comes of it."""
+        """Do nothing."""
 
     def rested(self, replica: Any, now: Indexed) -> None:
         """Note it."""

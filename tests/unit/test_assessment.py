@@ -62,15 +62,15 @@ def test_who_leaves_by_pivots_leaves_as_if_trained_without(task: str, gamma: flo
     }
     state = make[task]().fit(X, y)._window.state
     assert state.n_free >= 60
-    who = np.flatnonzero(state.examples.beta[: state.n_slots])
+    indices = np.flatnonzero(state.examples.beta[: state.n_slots])
     before = [a.copy() for a in state.examples]
-    left = leave_by_pivots(state, who, scales(state, np.zeros(150)), lambda tried: None)
+    left = leave_by_pivots(state, indices, scales(state, np.zeros(150)), lambda tried: None)
     assert left is not None
     found = left.decisions
     assert all(np.array_equal(a, b) for a, b in zip(before, state.examples, strict=True))
     assert np.isfinite(found).mean() > 0.9
     assert left.changes > 0
-    for slot, decision in zip(who, found, strict=True):
+    for slot, decision in zip(indices, found, strict=True):
         keep = np.arange(150) != slot
         if np.isfinite(decision):
             trained = make[task]().fit(X[keep], y[keep])
@@ -188,11 +188,11 @@ def test_columns_are_made_again_where_not_all_have_room(is_values: bool, monkeyp
     model = IncrementalSVR(C=2.0, gamma=5.0, epsilon=0.2) if is_values else IncrementalSVC(C=2.0, gamma=5.0)
     model.fit(X, X[:, 0] + 0.3 * y if is_values else y)
     state = model._window.state
-    who, units = np.flatnonzero(state.examples.beta[: state.n_slots]), scales(state, np.zeros(state.n_slots))
-    whole = leave_by_pivots(state, who, units, lambda tried: None)
+    indices, units = np.flatnonzero(state.examples.beta[: state.n_slots]), scales(state, np.zeros(state.n_slots))
+    whole = leave_by_pivots(state, indices, units, lambda tried: None)
     for name, value in (("ROOM", 1), ("TOGETHER", 20), ("FEWEST", 90)):
         monkeypatch.setattr(tableau, name, value)
-    parts = leave_by_pivots(state, who, units, lambda tried: None)
+    parts = leave_by_pivots(state, indices, units, lambda tried: None)
     assert whole is not None
     assert parts is not None
     assert np.isfinite(parts.decisions).mean() > 0.9

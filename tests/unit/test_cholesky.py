@@ -12,7 +12,7 @@ N, KAPPA = 40, 1.5
 
 
 def _column(K: Matrix, fac: Factor, slot: int) -> Vector:
-    """Return an example's kernel values with those in the factor, by position; nothing where nobody is."""
+    """Return an example's kernel values with those in the factor, by position; nothing where there is none."""
     positions = fac.slot[: fac.size[0]]
     return np.where(positions >= 0, K[slot, positions] + KAPPA, 0.0)
 

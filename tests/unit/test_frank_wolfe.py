@@ -182,7 +182,7 @@ def test_samples_find_what_a_look_at_all_finds(variant: str) -> None:
 
 @pytest.mark.parametrize("variant", ["fw", "mfw"])
 def test_a_core_that_is_too_large_goes_on_without_samples(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampled, "LEAST_ROOM", 30)
+    monkeypatch.setattr(sampled, "LEAST_CAPACITY", 30)
     X, y = rings()
     Q = twin(gram(X, "rbf", 0.7), y, np.full(y.size, 2.0))
     model = FrankWolfeSVC(C=2.0, gamma=0.7, variant=variant, cache_mb=1e-3, tol=0.1).fit(X, y)
@@ -307,15 +307,15 @@ def test_a_search_can_be_interrupted(variant: str) -> None:
 
 def test_progress_is_told_and_can_cancel() -> None:
     X, y = rings()
-    told: list[int] = []
+    reported: list[int] = []
 
     def hear(done: int, total: int) -> bool:
-        told.append(done)
+        reported.append(done)
         return True
 
     model = FrankWolfeSVC(gamma=0.7, tol=1e-6).fit(X, y, progress=hear)
-    assert told == sorted(told)
-    assert told[-1] == 1000
+    assert reported == sorted(reported)
+    assert reported[-1] == 1000
     assert model.trace_[0][-1, 1] <= 1e-6
     with pytest.raises(Cancelled):
         model.fit(X, y, progress=lambda done, total: False)

@@ -155,7 +155,7 @@ def test_so_does_one_that_is_ended_between_two_parts_of_its_work(name: str) -> N
 
 
 def vacancies(model: Model) -> int:
-    """Return how many numbers of a given kernel matrix nobody has, of those that there are; they may become more."""
+    """Return how many numbers of a given kernel matrix are unused; they may become more."""
     gram = model._window.state.kernel.gram if hasattr(model, "_window") else None
     return 0 if gram is None else len(gram.values) - len(gram.vacant)
 

@@ -1,4 +1,4 @@
-"""Calls of Ray and the leaving of its cluster do not meet; what readiness says of a head, and of who stands by."""
+"""Calls of Ray and the leaving of its cluster do not meet; what readiness says of a head, and of standbys."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ def wrong(model: Any, beta: np.ndarray, b: float) -> float:
 def test_what_is_as_good_as_double_precision_allows_is_certified(targets: str, loss: str) -> None:
     y = NEXT_TO_NOTHING[targets]
     model = slid(y, **LOSSES[loss])
-    told = audited(model._window.state).relative_gap
-    assert max(told, model.certificate().relative_gap) < 1e-7
+    reported = audited(model._window.state).relative_gap
+    assert max(reported, model.certificate().relative_gap) < 1e-7
     if loss == "absolute":
         np.testing.assert_allclose(model.predict(X[SLIDE:]), y[SLIDE:], atol=1e-12 + 1e-9 * float(np.ptp(y)))
 

@@ -1,4 +1,4 @@
-"""Problems whose optimum is 0, or held by nobody: constant targets, nu = 1, one-class data around 0, empty windows."""
+"""Problems with an optimum of 0, or without free examples: constant targets, nu = 1, empty windows."""
 
 from __future__ import annotations
 

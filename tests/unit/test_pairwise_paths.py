@@ -206,11 +206,11 @@ def test_progress_goes_up_to_the_end_and_ends_it(kind: str) -> None:
         else:
             model.regularization_path(LOW, HIGH, progress=progress)
 
-    def told(done: int, of: int) -> bool:
+    def reported(done: int, of: int) -> bool:
         shares.append(done / of)
         return True
 
-    walk(told)
+    walk(reported)
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
     with pytest.raises(Cancelled):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from livesvm.solvers.homotopy.recompute import add_multiples
+from livesvm.solvers.homotopy.refresh import add_multiples
 from livesvm.solvers.linalg.products import TILE, add_rows, add_rows_and_multiply, add_rows_to_both
 
 

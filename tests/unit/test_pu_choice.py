@@ -266,12 +266,12 @@ def test_smaller_lam_are_looked_at_until_three_are_worse(risks: list[float], loo
     folds, values = Folds(Kernel("rbf", 0.5), X, s == 1, np.ones(24)), [10.0**-k for k in range(11)]
     seen = list[float]()
 
-    def told(prior: float) -> Iterator[tuple[float, float]]:
+    def reported(prior: float) -> Iterator[tuple[float, float]]:
         for lam, risk in zip(values, risks, strict=True):
             seen.append(lam)
             yield lam, risk
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(folds, "_risks", told)
+        patch.setattr(folds, "_risks", reported)
         assert folds.best_lam(0.4) == values[best]
     assert len(seen) == looked_at

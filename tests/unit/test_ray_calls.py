@@ -85,12 +85,12 @@ class Cluster:
     def _answered(self, message: bytes) -> Any:
         self.tries += 1
         answer = self.answers.pop(0)
-        told: Future[bytes] = Future()
+        reported: Future[bytes] = Future()
         if isinstance(answer, Lost):
-            told.set_exception(answer)
+            reported.set_exception(answer)
         else:
-            told.set_result(packed(answer))
-        return SimpleNamespace(future=lambda: told)
+            reported.set_result(packed(answer))
+        return SimpleNamespace(future=lambda: reported)
 
     def is_stored(self, stored: str) -> bool:
         return self.stored
@@ -211,7 +211,7 @@ def test_one_that_gets_no_answer_ends_when_its_time_is_over_and_its_actor_is_sil
     if ends:
         with pytest.raises(ModelUnavailable, match="its actor does not answer"):
             made.result()
-    waiting.set_result(packed(Answer("late")))  # and harms nobody
+    waiting.set_result(packed(Answer("late")))  # and does no harm
     assert made.exception() is not None if ends else made.result() == "late"
     assert cluster.open == set()
 
@@ -231,9 +231,9 @@ class Watched(Cluster):
     def watch(self) -> Any:
         def remote(*arguments: Any) -> Any:
             self.asked.append(arguments)
-            told: Future[bytes] = Future()
-            self.waiting.append(told)
-            return SimpleNamespace(future=lambda: told)
+            reported: Future[bytes] = Future()
+            self.waiting.append(reported)
+            return SimpleNamespace(future=lambda: reported)
 
         return SimpleNamespace(remote=remote)
 
@@ -377,8 +377,8 @@ def resting(version: int, moment: int) -> View:
     """Return what is told of a model that went to rest."""
     now = Description("live", version)
     shown = {name: getattr(now, name) for name in SHOWN} | {"classes": None, "can_predict": True}
-    told = Summary(SPEC.model_dump_json(), 0, shown | {"sizes": list(vars(now.sizes).values())})
-    return View(SPEC, "live", None, False, Indexed("m", version, told.encode(), version), ("one", 1), moment)
+    reported = Summary(SPEC.model_dump_json(), 0, shown | {"sizes": list(vars(now.sizes).values())})
+    return View(SPEC, "live", None, False, Indexed("m", version, reported.encode(), version), ("one", 1), moment)
 
 
 def test_the_index_is_read_where_something_was_created_or_deleted_alone(hosted: Hosted) -> None:

@@ -125,17 +125,17 @@ def test_a_kernel_matrix_that_is_given() -> None:
 
 
 def test_progress_is_told_and_can_cancel() -> None:
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
 
     def go_on(done: int, total: int) -> bool:
-        told.append((done, total))
+        reported.append((done, total))
         return True
 
     live = model()
     live.regularization_path(1e-3, 1e3, progress=go_on)
-    assert told[0] == (0, 1000)
-    assert told[-1] == (1000, 1000)
-    assert told == sorted(told)
+    assert reported[0] == (0, 1000)
+    assert reported[-1] == (1000, 1000)
+    assert reported == sorted(reported)
     with pytest.raises(Cancelled):
         live.regularization_path(1e-3, 1e3, progress=lambda done, total: done < 300)
     assert live.certificate().relative_gap <= 1e-9

@@ -20,9 +20,9 @@ from livesvm.solvers.errors import InvalidInput, MemoryLimit, TimeLimit
 from livesvm.solvers.homotopy import batch_update, run
 from livesvm.solvers.homotopy.solve import solve
 from livesvm.solvers.models.class_window import ClassWindow
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.models.pair import Pair
 from livesvm.solvers.models.pairs_predictor import PairsCertificate
-from livesvm.solvers.models.view import View
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.interrupt import interruptible
 from livesvm.solvers.runtime.progress import Teller
@@ -135,8 +135,8 @@ def test_what_is_refused_leaves_no_trace_of_the_classes_that_it_names(
     assert same(before, model.to_arrays())
     assert np.array_equal(decisions, model.decision_function(X))
     model.update(add=([[3.0]] * len(new), new), remove=[0])
-    anew = IncrementalSVC(gamma=0.5).fit(np.vstack([X[1:], [[3.0]] * len(new)]), [*y[1:], *new])
-    np.testing.assert_allclose(model.decision_function(X), anew.decision_function(X), atol=1e-8)
+    afresh = IncrementalSVC(gamma=0.5).fit(np.vstack([X[1:], [[3.0]] * len(new)]), [*y[1:], *new])
+    np.testing.assert_allclose(model.decision_function(X), afresh.decision_function(X), atol=1e-8)
 
 
 def test_one_update_brings_one_class_and_makes_another_of_who_is_there() -> None:

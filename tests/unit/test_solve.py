@@ -121,6 +121,6 @@ def test_types_are_looked_up_at_each_call_where_losses_come_with_it(monkeypatch:
     state, looks = trained(), looked_at(monkeypatch)
     solving = Solve(state)
     losses = state.losses(np.arange(2))
-    solving.begin_with(state.n_slots, run.NOBODY, run.NOBODY, np.arange(2), losses)
+    solving.begin_with(state.n_slots, run.NO_EXAMPLES, run.NO_EXAMPLES, np.arange(2), losses)
     follow(state, solving=solving)
     assert not looks

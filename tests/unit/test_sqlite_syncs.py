@@ -1,4 +1,4 @@
-"""Who committed is told so only after a sync that began later; those who wait meanwhile share one."""
+"""A commit returns only after a sync that began later; commits that wait meanwhile share one."""
 
 from __future__ import annotations
 

@@ -120,9 +120,9 @@ def test_pivots_bound_their_error() -> None:
     kernel = Kernel("rbf", 0.1)
     found = low_rank(kernel, X, 1e-9, 200)
     assert found is not None
-    who, c = np.arange(1000, 3000), np.random.default_rng(1).normal(size=2000)
+    indices, c = np.arange(1000, 3000), np.random.default_rng(1).normal(size=2000)
     rows = KernelRows(kernel, X, cache_bytes=2**16)
-    off = found.product(rows, X, who, c) - rows.times(who, c)
+    off = found.product(rows, X, indices, c) - rows.times(indices, c)
     assert np.abs(off).max() <= found.error * np.abs(c).sum()
     assert found.error <= 1e-9
     assert low_rank(kernel, X, 1e-9, 5) is None
@@ -164,8 +164,8 @@ def test_f_is_computed_anew_where_it_was_carried_along_for_many_passes(monkeypat
 
 def test_passes_that_end_before_pairs_do_are_counted_in_a_row() -> None:
     run, found = _begun(), []
-    who = np.arange(run.sigma.size)
-    w = working_set(run.K.block(who), run.F, run.sigma, run.problem.c2)
+    indices = np.arange(run.sigma.size)
+    w = working_set(run.K.block(indices), run.F, run.sigma, run.problem.c2)
     for steps in (usmo.STEPS_EACH * usmo.WORKING, usmo.STEPS_EACH * usmo.WORKING, 5):
         w.counters[STEPS] = steps
         run._brought_on(w, run.problem.c2)
@@ -179,15 +179,15 @@ def _problem() -> PUProblem:
 
 
 def test_progress_is_told_and_can_cancel() -> None:
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
 
     def tell(done: int, total: int) -> bool:
-        told.append((done, total))
+        reported.append((done, total))
         return True
 
     usmo.usmo(_problem(), progress=tell)
-    assert told == sorted(told)
-    assert told[-1] == (usmo.PARTS, usmo.PARTS)
+    assert reported == sorted(reported)
+    assert reported[-1] == (usmo.PARTS, usmo.PARTS)
     with pytest.raises(Cancelled):
         usmo.usmo(_problem(), progress=lambda done, total: False)
 

@@ -179,7 +179,7 @@ async def in_control(service: Service, call: Callable[[], Response]) -> Response
 
 
 async def up_to_date(one: Hosted) -> None:
-    """Wait until all that anybody was told of a model or a feed is known here; where it lives may take a second to say.
+    """Wait until this process has every announced change of a model or feed; its holder may take a second to announce.
 
     Raises UnknownModel or UnknownFeed if it is gone.
     """
@@ -231,7 +231,7 @@ async def _left(request: Request) -> None:
         pass
 
 
-def told(
+def response_of(
     answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None, *, exclude_none: bool = False
 ) -> Response:
     """Return the response that holds an answer; what the answer leaves open is null, or is left out."""

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from livesvm.service.access.keys import SCOPES, allows, key_of
 from livesvm.service.api.answers.operations import Access
-from livesvm.service.api.routes.access import Credentials, Parts, answers, moment, scope, stream_answers, told
+from livesvm.service.api.routes.access import Credentials, Parts, answers, moment, response_of, scope, stream_answers
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.errors import UnknownFeed, UnknownModel
 from livesvm.service.hosting.handle import AnyFeed, AnyModel, Collection, Hosted
@@ -54,7 +54,7 @@ async def access(request: Request, service: Parts, given: Credentials) -> Respon
     needed: dict[str, str | None] = request.app.state.paths
     paths = None if held is None else sorted(path for path, least in needed.items() if not least or allows(held, least))
     found = {"keys": bool(service.keys), "label": key and key.label, "scope": held, "paths": paths}
-    return told(Access.model_validate(found))
+    return response_of(Access.model_validate(found))
 
 
 class Changes:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from livesvm.solvers.analyses.leave_one_out.models_without import models_without_each
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.view import View
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features

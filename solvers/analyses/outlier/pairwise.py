@@ -18,8 +18,8 @@ from livesvm.solvers.analyses.outlier.path import outlier_path
 from livesvm.solvers.analyses.outlier.result import OutlierPath
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.model_view import Two, View
 from livesvm.solvers.models.pairs_predictor import winners
-from livesvm.solvers.models.view import Two, View
 from livesvm.solvers.robust.ramp_losses import Parameter
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats

@@ -19,8 +19,8 @@ from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, join
 from livesvm.solvers.analyses.regularization.optima import Optima, Sizes
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, Turns, regularization_path
 from livesvm.solvers.errors import InvalidInput, NotOptimal
+from livesvm.solvers.models.model_view import Two, View
 from livesvm.solvers.models.pairs_predictor import by_other_class, winners
-from livesvm.solvers.models.view import Two, View
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.progress import Progress

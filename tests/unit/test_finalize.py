@@ -6,7 +6,7 @@ import numpy as np
 
 from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.homotopy.optimality import audited
-from livesvm.solvers.homotopy.recompute import BLOCK, refresh_close
+from livesvm.solvers.homotopy.refresh import BLOCK, refresh_close
 from livesvm.solvers.problem.state import PathState
 
 BAND = 1e-9
