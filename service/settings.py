@@ -33,7 +33,7 @@ def _default_memory_mb() -> int:
 LEAST_MEMORY_MB = 512
 """Less does not hold the service itself with a small model and one request."""
 _DEFAULTS = {"solves": "cores - 1", "memory_mb": "3/4 of memory"}
-"""How defaults are told that depend on the machine."""
+"""The text of defaults that depend on the machine."""
 
 
 class Settings(BaseSettings):

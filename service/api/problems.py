@@ -97,7 +97,7 @@ async def _fault_fields(request: Request, error: Exception) -> Response:
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:
-    """Return what the framework itself refuses: unknown paths and methods; which there are, is told instead."""
+    """Return what the framework itself refuses: unknown paths and methods; the answer lists those that exist."""
     status, headers = 500, None
     detail = "The request failed."
     if isinstance(error, HTTPException):

@@ -29,7 +29,7 @@ DATASET_MEDIA = {
     "csv": "text/csv",
     "parquet": "application/vnd.apache.parquet",
 }
-"""Formats of datasets, as the service is told of them."""
+"""Formats of datasets, as the service names them."""
 JobKind = Literal["assessment", "regularization-path", "outlier-path"]
 
 

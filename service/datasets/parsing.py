@@ -1,6 +1,6 @@
 """An uploaded file made into arrays, in a process of its own: what each format holds, and what is wrong with it.
 
-Rows and columns that are told count from 0, those of a table without its head.
+Rows and columns that are reported count from 0, those of a table without its head.
 """
 
 from __future__ import annotations

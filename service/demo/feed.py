@@ -1,4 +1,4 @@
-"""Part one: the river's flow 1, 3 and 7 days ahead, by a feed that is told nothing but the names of the columns.
+"""Part one: the river's flow 1, 3 and 7 days ahead, by a feed that gets nothing but the names of the columns.
 
 The feed is sent the readings as they are in the file: two years at once, which fill its window, then one a day. Every
 forecast is kept by the feed and scored when its day has come. Next to it stand the naive forecasts that the feed scores

@@ -29,7 +29,7 @@ class Forgotten:
     ----------
     gone : slots of the readings
     values : of all slots whose values are others now: of those, and of missing ones that held theirs
-    oldest : the first slot whose reading may still be known; None where that is of every slot
+    oldest : the first slot whose reading may still be known; None where that belongs to every slot
     """
 
     gone: frozenset[int]

@@ -100,7 +100,7 @@ class Forecaster:
     spec : its settings
 
     ``observe`` is the only thing that changes it. Should a solver's error come out of that, what it has learnt is not
-    whole any more: the feed has to be made anew from its log.
+    whole any more: the feed has to be made again from its log.
     """
 
     def __init__(self, spec: FeedSpec) -> None:
@@ -329,7 +329,7 @@ class Forecaster:
         return out
 
     def reference(self, step: int, ordinals: Sequence[int]) -> Floats:
-        """Return what the targets of rows are told from, (n,); zeros for directions."""
+        """Return what the targets of rows are distinguished from, (n,); zeros for directions."""
         assert self.rows is not None
         if self.spec.task == "direction":
             return np.zeros(len(ordinals))
@@ -349,7 +349,7 @@ class Forecaster:
             self._look()
 
     def _look(self) -> None:
-        """Scale anew, and solve from nothing, the models whose examples spread otherwise than when they were scaled."""
+        """Scale again, and solve from nothing, the models whose examples spread otherwise than at their scaling."""
         assert self.rows is not None
         self.looked_at = self.readings
         if self.rows.layout.known and self.knowledge.is_over():
@@ -400,14 +400,14 @@ class Forecaster:
         return [{"step": step, **model.recipe._asdict(), "refits": model.refits} for step, model in steps]
 
     def choose_again(self) -> FeedOutcome:
-        """Choose what is ``auto`` over the window as it is, and learn it anew; forecasts made stay as they are."""
+        """Choose what is ``auto`` over the window as it is, and learn it again; forecasts made stay as they are."""
         self._events, self._scored = [], []
         if self.models:
             self._choose("chosen")
         return FeedOutcome(0, 0, 0, [], list(self.latest), self._events)
 
     def adopt(self, recipes: Sequence[Recipe]) -> FeedOutcome:
-        """Learn the window anew with these recipes, one a step; forecasts made stay as they are."""
+        """Learn the window again with these recipes, one a step; forecasts made stay as they are."""
         self._events, self._scored = [], []
         if self.choice is not None:
             self._adopt(model_selection.Choice(list(recipes), self.choice.trials), "chosen")
@@ -484,7 +484,7 @@ class Forecaster:
         return self.timeline.newest
 
     def _forecast_again(self) -> None:
-        """Forecast anew from the newest reading, of which more is known ahead than there was."""
+        """Forecast again from the newest reading, of which more is known ahead than there was."""
         if self.rows is None:
             return
         reading = self._newest_reading()

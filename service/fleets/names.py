@@ -31,7 +31,7 @@ OF_FEEDS = frozenset(
         "writeback",
     ]
 )
-"""What stands behind the id of a feed in a path: a name that begins so is told apart by quoting its first letter."""
+"""What stands behind the id of a feed in a path: a name that begins so is distinguished by quoting its first letter."""
 
 
 def name_of(value: Any, row: int | None = None, field: str = "series") -> str:

@@ -1,4 +1,4 @@
-"""What is told of a fleet: the forecasts of its series in long form, and their scores."""
+"""What is reported of a fleet: the forecasts of its series in long form, and their scores."""
 
 from __future__ import annotations
 

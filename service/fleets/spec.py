@@ -1,4 +1,4 @@
-"""What a fleet is told: the settings of a feed, and how its series are told apart."""
+"""What a fleet is given: the settings of a feed, and how its series are distinguished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of many series in one call, told apart: of each series its own, in the order in which they came."""
+"""Rows of many series in one call, distinguished: of each series its own, in the order in which they came."""
 
 from __future__ import annotations
 

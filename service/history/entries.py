@@ -113,7 +113,7 @@ class Retraining:
     Parameters
     ----------
     job : that found it
-    changed : how many examples had to be brought in, or let go of, as the window has slid since
+    changed : how many examples had to be added or released, as the window has slid since
     """
 
     job: str

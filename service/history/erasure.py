@@ -213,7 +213,7 @@ class Left:
             raise InvalidInput(what, field="version")
 
     def bury(self, requests: Mapping[str, int], oldest: int) -> None:
-        """Know requests by their hashes alone, and let go of records up to ``oldest``."""
+        """Know requests by their hashes alone, and release records up to ``oldest``."""
         salt = bytes.fromhex(self.salt)
         known = self.requests | {hashed(salt, name): sequence for name, sequence in requests.items()}
         self.requests = {name: sequence for name, sequence in known.items() if sequence > oldest}

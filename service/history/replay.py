@@ -220,7 +220,7 @@ def owes(source: Source, model: str, request: str | None) -> bool:
     """Return whether a request, if that is what an entry came with, has no answer yet."""
     try:
         earlier = None if request is None else source.store.recall(model, request)
-    except StoreDamaged as error:  # a retry will be told; what it did is in the log
+    except StoreDamaged as error:  # a retry will see it; what it did is in the log
         log.warning("%s", error)
         return False
     return earlier is not None and earlier.answer is None

@@ -58,7 +58,7 @@ class Taking:
     Parameters
     ----------
     home, context : where the feeds are, and what they share
-    order : held while feeds are told to wait, so that any two batches come to all feeds in one order
+    order : held while feeds are made to wait, so that any two batches come to all feeds in one order
     """
 
     def __init__(self, home: Home, context: Context, order: threading.Lock, batch: Batch) -> None:

@@ -195,7 +195,7 @@ class Collection(Generic[R]):
         return self.find(id).delete()
 
     def forget(self, id: str) -> None:
-        """Let go of one that was deleted."""
+        """Release one that was deleted."""
         found = self.known(id)
         self.drop(id)
         if found is not None:

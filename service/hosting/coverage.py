@@ -93,7 +93,7 @@ def cover(copy: ModelCopy) -> Covering:
 
 
 def check(spec: ModelSpec, wanted: Wanted) -> None:
-    """Raise InvalidInput for a model of which this cannot be told."""
+    """Raise InvalidInput for a model of which this cannot be computed."""
     task = task_of(spec)
     if not (task.is_exact and (task.has_labels or task.has_values)):
         raise InvalidInput(f"cannot be promised by models of task {spec.task}", field="coverage")

@@ -31,7 +31,7 @@ class ExplainQuestion:
     ----------
     X : rows (m, d)
     y : (m,) their targets; None: each decision is explained, else what each example is worth for their loss
-    most : examples that are told, of a row or of all
+    most : examples that are reported, of a row or of all
     """
 
     X: Rows
@@ -48,7 +48,7 @@ def explain(copy: ModelCopy, asked: ExplainQuestion, settings: Settings) -> Docu
 
     Raises
     ------
-    InvalidInput : rows of another width; targets, or a task, of which this cannot be told
+    InvalidInput : rows of another width; targets, or a task, of which this cannot be computed
     NotSolved, SolverError : a model without an example could not be found
     """
     task = task_of(copy.spec)

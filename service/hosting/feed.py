@@ -41,10 +41,10 @@ from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Appending, Durability, Lease, StoreError
 
 _SHOWN = ("version", "position", "rows", "state", "time", "every", "updated_at")
-"""Of its view, what is told of a feed at rest."""
+"""Of its view, what is reported of a feed at rest."""
 
 MOST_REPORTED = 48
-"""Forecasts that are told of a feed at rest; one with more wakes for them."""
+"""Forecasts that are reported of a feed at rest; one with more wakes for them."""
 
 UNKNOWN = FeedSpec(target="unknown")
 
@@ -203,7 +203,7 @@ class HostedFeed(Replica[FeedState]):
             self._pump.leave()
 
     def stop(self) -> None:
-        """Let the mailbox run empty, write a snapshot if anything changed, and let go of the feed."""
+        """Let the mailbox run empty, write a snapshot if anything changed, and release the feed."""
         pump = self._pump
         if pump is not None:
             pump.stop()

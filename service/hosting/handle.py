@@ -147,7 +147,7 @@ class FeedCopy:
 
 @dataclass(frozen=True)
 class Glimpse:
-    """What is told of a feed while it is at rest; ``state`` is as in its view."""
+    """What is reported of a feed while it is at rest; ``state`` is as in its view."""
 
     target: str
     state: str
@@ -423,7 +423,7 @@ class Collection(Protocol[H, A]):
         """Remove one and all that is stored of it; whoever asked calls :meth:`forget` when that is done."""
 
     def forget(self, id: str) -> None:
-        """Let go of one that was deleted."""
+        """Release one that was deleted."""
 
 
 class Models(Collection["ModelHandle", AnyModel], Protocol):
@@ -470,10 +470,10 @@ class Hosting(Protocol):
         """Learn whether other writers or losses of the store concern any replica; raises StoreError."""
 
     def take_over(self) -> None:
-        """Have what other services let go of, forget what they deleted; raises StoreError."""
+        """Have what other services release, forget what they deleted; raises StoreError."""
 
     def stop(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
 
 
 def sample_of(feed: FeedHandle, seen: View | Glimpse | None) -> FeedSample | None:

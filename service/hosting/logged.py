@@ -96,7 +96,7 @@ class Loggable(Protocol):
 class Logged(ABC, Generic[S]):
     """A state with a log before it and a snapshot behind it.
 
-    Invariant: the state is what the log says, or it is broken and owed to be made anew before the next call.
+    Invariant: the state is what the log says, or it is broken and owed to be made again before the next call.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class Logged(ABC, Generic[S]):
     def __str__(self) -> str:
         return f"{self.word} {self.id}"
 
-    # What kinds are told apart by.
+    # What kinds are distinguished by.
 
     @staticmethod
     @abstractmethod
@@ -237,7 +237,7 @@ class Logged(ABC, Generic[S]):
             self.journal.settle()
 
     def breaks(self) -> None:
-        """Know that the state is no longer what the log says; it is made anew before the next call."""
+        """Know that the state is no longer what the log says; it is made again before the next call."""
         self._is_broken = True
         self.journal.owe(self._rebuild)
 

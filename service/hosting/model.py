@@ -57,7 +57,7 @@ _SHOWN: tuple[str, ...] = (
     "gamma",
 )
 _SHOWN = (*_SHOWN, "parameters", "warnings", "updated_at", "drift")
-"""Of what is published, what is told under the same name."""
+"""Of what is published, what is reported under the same name."""
 
 
 class HostedModel(Replica[ModelState]):

@@ -35,12 +35,12 @@ SWEEP_SECONDS = 0.25
 SCRUB_SECONDS = 1.0
 """Between two looks at what is stored of a replica at rest."""
 HOT_BYTES = 128 * MEGABYTE
-"""Of kernel rows and factors that replicas keep, beside those of the :data:`HOT_REPLICAS` used last."""
+"""Of kernel rows and factors that replicas keep, next to those of the :data:`HOT_REPLICAS` used last."""
 HOT_REPLICAS = 16
 HOT_SECONDS = 0.5
 """For which a replica keeps them at any rate."""
 SPARE = 1 / 32
-"""Of the memory budget, which is freed beside what is asked for."""
+"""Of the memory budget, which is freed in addition to the requested bytes."""
 RESTED_AT_ONCE = 200
 """In one sweep."""
 LOOKED_UP = 1000
@@ -130,7 +130,7 @@ class Registry:
             one.look_at(known[stored], heads.get(stored))
 
     def take_over(self) -> None:
-        """Have what other services let go of, know what they made, forget what they deleted; raises StoreError.
+        """Have what other services release, know what they made, forget what they deleted; raises StoreError.
 
         Where no other service uses the store, a replica is fenced if it was read from a disk that could not be written.
         """

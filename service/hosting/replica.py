@@ -92,7 +92,7 @@ class Replica(Logged[S]):
         self._waking_since: float | None = None
         self.used_at = time.monotonic()
 
-    # What models and feeds are told apart by.
+    # What models and feeds are distinguished by.
 
     @abstractmethod
     def _forget(self) -> None:
@@ -124,13 +124,13 @@ class Replica(Logged[S]):
 
     @property
     def is_known(self) -> bool:
-        """Whether what is told of it while it is at rest is true of its newest record."""
+        """Whether what is reported of it while it is at rest is true of its newest record."""
         reported = None if self._summary is None else self._summary.reported
         return reported is not None and self._found.described >= self._found.sequence
 
     @property
     def indexed(self) -> Indexed | None:
-        """All that is told of it while it is at rest; None of one that is awake, not served, or not known well."""
+        """All that is reported of it while it is at rest; None of one that is awake, not served, or not known well."""
         return self._found if self._state is None and self._fault is None and self.is_known else None
 
     @property
@@ -217,7 +217,8 @@ class Replica(Logged[S]):
     ) -> Future[Reply]:
         """Make a call that changes the state, once; its answer of before to a ``request`` made before.
 
-        ``digest`` is of what is asked; the call gets it, where there is a request, and the solve it has to end within.
+        ``digest`` identifies the request; the call gets it, where there is a request, and the solve it has to end
+        within.
         """
         return self._submit(lambda: self._counted(lambda: self._once(request, digest, call, self.begun(solve))))
 
@@ -261,7 +262,7 @@ class Replica(Logged[S]):
             patience.end(reason if isinstance(reason, NotSolved) else ended)
 
     def stop(self) -> None:
-        """Let the mailbox run empty, write a snapshot if anything changed, and let go of the lease."""
+        """Let the mailbox run empty, write a snapshot if anything changed, and release the lease."""
         self._mailbox.close()
         state, held = self._state, self._held
         if held is not None:
@@ -347,7 +348,7 @@ class Replica(Logged[S]):
         self._owner.rested(self, now)
 
     def take_again(self) -> Future[None]:
-        """Take one that another service has taken, if that has let go of it; raises ModelUnavailable."""
+        """Take one that another service has taken, if that has released it; raises ModelUnavailable."""
         return self._mailbox.submit(self._take_again, always=True)
 
     def set_aside(self, state: ServingState, reason: str) -> None:
@@ -429,7 +430,7 @@ class Replica(Logged[S]):
         self._opened(lease, found)
 
     def _check_room(self, size: int) -> None:
-        """Raise NoRoom where others cannot make room either."""
+        """Raise NoRoom where others cannot make space either."""
         budget = self.context.budget
         if not budget.has_room(size):
             self._owner.make_room(size)

@@ -86,7 +86,7 @@ class Standby:
             return seen
 
     def tidy(self) -> None:
-        """Drop a copy that is not asked for any more, or is of before an erasure; raises StoreError.
+        """Drop a copy that is not asked for any more, or is from before an erasure; raises StoreError.
 
         One that is being read is looked at the next time.
         """

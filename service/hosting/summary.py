@@ -1,4 +1,4 @@
-"""What is told of a replica while it is at rest, as bytes beside its snapshot: its specification, and some numbers."""
+"""The summary of a replica at rest, as bytes next to its snapshot: its specification, and some numbers."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class WhatIfQuestion:
     ----------
     update : that is not made; None: an erasure is weighed
     keys, tags : of the examples that would be erased
-    X : rows (m, d) that are decided before and after; None: of the window alone is told
+    X : rows (m, d) that are decided before and after; None: only the window's effects
     """
 
     update: Update | None = None

@@ -80,7 +80,7 @@ class Sharding:
     work : what does it in a process of its own, as ``module:function``
     address : of the cluster whose workers hold the shards
     most_bytes : of a dataset that is not cut unless that is asked for, and of a shard of a larger one
-    seconds : for which room for the workers is waited for
+    seconds : for which space for the workers is waited for
     """
 
     work: str

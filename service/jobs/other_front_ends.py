@@ -63,5 +63,5 @@ class FrontEnds(Protocol):
 
 
 def short(holder: str) -> str:
-    """Return the beginning of a front end's name, by which it is told from others."""
+    """Return the beginning of a front end's name, by which it is distinguished from others."""
     return holder[:8]

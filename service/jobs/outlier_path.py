@@ -83,7 +83,7 @@ def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     """Return the outlier path of a window, and which of its values suits the validation examples best.
 
     Of more than two classes it is that of every pair. Examples that are held back choose along the path of the rest;
-    the path that is told of is that of all.
+    the path is that of all.
     """
     how = {"parameter": asked["parameter"], "theta": asked["theta"], "s": asked.get("s")}
     share = asked.get("hold_out")

@@ -448,7 +448,7 @@ def _uses(record: JobRecord, directories: Container[str]) -> bool:
 
 
 def _named(described: Document) -> Document:
-    """Return a dataset as a job remembers it: whether it is the same is told by its directory."""
+    """Return a dataset as a job remembers it: its directory shows whether it is the same."""
     names = ("name", "directory", "sha256", "bytes", "is_sparse", "n_examples", "n_features", "labels", "has_targets")
     return {name: described[name] for name in names}
 

@@ -29,9 +29,9 @@ from livesvm.solvers.runtime.progress import Progress
 Path = RegularizationPath | PairwiseRegularizationPath
 
 PLACES = 201
-"""Values of the parameter at which coefficients are told."""
+"""Values of the parameter at which coefficients are reported."""
 LARGEST = 10
-"""Coefficients that are told at each."""
+"""Coefficients that are reported at each."""
 
 
 class PathRequest(Request):
@@ -118,7 +118,7 @@ def _check_learnable(data: Examples, spec: ModelSpec) -> None:
         return
     n_classes = np.unique(data.y).size
     if n_classes < 2:
-        raise InvalidInput("all examples are of one class; a path needs two at least", field="data.y")
+        raise InvalidInput("all examples have one class; a path needs two at least", field="data.y")
     if n_classes > MOST_LABELS:
         raise InvalidInput(f"has {n_classes} classes; at most {MOST_LABELS} are walked", field="data.y")
 

@@ -159,7 +159,7 @@ class Course:
     points: list[tuple[float, float]] = field(default_factory=list)
 
     def add(self, seconds: float, gap: float) -> None:
-        """Take a point; one that is earlier than the last is of another training, and the first of its course."""
+        """Take a point; one that is earlier than the last belongs to another training, and the first of its course."""
         if self.points and seconds < self.points[-1][0]:
             self.points.clear()
         if len(self.points) >= plots.MOST_POINTS:

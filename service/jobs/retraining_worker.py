@@ -51,7 +51,7 @@ GAP, TAU = 0.1, 1e-6
 WRITTEN_OUT = 2**20
 """Numbers of sparse rows that are written out at once."""
 REPORT_EVERY = 0.1
-"""Seconds between two points of it that are told while there are more to come."""
+"""Seconds between two points of it that are reported while there are more to come."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Work:
     before: Document  #: parameters that were changed before
     changed: Document  #: and are from now on
     progress: Progress
-    look: Look  #: is told how the gap gets smaller
+    look: Look  #: called with the gap as it gets smaller
     on_dataset: OnDataset
 
     @property
@@ -222,7 +222,7 @@ def error_on(work: Work, estimator: LiveEstimator, X: Any, y: Any) -> float:
 
 
 def held_back(work: Work, n: int, error: float) -> Document:
-    """Return what is told of the error on ``n`` examples that a first training was not shown."""
+    """Return what is reported of the error on ``n`` examples that a first training was not shown."""
     reported: Document = {"n_examples": n, "what": task_of(work.spec).error, "error": error}
     if work.spec.task in ("svc", "l2svc"):
         reported["accuracy"] = 1.0 - error
@@ -341,7 +341,7 @@ class Trained(Protocol):
 
 
 OnDataset = Callable[[Work, LiveL2SVC, Document], tuple[Trained, int, Document]]
-"""Trains a model on a dataset: what it found, on how many examples, what else is told."""
+"""Trains a model on a dataset: what it found, on how many examples, what else is reported."""
 
 
 def _on_window(work: Work, model: LiveL2SVC, how: Document) -> tuple[Training, int, Document]:

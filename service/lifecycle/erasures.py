@@ -46,13 +46,13 @@ from livesvm.service.store.base import DocumentName, StoreError, StoreUnavailabl
 from livesvm.solvers.errors import InvalidInput, SolverError
 
 OTHERS_SECONDS = 30.0
-"""Beside its solve, for which an erasure is left to the front end that has begun it."""
+"""Next to its solve, for which an erasure is left to the front end that has begun it."""
 DELETING = "deleting"
 """Kind of documents: models and feeds whose deletion has begun, by what they are stored under."""
 
 Document = dict[str, Any]
 Around = tuple[Jobs, Datasets]
-"""What may hold parts of a model beside it."""
+"""What may hold parts of a model next to it."""
 log = logging.getLogger(__name__)
 
 

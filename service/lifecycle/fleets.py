@@ -19,7 +19,7 @@ from livesvm.service.monitoring.feeds import FleetSample
 from livesvm.service.store.base import StoreError
 
 ASIDE = 20.0
-"""Times as long as looking at all series took, what was seen is told again."""
+"""Times as long as looking at all series took, the result is reused."""
 SCRAPED_SECONDS = 60.0
 """For which metrics tell the same again."""
 
@@ -35,7 +35,7 @@ class FleetSupervisor:
         self._lock = threading.Lock()
 
     def scores(self, fleet: Fleet, at_least: float = 0.0) -> Document:
-        """Return what is told of all its series together, as it is, or was ``at_least`` so many seconds ago."""
+        """Return what is reported of all its series together, as it is, or was ``at_least`` so many seconds ago."""
         began = time.monotonic()
         seen = self._seen.get(fleet.id)
         if seen is not None and began - seen[0] < max(seen[1], at_least):

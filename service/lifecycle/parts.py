@@ -76,7 +76,7 @@ UPLOADS = 2
 SHARDS = "livesvm.service.ray.shards:retrain"
 """What retrains over shards."""
 ASIDE = 5
-"""Niceness of the threads that warm up while models are restored; the highest would starve a start beside others."""
+"""Niceness of the threads that warm up during a restore; the highest value would starve a start on a busy machine."""
 ASIDE_SECONDS = 5.0
 """How long it lets them have all cores first; what they need then is mostly one."""
 
@@ -343,7 +343,7 @@ class Service:
             self.coverings.tidy(self.hosting.models)
 
     async def take_models_over(self) -> None:
-        """Keep restoring what other services let go of."""
+        """Keep restoring what other services release."""
         while True:
             await asyncio.sleep(self.settings.lease_seconds / TAKE_OVERS)
             if self.health.store_up and self.health.is_restored:

@@ -89,7 +89,7 @@ class RemoteErasures:
         return [Found(**row) for row in document["rows"]], bool(document["is_done"])
 
     def end(self, erasure: str) -> None:
-        """Let go of the answers to an erasure whose receipt is kept; what is still to be done stays. StoreError."""
+        """Release the answers to an erasure whose receipt is kept; what is still to be done stays. StoreError."""
         for at in self._store.documents(KIND):
             if at.name.endswith(f":{erasure}") and self._told(at)[1]:
                 self._store.delete_document(at)

@@ -25,7 +25,7 @@ class Sizes:
 class Outcome:
     """What one command did: the sizes after it, the path's events, its seconds, and how many that stayed changed.
 
-    ``more`` is what else is told of it: warnings, what a change of parameters made of those, and a path given up.
+    ``more`` is what else is reported of it: warnings, what a change of parameters made of those, and a path given up.
     """
 
     sizes: Sizes

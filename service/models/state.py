@@ -484,7 +484,7 @@ class ModelState:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What else its parameters are now, beside C and the kernel, where its task has them."""
+        """What else its parameters are now, next to C and the kernel, where its task has them."""
         made, model = parameters(self.spec, self.cache_mb), self.estimator
         now = {name: getattr(model, name) for name in CHANGEABLE if name in made}
         if not isinstance(model, LivePUClassifier):

@@ -17,7 +17,7 @@ MOST_STEPS = 8
 
 @dataclass(frozen=True)
 class StepSample:
-    """One step over the newest window: its error beside the better naive one's, the share of readings in its band."""
+    """One step over the newest window: its error next to the better naive one's, the share of readings in its band."""
 
     step: int
     error: float

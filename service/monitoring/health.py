@@ -143,7 +143,7 @@ class Health:
         """Time one call of the store, and remember if the store did not do it.
 
         One that was done says that the store is there. That it can be written, only an append says, and not while
-        :meth:`ask_store` finds otherwise: there may be room for a small update, and for no other.
+        :meth:`ask_store` finds otherwise: there may be space for a small update, and for no other.
         """
         try:
             with self._metrics.store_call(operation):

@@ -80,7 +80,7 @@ class RayFrontEnds:
         return self._reported_node
 
     def reported(self, holder: str) -> Document:
-        """Return what a front end has told of itself, empty where nothing is known; raises StoreError."""
+        """Return what a front end has reported of itself, empty where nothing is known; raises StoreError."""
         with self._health.store_call("load"):
             data = self._store.document(DocumentName(KIND, holder))
         found: Document = {} if data is None else json.loads(data)

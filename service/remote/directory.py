@@ -35,7 +35,7 @@ class ProcessDirectory:
     Parameters
     ----------
     transport : by which they are asked
-    reported : called with what is told of one, by its stored name, None if it is gone
+    reported : called with what is reported of one, by its stored name, None if it is gone
     back : called when a process has come back: what the index said before of those that live there is old
     spec : of what is stored under a name
     """
@@ -67,7 +67,7 @@ class ProcessDirectory:
         self.transport.leave()
 
     def scrape(self) -> list[Metric]:
-        """Return the metrics of where something lives, as far as they are told in time."""
+        """Return the metrics of where something lives, as far as they are reported in time."""
         return self.transport.scrape([there.place for there in self.all()])
 
     # What collections and calls ask.

@@ -64,11 +64,11 @@ class Owner(Protocol):
         """By which that process is asked."""
 
     def seen(self, stored: str, view: View | None) -> None:
-        """Something else was told of one; None: that it is gone."""
+        """Take a new report on a replica; None: it is gone."""
 
 
 class RemoteReplica:
-    """A model or a feed that lives in another process: what was told of it last, or what the store's index says.
+    """A model or a feed that lives in another process: what was reported of it last, or what the store's index says.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class RemoteReplica:
 
     @property
     def reported(self) -> View | None:
-        """What was told of it last; None of one at rest, of which the index tells."""
+        """What was reported of it last; None of one at rest, of which the index tells."""
         return self.there.view(self.stored)
 
     @property
@@ -204,7 +204,7 @@ class RemoteReplica:
         return False
 
     def news(self) -> Call:
-        """Return what others were told of may not have come here yet."""
+        """Return whether changes that others know of may not have come here yet."""
         return self.ask(commands.HEAR, patience=NEWS_SECONDS)
 
     write_back = Command(Replica.write_back, mutates=True)
@@ -228,7 +228,7 @@ class _Decided(Published):
 class RemoteModel(RemoteReplica):
     """A model in another process. Implements :class:`~livesvm.service.hosting.handle.ModelHandle`.
 
-    Invariant: what predicts here is of a version at most as new as what was told.
+    Invariant: what predicts here belongs to a version at most as new as what was reported.
     """
 
     home, word, gone = HostedModel, HostedModel.word, HostedModel.gone
@@ -246,7 +246,7 @@ class RemoteModel(RemoteReplica):
 
     @property
     def recent(self) -> RemoteModel:
-        """What it has done lately, asked where it lives; and rows predicted here, which it is told of later."""
+        """What it has done lately, asked where it lives; and rows predicted here, which are reported later."""
         return self
 
     def updates(self) -> list[dict[str, Any]]:
@@ -265,7 +265,7 @@ class RemoteModel(RemoteReplica):
 
     @property
     def _now(self) -> Description:
-        """As it was told last, or as the index tells."""
+        """Its state by the last report, or by the index."""
         if (reported := self.reported) is not None:
             return cast(Description, reported.now)
         return described_at_rest(self.spec, self._summary, self._settings)
@@ -291,7 +291,7 @@ class RemoteModel(RemoteReplica):
 
     @property
     def _copy(self) -> Published | None:
-        """What is here to predict by, if it is of the life that the model has now."""
+        """The local copy to predict by, if it belongs to the present life of the model."""
         return self._held if self._held_life == self._life else None
 
     @property
@@ -372,7 +372,7 @@ class RemoteModel(RemoteReplica):
 class RemoteFeed(RemoteReplica):
     """A feed in another process. Implements :class:`~livesvm.service.hosting.handle.FeedHandle`.
 
-    Invariant: while it is awake, ``_seen`` has the events that were told last with those heard of before.
+    Invariant: while it is awake, ``_seen`` has the events that were reported last with those heard of before.
     """
 
     home, word, gone = HostedFeed, HostedFeed.word, HostedFeed.gone

@@ -60,7 +60,7 @@ class ProcessView:
             if now is not None and now.life[0] == incarnation:
                 least = now.moment
             elif now is None and incarnation == self.incarnation and not view.rests:
-                least = self.moment + 1  # news have told that it went to rest, or is gone
+                least = self.moment + 1  # news have reported that it went to rest, or is gone
             if incarnation in self._dead or view.moment < least:
                 return False
             self._put(stored, view)
@@ -83,7 +83,7 @@ class ProcessView:
             for stored, now in self._of(news.incarnation).items():
                 view = reported.get(stored)
                 if stored in reported and now.moment > (news.moment if view is None else view.moment):
-                    del reported[stored]  # an answer has told since
+                    del reported[stored]  # an answer has reported since
             for stored, view in reported.items():
                 self._put(stored, view)
             self.incarnation, self.moment = news.incarnation, news.moment
@@ -110,11 +110,11 @@ class ProcessView:
             self._rows[stored] += rows
 
     def predicted(self, stored: str) -> int:
-        """Return rows that were predicted here and that the actor was not told of yet."""
+        """Return rows that were predicted here and that the actor was not informed of yet."""
         return self._rows[stored]
 
     def taken(self) -> dict[str, int]:
-        """Return the same of all, to be told now."""
+        """Return the same of all, to be reported now."""
         with self._lock:
             rows, self._rows = self._rows, Counter()
         return dict(rows)

@@ -46,7 +46,7 @@ P = TypeVar("P", bound=Place)
 
 
 class Since(NamedTuple):
-    """What a front end was told last: a moment of an incarnation; ``rows`` were predicted here since, by name."""
+    """What a front end was sent last: a moment of an incarnation; ``rows`` were predicted here since, by name."""
 
     incarnation: str
     moment: int

@@ -1,6 +1,6 @@
 """Work in a process of its own, so that it takes no turn from the threads that answer requests.
 
-The process has a lower priority, is told what to do in one line on its standard input and answers in lines on its
+The process has a lower priority, gets its task in one line on its standard input and answers in lines on its
 standard output, JSON each. It ends with the service: when its input is closed, however that came about. Arrays are
 handed over as files.
 """

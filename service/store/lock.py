@@ -1,4 +1,4 @@
-"""One process to a data directory: an advisory lock that the kernel lets go of when its holder dies."""
+"""One process to a data directory: an advisory lock that the kernel releases when its holder dies."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class DirectoryLock:
         return self._file
 
     def release(self) -> None:
-        """Let go of the directory."""
+        """Release the directory."""
         os.close(self._file)
 
 

@@ -250,7 +250,7 @@ class SqliteStore:
         return Lease(lease.model, epoch, lease.writer), int(rows[0][0])
 
     def release(self, lease: Lease) -> None:
-        """Check the lease: no other process may hold the file, so there is nothing to let go of."""
+        """Check the lease: no other process may hold the file, so there is nothing to release."""
         self.last_sequence(lease)
 
     def release_all(self) -> None:
@@ -360,7 +360,7 @@ class SqliteStore:
             db.execute(f"DELETE FROM requests {where}", (lease.model, sequence))
 
     def last_sequence(self, lease: Lease) -> int:
-        """Read under the lease, so that a fenced writer is told."""
+        """Read under the lease, so that a fenced writer gets its error."""
         return checked(lease, self._read(_HEAD, lease.model))
 
     def recall(self, model: str, key: str) -> Remembered | None:

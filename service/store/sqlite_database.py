@@ -207,5 +207,5 @@ class Database:
         try:
             self._syncs.wait()
         except OSError:
-            self._unsynced = True  # a second try might be told that all is well: what was to be written is forgotten
+            self._unsynced = True  # a second try might succeed falsely: what was to be written is forgotten
             raise

@@ -11,7 +11,7 @@ from livesvm.service.settings import Settings
 
 @dataclass(frozen=True)
 class Begin:
-    """What all workers of a service are told when they are made.
+    """What all workers of a service are given when they are made.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ class Supervisor:
 
     Parameters
     ----------
-    begin : what they are told
+    begin : what they are given
     lock : file of the data directory's lock, which workers hold too: nothing else may have that while one lives
     attach : is given the ends of both lines of a worker, with its number, and what is to be called when one ends
     count : called whenever a worker is lost

@@ -8,7 +8,7 @@ class Exit(IntEnum):
 
     DONE = 0  #: the end of the path; inside, that the loop can go on
     NEED_ROW = 1  #: the kernel row of ``switching`` is not cached
-    FACTOR_FULL = 2  #: the factor has no room for ``switching``
+    FACTOR_FULL = 2  #: the factor has no space for ``switching``
     STALLED = 3  #: too many events without a step: ties have to be spread
     UNBALANCED = 4  #: no example that is left can balance the sum of the coefficients
     INDEFINITE = 5  #: a squared pivot is negative

@@ -70,7 +70,7 @@ def coordinate(w: Walk, j: int) -> tuple[float, float, float]:
 def frequencies(w: Walk, out: Floats) -> None:
     """Compute for each example one over the step at which it passes the relaxed limit it moves to.
 
-    Loops here and below are without branches: that is what vector instructions need. Which limit it is, is told
+    Loops here and below are without branches: that is what vector instructions need. Which limit it is, is found
     without dividing; ways to limits that do not exist are infinite, and whoever stays where it is passes none.
     """
     e, motion = w.examples, w.motion

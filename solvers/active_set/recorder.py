@@ -38,7 +38,7 @@ class Used(Scalars):
 
 @by_reference
 class Log(NamedTuple):
-    """What is written down; room for some, and how much of it is used."""
+    """What is written down; space for some, and how much of it is used."""
 
     ends: Floats  #: (segments, 4) where it starts and ends; columns named above
     before: Ints  #: (segments, 2) how much of the pool, and how many changes, came before; named above
@@ -52,7 +52,7 @@ class Log(NamedTuple):
 
 
 def empty_log(slots: int, segments: int, pool: int) -> Log:
-    """Return a log with room for ``segments`` segments that have ``pool`` free examples together."""
+    """Return a log with space for ``segments`` segments that have ``pool`` free examples together."""
     changes = 2 * segments + slots
     return Log(
         ends=np.empty((segments, 4)),

@@ -36,7 +36,7 @@ LESS_SAFETY = 0.8  #: and less of both after an outer iteration that let no exam
 LEAST_SAFETY = 0.2  #: but not less than this fraction
 MORE_SAFETY = 1.5  #: and more after one that let through ...
 MANY = 30  #: ... more than one in so many events
-LOST = 4  #: one in so many: who is near cannot be told at present, and all walk ...
+LOST = 4  #: one in so many: near examples cannot be predicted at present, and all walk ...
 ALL = 4 * ITERATION_EVENTS  #: ... for so many events
 WHOLE_BELOW = 128  #: windows smaller than this are always walked whole
 SMALL = (
@@ -58,9 +58,9 @@ def follow_path(w: Walk) -> int:
     """Follow the path to its end, in outer iterations, or until something is needed; returns why it stopped.
 
     With NEED_ROW or FACTOR_FULL the example ``at.switching`` is about to change sides; call again when its kernel row
-    is cached and the factor has room. WANT_ROWS, where ``at.asking`` is 1, asks for those that the next outer iteration
-    may need, so that it need not stop for them. It is told as a number: of that, Python need not make a member of
-    ``Exit``.
+    is cached and the factor has space. WANT_ROWS, where ``at.asking`` is 1, asks for those that the next outer
+    iteration may need, so that it need not stop for them. It is returned as a number: Python need not make it a
+    member of ``Exit``.
     """
     if w.at[0].started == 0:
         w.at[0].started = 1

@@ -67,7 +67,7 @@ class LiveSVC(WithPaths):
 
     def _path_over_C(self, C_min: float, C_max: float, progress: Progress | None) -> Any:
         if np.unique(self._window.y).size == 1:
-            raise InvalidInput("all examples are of one class; a path needs both", field="window")
+            raise InvalidInput("all examples have one class; a path needs both", field="window")
         return super()._path_over_C(C_min, C_max, progress)
 
     @property

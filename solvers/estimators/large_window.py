@@ -54,9 +54,8 @@ class LiveL2SVC(LiveEstimator):
     ``FrankWolfeSVC``; of several classes, for each pair of them. ``update`` changes the window and solves nothing:
     decisions are those of the last ``retrain``, whose solution is where the next one sets out.
 
-    Parameters
-    ----------
-    C, kernel, gamma, degree, coef0, cache_mb : as in ``FrankWolfeSVC``; ``gamma="scale"`` is of the examples of the
+    Parameters ---------- C, kernel, gamma, degree, coef0, cache_mb : as in ``FrankWolfeSVC``; ``gamma="scale"`` belongs
+    to the examples of the
         first training
     classes : the labels that there may be; learned from the data by default
 
@@ -251,7 +250,7 @@ class LiveL2SVC(LiveEstimator):
         ----------
         variant, tol : as in ``FrankWolfeSVC``
         progress : called with how much is done and how much there is; returning False cancels
-        look : is told how the gap gets smaller
+        look : called with the gap as it gets smaller
 
         Raises
         ------

@@ -116,7 +116,7 @@ class OverShards:
         tol : relative gap
         threads : how many may work here, besides the shards
         progress : called with how much is done and how much there is; returning False cancels
-        look : is told how the gap gets smaller
+        look : called with the gap as it gets smaller
 
         Raises
         ------
@@ -128,7 +128,7 @@ class OverShards:
         counts = counts & (data.weights > 0)
         classes = np.unique(self._labels[counts])
         if classes.size < 2:
-            reason = f"all examples are of one class, {classes[0]}; two classes are needed" if classes.size else ""
+            reason = f"all examples have one class, {classes[0]}; two classes are needed" if classes.size else ""
             raise InvalidInput(reason or "there is no example with a weight", field="y" if reason else "sample_weight")
         costs = float(model.C) * data.weights
         check_costs(costs[counts])
@@ -169,7 +169,7 @@ class OverShards:
 
 
 class _Told:
-    """What is told of the pairs of classes, one after the other: the worst gap of those that have begun."""
+    """What is reported of the pairs of classes, one after the other: the worst gap of those that have begun."""
 
     def __init__(self, count: int, tol: float, look: Look | None) -> None:
         self.total = PER_MILLE if count == 1 else count

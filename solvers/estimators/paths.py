@@ -84,7 +84,7 @@ class WithPaths(ChangingEstimator):
         Raises
         ------
         InvalidInput
-            A parameter cannot be used, or all examples are of one class.
+            A parameter cannot be used, or all examples have one class.
         Cancelled
             ``progress`` said so.
         NotOptimal

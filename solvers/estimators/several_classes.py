@@ -214,7 +214,7 @@ class LiveMultiClassSVC(LiveSVC):
     def dual_coef_(self) -> Floats:
         """Their signed coefficients, (1, n_support); of several classes (n_classes - 1, n_support).
 
-        Then row r is of the pair with the r-th other class, positive for the first of the two, as in scikit-learn.
+        Then row r belongs to the pair with the r-th other class, positive for the first of the two, as in scikit-learn.
         """
         if not self._has_several():
             return super().dual_coef_
@@ -224,7 +224,7 @@ class LiveMultiClassSVC(LiveSVC):
     def window_coefficients(self) -> Floats:
         """Signed coefficients of the window's examples, (n,), oldest first; of several classes (n, n_classes - 1).
 
-        Then column r is of the pair with the r-th other class, positive for the first of the two.
+        Then column r belongs to the pair with the r-th other class, positive for the first of the two.
         """
         if not self._has_several():
             return super().window_coefficients
@@ -376,7 +376,7 @@ class LiveMultiClassSVC(LiveSVC):
         self._meet(given)
 
     def _meet(self, given: list[Any]) -> None:
-        """Make room for classes that come with an update, if it brings a third one; what is no label is left alone."""
+        """Make space for classes that come with an update, if it brings a third one; what is no label is left alone."""
         known = self.classes_
         for labels in given:
             try:
@@ -470,7 +470,7 @@ class LiveMultiClassSVC(LiveSVC):
             return super()._losses(targets, weights, C)
         costs = validation.cost(self.C if C is None else C) * weights
         weighed = costs if self.class_weight is None else costs * self._class_weights(targets)
-        return hinge(np.ones(targets.size), weighed)  # a pair in which they are of the first class mirrors them
+        return hinge(np.ones(targets.size), weighed)  # a pair in which they belong to the first class mirrors them
 
     def _class_weights(self, targets: Floats) -> Floats:
         if self.classes_.size < 3 or self._is_balanced:

@@ -152,7 +152,7 @@ def problems_of(kernel: Kernel, X: Any, codes: Ints, costs: Floats, classes: NDA
     if codes.size == 0:
         raise InvalidInput("there is no example with a weight", field="sample_weight")
     if classes.size < 2:
-        raise InvalidInput(f"all examples are of one class, {classes[0]}; two classes are needed", field="y")
+        raise InvalidInput(f"all examples have one class, {classes[0]}; two classes are needed", field="y")
     check_costs(costs)
     examples = Examples.of(kernel, X)
     check_kernel(examples)

@@ -67,7 +67,7 @@ class Found:
 
 
 class Search:
-    """Where the search is: the active examples, and what shards have told of the others."""
+    """Where the search is: the active examples, and what shards have reported of the others."""
 
     def __init__(self, over: Over, cache_bytes: int, random: np.random.Generator) -> None:
         self.over, self.random, self._cache_bytes = over, random, cache_bytes

@@ -106,7 +106,7 @@ def train(
     ----------
     starts : what the search for each sets out from, if anything
     tell : called with how much is done, and how much there is: of the only pair, or pairs
-    look : is told how the gap gets smaller
+    look : called with the gap as it gets smaller
     """
     if len(own) == 1:
         found = solve(own[0].problem, options, Trace(options.tol, tell, look), starts[0])
@@ -117,7 +117,7 @@ def train(
 
 
 class _Together:
-    """What is told of several searches at once."""
+    """What is reported of several searches at once."""
 
     def __init__(self, count: int, tell: Callable[[int, int], None], look: Look | None) -> None:
         self._count, self._tell, self._look = count, tell, look

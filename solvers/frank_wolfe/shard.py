@@ -168,7 +168,7 @@ class Shard:
         self._codes, self._costs = codes, costs
 
     def begin(self, negative: int, positive: int) -> Ints:
-        """Begin with the problem of two classes; how many rows are of each, (2,)."""
+        """Begin with the problem of two classes; how many rows belong to each, (2,)."""
         self._rows = np.flatnonzero((self._codes == negative) | (self._codes == positive))
         whole = self._rows.size == self.examples.n
         self._own = self.examples if whole else self.examples.take(self._rows)

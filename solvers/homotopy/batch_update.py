@@ -123,7 +123,7 @@ def update_pair(
 def is_another_window(state: PathState, edit: Edit, come: int) -> bool:
     """Say whether more moves than stays, where ``come`` examples come.
 
-    An example that is only weighed anew keeps its kinks, and counts as one that stays.
+    An example that is only weighed again keeps its kinks, and counts as one that stays.
     """
     remaining = state.n - edit.leave.size + come
     if edit.leave.size + edit.changed.size + come <= remaining:
@@ -191,7 +191,7 @@ def insert_batch(state: PathState, slots: Ints) -> Ints:
     """Compute kernel values of new examples, and place them but for those that are returned, whose rows are cached.
 
     Of those that are placed, f and the columns that count now are computed. In a small window, or where these are many,
-    all rows are, as far as there is room.
+    all rows are, as far as there is space.
     """
     e, n, rows = state.examples, state.n_slots, state.rows
     held = NO_EXAMPLES
@@ -224,7 +224,7 @@ def columns_that_count(state: PathState) -> Ints:
 def hold_near(state: PathState, slots: Ints) -> None:
     """Cache the kernel rows of new examples ``slots``, but not of far ones, and drop those of all far ones.
 
-    They have no coefficient, and are far from their kinks beside the support vectors at a bound.
+    They have no coefficient, and are far from their kinks compared with the support vectors at a bound.
     """
     far = np.zeros(state.n_slots, np.bool_)
     _find_far(state.examples, far)
@@ -258,7 +258,7 @@ def distance(e: Examples, j: int) -> float:
 class UndoneOnError:
     """Brings a state back to what it was when anything goes wrong inside.
 
-    Nobody may get other losses there but ``indices``, by default everyone, and those who come. With ``indices`` it is
+    Only ``indices``, by default all examples, and new ones may get other losses there. With ``indices`` it is
     for one ``update``, which keeps where all stood itself.
     """
 
@@ -299,7 +299,7 @@ def bring_back(state: PathState, n: int, vacant: list[int], capacity: int, check
         state.empty_factor()
         state.rows.forget(np.union1d(np.arange(n, state.n_slots), np.array(vacant, np.int64)))
         state.n_slots, state.vacant = n, vacant
-        if state.capacity > capacity:  # longer rows would leave room for fewer
+        if state.capacity > capacity:  # longer rows would leave space for fewer
             state.resize(capacity)
         roll_back(state, checkpoint)
         state.drop_losses(np.array(vacant, np.int64))

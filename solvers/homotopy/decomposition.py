@@ -83,7 +83,7 @@ def _fetch(state: PathState, work: Floats, slot: int, partner: int) -> None:
 
     Raises
     ------
-    MemoryLimit : there is no room for two rows
+    MemoryLimit : there is no space for two rows
     """
     n, most = state.n_slots, min(PREFETCH, max(1, state.rows.max_rows // 2))
     f = state.examples.f[:n]

@@ -22,7 +22,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 
 class Progress(Scalars):
-    """Where a solve is, what it is told of a state besides its arrays, and what it has found."""
+    """The stage of a solve, its inputs besides the arrays of a state, and its results."""
 
     # given
     stage: int  #: of ``solve.Stage``
@@ -130,7 +130,7 @@ NO_BATCH = Batch(
 def open_pair(w: Walk, s: Work, batch: Batch) -> None:
     """Find the slots of those that leave a pair of classes, and give those that come their losses and kernel rows.
 
-    Their slots are given, and the cache has room for the rows.
+    Their slots are given, and the cache has space for the rows.
     """
     now, e = s.now[0], w.examples
     rows = s.moving[0]

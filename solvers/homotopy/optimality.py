@@ -76,7 +76,7 @@ class Audit(NamedTuple):
     violation: float  #: in units of f
     gap: float  #: in units of the objective; where f is not sharp the largest that any rounding of it makes
     size: float  #: the larger of primal and dual
-    unit: float  #: what the gap is told in, see ``certificate.unit_of_gap``
+    unit: float  #: what the gap is reported in, see ``certificate.unit_of_gap``
     resolution: float  #: what rounding of f makes of the gap; less than that counts as none
     balanced: bool  #: the betas sum up to what they should, or no free example can mend it
     is_sharp: (

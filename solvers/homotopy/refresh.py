@@ -39,7 +39,7 @@ def need_rows(state: PathState, slots: Ints) -> None:
 
 
 def cache_what_fits(state: PathState, slots: Ints, keep: Ints) -> tuple[Ints, Ints]:
-    """Compute as many kernel rows of ``slots`` into the cache as there is room for beside those of ``keep``.
+    """Compute as many kernel rows of ``slots`` into the cache as there is space for next to those of ``keep``.
 
     Returns the examples with a row now, and those without.
     """
@@ -109,7 +109,7 @@ def refresh_free(state: PathState) -> float:
 def uncertain_band(past: float, drift: float, scale: float) -> float:
     """Return how close to a kink a bound example, whose f is tracked, may be on its other side.
 
-    ``drift`` is how far the f of free examples were off now, beside what they were in the ``past``; ``scale`` is that
+    ``drift`` is how far the f of free examples were off now, compared with the ``past``; ``scale`` is that
     of f.
     """
     return max(CLOSE * scale, UNSEEN * (past + drift))

@@ -85,7 +85,7 @@ class Trace:
 
 
 class PathWorkspace:
-    """The memory that solves of one state work on, kept as it is slow to make anew."""
+    """The memory that solves of one state work on, kept as it is slow to make again."""
 
     def __init__(self, capacity: int) -> None:
         c = capacity
@@ -141,7 +141,7 @@ class Solve:
         self.batch, self.kind, self.slot, self.numbers = NO_PAIR
 
     def begin_with(self, n_before: int, come: Ints, leave: Ints, changed: Ints, losses: Losses) -> None:
-        """Let the solve begin with an edit; ``n_before`` slots were in use before, ``losses`` are of those changed."""
+        """Let the solve begin with an edit: ``n_before`` slots in use before, ``losses`` of the changed examples."""
         buffers = self.buffers
         buffers.come[: come.size], buffers.leave[: leave.size], buffers.changed[: changed.size] = come, leave, changed
         self.stage, self.sizes, self.n_before = Stage.EDIT, (come.size, leave.size, changed.size), n_before
@@ -335,7 +335,7 @@ def walk_to_the_end(
 def grant(
     state: PathState, w: workspace.Walk, exit_: int, fetch: Callable[[PathState, workspace.Walk], None]
 ) -> workspace.Walk | None:
-    """Return the walk with the kernel rows, or the room in the factor, that it asks for; None: it asks for neither."""
+    """Return the walk with the kernel rows, or the space in the factor, that it asks for; None: it asks for neither."""
     if exit_ == Exit.NEED_ROW or exit_ == Exit.WANT_ROWS:
         fetch(state, w)
         return w._replace(rows=state.rows.values, parent_rows=state.rows.values)

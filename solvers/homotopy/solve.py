@@ -8,7 +8,7 @@ loop from event to event is ``active_set.loop.walk``. Its rules, to which commen
 2. A bound example that reaches a kink while its beta is outside the box there goes on to the next piece.
 3. Boxes and kinks may move: each point of the path is then the optimum of the losses of that point.
 4. With no example free, and betas that do not balance, b jumps until one that can take them up is at a kink.
-5. An example that depends on the free ones does not become free beside them: both move along the direction that
+5. An example that depends on the free ones does not become free next to them: both move along the direction that
    changes no f until one of them is at an end of its box [Ong et al., eq. 30-34]. Nothing is added to the diagonal.
 6. The ratio test has two passes, with limits relaxed by their tolerances in the first [Harris]. Where it stalls all
    the same, ties are spread by random amounts that vanish at the end of the path.

@@ -94,7 +94,7 @@ class Shared:
         self.XT[:, numbers] = dense(X).T
 
     def cool(self) -> None:
-        """Give up the room for more examples."""
+        """Give up the space for more examples."""
         if self._spare:
             n = self.n_numbers
             self.diagonals = self.diagonals[:n].copy()

@@ -278,7 +278,7 @@ class LiveEstimator(Fitted):
         """Take note of an update that was made."""
 
     def _make_ready(self, add: tuple[Any, ArrayLike | None] | None, edits: Edits) -> None:
-        """Make room for what comes with an update, before anything else; what it brings may still be wrong."""
+        """Make space for what comes with an update, before anything else; what it brings may still be wrong."""
 
     def _change(
         self,
@@ -628,8 +628,8 @@ class LiveEstimator(Fitted):
     def local_optimality(self) -> LocalOptimality:
         """Return how well a robust model satisfies the conditions of a local optimum, recomputed from the data.
 
-        ``certificate`` is of the convex problem in which every example stays on its present side; its solution is a
-        local optimum of the robust problem if every example is on its true side, and that is what this adds.
+        ``certificate`` belongs to the convex problem in which every example stays on its present side; its solution is
+        a local optimum of the robust problem if every example is on its true side, and that is what this adds.
 
         Returns
         -------
@@ -654,7 +654,7 @@ class LiveEstimator(Fitted):
         self._learnt.state.prepare()
 
     def cool(self) -> None:
-        """Give up what the next update makes again: kernel rows, their factor, work, and room for more examples.
+        """Give up what the next update makes again: kernel rows, their factor, work, and space for more examples.
 
         Nothing that the model answers changes, and updates lead to the same optimum; the next one takes longer.
         """

@@ -233,7 +233,7 @@ class ClassWindow:
         return pair
 
     def forget_classes(self, places: Ints) -> None:
-        """Keep only the classes ``places``, ascending, as 0, 1, ...: no example is of another."""
+        """Keep only the classes ``places``, ascending, as 0, 1, ...: no example belongs to another."""
         back = np.zeros(self.n_classes, np.int64)
         back[places] = np.arange(places.size)
         self._y = back[self._y]

@@ -118,8 +118,8 @@ def winners(decisions: Floats, n_classes: int) -> Ints:
 def by_other_class(rows: Floats, y: Ints, n_classes: int) -> Floats:
     """Return coefficients of pairs, ``rows`` (n_pairs, n), by example and other class, (n, n_classes - 1).
 
-    Column r is of the pair with the r-th other class, positive for the first of the two; ``rows`` are positive for the
-    second, and 0 where an example is of neither. ``y`` (n,) are places of classes.
+    Column r belongs to the pair with the r-th other class, positive for the first of the two; ``rows`` are positive for
+    the second, and 0 where an example belongs to neither. ``y`` (n,) are places of classes.
     """
     out = np.zeros((y.size, n_classes - 1))
     for (a, b), row in zip(combinations(range(n_classes), 2), rows, strict=True):

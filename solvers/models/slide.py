@@ -120,7 +120,7 @@ def decide(model: Sliding, stood: Standing, X: Floats) -> Floats:
 
 
 def _borrowed(model: Sliding, n: int) -> PathState:
-    """Return this thread's state, with room for ``n`` examples; what is in it is of no account."""
+    """Return this thread's state, with space for ``n`` examples; what is in it is not used."""
     state: PathState | None = getattr(_here, "state", None)
     if state is None or state.capacity < n or state.n_features != model.n_features:
         state = _here.state = PathState(_kernel(model.gamma), refactorize, intercept=True, cache_bytes=CACHE_BYTES)

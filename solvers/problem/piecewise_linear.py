@@ -122,7 +122,7 @@ def leaving(m: int) -> Losses:
 
 
 def _empty(m: int) -> Losses:
-    """Return room for the losses of ``m`` examples."""
+    """Return space for the losses of ``m`` examples."""
     return Losses(np.empty((m, MAX_KINKS)), np.empty((m, MAX_KINKS + 1)), np.empty(m, np.int64))
 
 

@@ -108,7 +108,7 @@ def _resized(a: NDArray[Any], capacity: int, fill: float = 0) -> NDArray[Any]:
 
 
 def capacity_for(n: int) -> int:
-    """Return the slots that ``n`` examples get: with room for a batch that comes before one goes."""
+    """Return the slots that ``n`` examples get: with space for a batch that comes before one goes."""
     return padded(64 + n * 5 // 4)
 
 
@@ -209,7 +209,7 @@ class PathState:
 
     @property
     def motion(self) -> Motion:
-        """Work of ``follow``, kept as it is slow to make again; what is in it is of no account."""
+        """Work of ``follow``, kept as it is slow to make again; what is in it is not used."""
         if self._motion.v.size != self.capacity:
             self._motion = empty_motion(self.capacity)
         return self._motion
@@ -219,7 +219,7 @@ class PathState:
         self._put_off = free
 
     def cool(self) -> None:
-        """Give up what the next update makes again: kernel rows, their factor, work, and room for more examples."""
+        """Give up what the next update makes again: kernel rows, their factor, work, and space for more examples."""
         self.put_off(self.free_slots())
         self._factor, self._motion, self._rows = empty_factor(0, 0), empty_motion(0), RowCache(self.cache_bytes)
         self.buffers = None
@@ -334,7 +334,7 @@ class PathState:
         return slots
 
     def _put(self, X: SparseRows, slots: Ints) -> None:
-        """Hold sparse features; those of removed examples are dropped when room is made."""
+        """Hold sparse features; those of removed examples are dropped when space is made."""
         assert isinstance(self.XT, SparseRows)
         self.XT = self.XT.put(slots, X, self.vacant)
 
@@ -364,7 +364,7 @@ class PathState:
             self.n_slots, self.vacant, self.b = 0, [], 0.0
 
     def resize(self, capacity: int) -> None:
-        """Make room for so many slots, no fewer than are in use."""
+        """Make space for so many slots, no fewer than are in use."""
         fills = [np.inf, *([0.0] * (len(Examples._fields) - 1))]
         self.examples = Examples(*(_resized(a, capacity, fill) for a, fill in zip(self.examples, fills, strict=True)))
         if isinstance(self.XT, SparseRows):

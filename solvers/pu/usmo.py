@@ -239,7 +239,7 @@ def usmo(
         whose solution is where a larger part sets out, and so on
     cache_bytes : what kernel rows may take
     progress : called with how much is done, in logarithms of the violation, and how much there is; False cancels
-    look : is told seconds, and the relative gap known then, after every pass
+    look : called with seconds and the relative gap known then, after every pass
 
     Raises
     ------

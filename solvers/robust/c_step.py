@@ -51,7 +51,7 @@ class Used(Scalars):
 
 @by_reference
 class Notes(NamedTuple):
-    """What is written down of each leg and of the D-step at its end; room for k of them, n slots."""
+    """What is written down of each leg and of the D-step at its end; space for k of them, n slots."""
 
     values: Floats  #: (k, 3) of the parameter where the leg starts, and where it ends; the drop of the objective
     counts: Ints  #: (k, 4) named above
@@ -73,7 +73,7 @@ class Pull(NamedTuple):
 
 @by_reference
 class Constants(NamedTuple):
-    """The coefficients on legs on which nothing moves; room for k of them, n slots."""
+    """The coefficients on legs on which nothing moves; space for k of them, n slots."""
 
     beta: Floats  #: (k, n)
     b: Floats  #: (k,)
@@ -97,13 +97,13 @@ CROSSING, WITHOUT_CROSSING, OVER_S, OVER_THETA = range(4)  # the first two: one 
 
 
 def notes_of(legs: int, m: int) -> Notes:
-    """Return empty notes with room for so many legs of ``m`` examples."""
+    """Return empty notes with space for so many legs of ``m`` examples."""
     sides = np.empty((legs, m), np.int8), np.empty((legs, m), np.int8)
     return Notes(np.empty((legs, 3)), np.empty((legs, 4), np.int64), *sides, Used.of())
 
 
 def course(kind: int, ends: tuple[float, float] = (0.0, 0.0), legs: int = 0, m: int = 0) -> Course:
-    """Return a course with room for so many legs of ``m`` examples, which has neither cutoffs nor a log."""
+    """Return a course with space for so many legs of ``m`` examples, which has neither cutoffs nor a log."""
     none, no_example = np.empty(0), np.empty(0, np.int64)
     own = notes_of(legs, m), Constants(np.empty((legs, m)), np.empty(legs))
     return Course(

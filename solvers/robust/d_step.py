@@ -39,7 +39,7 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
 
     With ``crossing`` an example that comes to a cutoff switches there, otherwise at the end of the walk.
     NEED_ROWS: kernel rows of the moving examples, or the rate itself, and then the next stage. NEED_ROW, FACTOR_FULL:
-    see ``follow_path``. SWITCHES_FULL: room to write down. INEXACT, STALLED and the other exits of a walk: the state
+    see ``follow_path``. SWITCHES_FULL: space to write down. INEXACT, STALLED and the other exits of a walk: the state
     must be brought to its optimum by other means, and then comes the next stage. ROSE, ENDLESS: the D-step has failed.
     """
     now = p.now[0]

@@ -178,8 +178,8 @@ class Rounds:
         """Let examples at a cutoff be beyond it if that takes them there: at theta = 1 both sides are the same.
 
         ``look`` has found an example there. Such examples may make up for each other as long as they count alike, and
-        all stay at their cutoffs. Whether they leave is told by the rates of f when the outliers' weights fall while
-        the free f rest.
+        all stay at their cutoffs. Whether they leave follows from the rates of f when the outliers' weights fall
+        while the free f rest.
         """
         p, state = self.p, self.state
         indices = np.flatnonzero(p.at_cutoff & (~are_free(state.examples.segment[: state.n_slots])))

@@ -188,19 +188,19 @@ def _jumps(notes: Notes, p: Split) -> list[Jump]:
 
 
 def _roomier(c: Course) -> Course:
-    """Return a course with twice the room for notes."""
+    """Return a course with twice the space for notes."""
     notes, kept = Notes._make([*_doubled(c.notes[:-1]), c.notes.used]), Constants._make(_doubled(c.kept))
     return c._replace(notes=notes, kept=kept)
 
 
 def _trimmed(notes: Notes) -> Notes:
-    """Return notes without room for more."""
+    """Return notes without space for more."""
     legs = int(notes.used[0].legs)
     return Notes._make([*(a[:legs].copy() for a in notes[:-1]), notes.used])
 
 
 def _longer(log: Log) -> Log:
-    """Return a log with twice the room."""
+    """Return a log with twice the space."""
     return Log._make([*_doubled(log[:-2]), log.used, log.seen])
 
 

@@ -212,7 +212,7 @@ _read_now = cast("Callable[[Ints, int], int]", intrinsic(_read))
 def is_stopped(flags: Ints, place: int) -> bool:
     """Let a thread that has raised ``flags[place]`` interrupt compiled code here; say whether to stop.
 
-    What comes after that looks, in the same call, is stopped too, and its results are of no account.
+    What comes after that looks, in the same call, is stopped too, and its results are not used.
     """
     return _read_now(flags, place) != 0 and _stops(flags, place)
 

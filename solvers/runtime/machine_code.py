@@ -3,7 +3,7 @@
 Numba's own cache looks at the file of a function only, and would go on using code that called an older version of
 another. Here each piece has the name of all that it was made of: the bytecode of the function and of whatever it
 calls, the constants they use, the fields of their records, the types of the arguments, the processor, and the
-versions. So an edit makes anew just what depends on it, two versions can share a directory, and a name is never
+versions. So an edit makes again just what depends on it, two versions can share a directory, and a name is never
 given twice.
 """
 
@@ -114,7 +114,7 @@ class MachineCode(_Cache):
 def kept() -> list[Path]:
     """Return the directories in which machine code is looked for.
 
-    That is :func:`directory`, and unless ``NUMBA_CACHE_DIR`` is set the one beside the source, as an image may have it
+    That is :func:`directory`, and unless ``NUMBA_CACHE_DIR`` is set the one next to the source, as an image may have it
     where nothing can be written.
     """
     where, beside = directory(), BESIDE_SOURCE / MACHINE_CODE
@@ -126,8 +126,8 @@ def kept() -> list[Path]:
 def directory() -> str | None:
     """Return where new machine code is kept; None: nowhere can be written to.
 
-    That is below ``NUMBA_CACHE_DIR`` if it is set, else beside the source, else in the user's cache; never where others
-    could put code for us to run.
+    That is below ``NUMBA_CACHE_DIR`` if it is set, else next to the source, else in the user's cache; never where
+    others could put code for us to run.
     """
     given = os.environ.get("NUMBA_CACHE_DIR")
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())

@@ -1,4 +1,4 @@
-"""What a call over REST costs beside its solve, and how many updates a second 20 models take from four clients.
+"""What a call over REST costs next to its solve, and how many updates a second 20 models take from four clients.
 
     python -m tests.benchmarks.call_cost [--updates 300] [--seconds 10]
 
@@ -64,7 +64,7 @@ def make(client: Client, model: str, n: int) -> None:
 
 
 def alone(port: int, updates: int) -> dict[str, float]:
-    """Return medians in ms: what an update costs beside its solve, that solve, and a prediction of one row."""
+    """Return medians in ms: what an update costs next to its solve, that solve, and a prediction of one row."""
     rng = np.random.default_rng(0)
     bodies = [body(rng, 30) for _ in range(64)]
     row = json.dumps({"X": examples(rng, 1)[0].tolist()}).encode()

@@ -3,7 +3,7 @@
     python -m tests.benchmarks.cluster [--rounds 5] [--updates 100]
     python -m tests.benchmarks.cluster --simulate 1000 [--nodes 20] [--actors 20]
 
-The first compares, by turns and on one Redis that writes every update through, a service that holds its model itself
+The first compares, alternately and on one Redis that writes every update through, a service that holds its model itself
 with front ends of a cluster of one node, of which one predicts by a copy and the other by the actor. Medians; run it on
 a machine that does nothing else. The second creates models without updates, and times creation, lists, metrics and
 a node that is drained.

@@ -1,7 +1,7 @@
-"""L2-SVMs by Frank-Wolfe methods on the paper's sets, beside their rivals: accuracy, time, support vectors.
+"""L2-SVMs by Frank-Wolfe methods on the paper's sets, next to their rivals: accuracy, time, support vectors.
 
     python -m tests.benchmarks.frank_wolfe --quick      small sets, some minutes
-    python -m tests.benchmarks.frank_wolfe --parts sets quadratic        Tables 2, 3 and 8, beside the paper's figures
+    python -m tests.benchmarks.frank_wolfe --parts sets quadratic        Tables 2, 3 and 8, next to the paper's figures
     python -m tests.benchmarks.frank_wolfe              every part on every set: an hour or two
     python -m tests.benchmarks.frank_wolfe --parts sets --sets ijcnn1 a9a w8a --C 10 --methods default LIBSVM
     python -m tests.benchmarks.frank_wolfe --parts growth --sets kddcup99_10pct --methods default --C 10
@@ -260,7 +260,7 @@ def sets(asked: argparse.Namespace) -> None:
 
 
 def quadratic(asked: argparse.Namespace) -> None:
-    """Table 8: the kernel (gamma x'z)^2, gamma one over the mean squared distance, beside the paper's figures."""
+    """Table 8: the kernel (gamma x'z)^2, gamma one over the mean squared distance, next to the paper's figures."""
     _beside_the_paper(asked, squared, frank_wolfe_paper.quadratic)
 
 

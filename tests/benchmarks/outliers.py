@@ -1,4 +1,4 @@
-"""Tables 3 to 6 and Figure 6 of [Suzumura et al.]: outlier paths beside the concave-convex procedure.
+"""Tables 3 to 6 and Figure 6 of [Suzumura et al.]: outlier paths next to the concave-convex procedure.
 
 Each set is split at random into 40% training, 30% validation and 30% test: forty times, where the paper has ten, whose
 mean has a standard error of 0.005 to 0.01. Classification: 15% of the training and validation labels are flipped.
@@ -32,7 +32,7 @@ CS = (0.01, 0.1, 1.0, 10.0, 100.0)
 METHODS = ("SVM", "CCCP-theta", "OP-theta", "CCCP-s", "OP-s")
 CUTOFF = 1.0  # s of OP-theta in regression, in standard deviations of the target, as in the paper's Figure 3
 MANY = (5, 10, 20, 50)
-TURNS = 5  # path and procedure are timed by turns so often, each right after a run of its own; the median counts
+TURNS = 5  # path and procedure are timed alternately so often, each right after a run of its own; the median counts
 PARAMETERS: tuple[Parameter, ...] = ("theta", "s")
 
 LABELS = ("wdbc", "australian", "german_numer", "svmguide1", "spambase", "musk2")

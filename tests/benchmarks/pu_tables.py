@@ -4,7 +4,7 @@ Their protocol, as their paper and their program (github.com/emsansone/USMO: dem
 features as they are in their files; a fifth of the positives is labelled, the rest hides among the negatives; the prior
 is the share of positives; kernels x'z and exp(-|x - z|^2 / 2). Their measure is not the usual one:
 
-- F is of that class which most of the unlabelled belong to, be it positive or not;
+- F belongs to that class which most of the unlabelled belong to, be it positive or not;
 - labels of the unlabelled are compared with decisions on *the whole file*, of which the first are taken: row k of the
   unlabelled with row k of the file, which is another example;
 - b is 0 where no coefficient is non-bound.

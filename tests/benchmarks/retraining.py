@@ -1,11 +1,11 @@
-"""Predictions at a fixed rate on a model of a large window while that same model is retrained beside the service.
+"""Predictions at a fixed rate on a model of a large window while that same model is retrained next to the service.
 
     python -m tests.benchmarks.retraining [--examples 50000] [--features 20] [--rate 100] [--limit 50]
 
 The requests are sent at their appointed times whether or not earlier ones were answered, by a process of its own that
 takes its share of the same cores; a latency counts from the appointed time. Predictions before, during the retraining,
-and around the swap are told apart. It exits 1 if a request fails, if an answer is of neither version, or if 99% of the
-predictions under retraining are not under ``--limit`` milliseconds.
+and around the swap are distinguished. It exits 1 if a request fails, if an answer belongs to neither version, or if 99%
+of the predictions under retraining are not under ``--limit`` milliseconds.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def written(path: Path, X: list[list[float]], y: Sequence[float]) -> Path:
 
 
 def at(page: Page, name: str) -> str:
-    """Return what is written beside a name."""
+    """Return what is written next to a name."""
     return page.locator("dt", has_text=name).locator("xpath=following-sibling::dd").inner_text()
 
 

@@ -48,7 +48,7 @@ class RedisServer:
     Parameters
     ----------
     directory : where it keeps its files
-    options : as on its command line, ``appendfsync="always"``; an append-only file is kept unless told otherwise
+    options : as on its command line, ``appendfsync="always"``; an append-only file is kept by default
     """
 
     def __init__(self, directory: Path, **options: str) -> None:

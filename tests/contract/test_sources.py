@@ -172,7 +172,7 @@ def test_a_stream_that_has_lost_entries_is_not_read(scene: Scene) -> None:
     source.begin(None, [])
     assert numbers(source, None) == [5, 6]
     scene.client.delete(scene.stream)
-    source.begin(at(6), [])  # nothing says yet that it will begin anew
+    source.begin(at(6), [])  # nothing says yet that it will begin again
     scene.add(2)
     with pytest.raises(SourceError, match="ends at 2-0, before 6-0"):
         source.backlog(at(6))

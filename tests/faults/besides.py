@@ -3,7 +3,7 @@
     python -m tests.faults.besides [--seconds 15] [--rows 20000] [--crashes 2]
 
 A service with its default settings, on two cores, is sent one update of random rows that takes minutes to solve (rbf,
-gamma = 2, C = 1e8), again whenever it has been answered. Beside it, another model is updated (2 in, the 2 oldest out,
+gamma = 2, C = 1e8), again whenever it has been answered. Next to it, another model is updated (2 in, the 2 oldest out,
 n = 1,000), predicts one row at fixed times, and the control plane is asked for what never should wait. Then the busy
 model is deleted, twice at once; then the service is killed in the middle of such an update, and each other model is
 asked for a prediction from the start of the process on. A path over as many rows is asked for and cancelled, in every
@@ -215,7 +215,7 @@ def cancellations(service: ServiceProcess, options: argparse.Namespace) -> list[
 
 
 def besides(service: ServiceProcess, options: argparse.Namespace) -> list[Verdict]:
-    """Measure at rest, beside a hard update, and at its deletion."""
+    """Measure at rest, next to a hard update, and at its deletion."""
     header = ["call", "number", "failed", "median", "99%", "largest"]
     print("\nat rest:\n" + table(header, [calls.line() for calls in measure(service, options.seconds / 3).values()]))
     answers: list[str] = []

@@ -4,7 +4,7 @@
     python -m tests.faults.campaign --service-kills 200 --workers 2
 
 A client sends updates one after another, each under its own Idempotency-Key, and repeats one until it is answered;
-while the service is killed, it does so to models of two classes, of several, and of scaled features by turns, erases
+while the service is killed, it does so to models of two classes, of several, and of scaled features alternately, erases
 examples in between, and repeats that until it has the receipt. Lost is an
 acknowledged update that is not there after a recovery; duplicated is one that is there twice; different is a model that
 is not the one trained from nothing on what was acknowledged, or a fenced writer that wrote. Traces are examples that

@@ -9,7 +9,7 @@ at the end forecasts and scores are compared with a feed that was never troubled
 computed from its data.
 
 With ``--readings`` there are no kills: so many are sent, and memory, disk, the gap and the size of the longest answers
-are told along the way; memory must not grow after a fifth of them.
+are reported along the way; memory must not grow after a fifth of them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.support.feeds import rows_of as readings
 
 GAP = 1e-8
 AGREE = 1e-6
-"""By how much forecasts may differ, over the spread of the readings: each restart finds the same optima anew."""
+"""By how much forecasts may differ, over the spread of the readings: each restart finds the same optima again."""
 SIZE = 12
 GROWTH = 1.1
 """Times the memory after a fifth of many readings: what it may be in the end."""

@@ -100,7 +100,7 @@ def by(document: dict[str, Any], count: int, seed: int) -> Callable[[Scene], Ite
     """Return what draws requests from a document."""
 
     def draw(scene: Scene) -> Iterator[Sent]:
-        """So many of them, of every operation if there is room."""
+        """So many of them, of every operation if there is space."""
         share = -(-count // (2 * len(operations(document))))
         source = endless(document, scene, seed, min(ROUND, share))
         return numbered(lambda _: next(source), count, "schema-driven")

@@ -129,7 +129,7 @@ def too_much(media: str, body: bytes) -> Attack:
 def models(name: str) -> Attack:
     """Yield one model after the other, each with examples.
 
-    The oldest goes, so that there is room for jobs now and then.
+    The oldest goes, so that there is space for jobs now and then.
     """
     for number in itertools.count():
         yield partial(httpx.Client.post, url="/models", json={"id": f"{name}-{number}"})

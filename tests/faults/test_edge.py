@@ -107,7 +107,7 @@ def test_half_sent_heads_are_gone_in_time_and_keep_nobody_waiting(service: Servi
         begun = time.monotonic()
         half = [stack.enter_context(service.connect()) for _ in range(400)]
         for number, plain in enumerate(half):
-            with suppress(OSError):  # some have made room for others
+            with suppress(OSError):  # some have made space for others
                 plain.sendall(HEAD[: 1 + number % 90].encode() if number % 4 else b"")
         assert [predict(service, source) for source in ("127.0.0.1", OTHER)] == [200, 200]
         assert connections(service) <= 256 + 3

@@ -1,4 +1,4 @@
-"""Erasing on a disk that takes nothing, or that has no room for the database to be written anew.
+"""Erasing on a disk that takes nothing, or that has no space for the database to be written again.
 
 A limit on the size of files stands in for the full disk; see :mod:`tests.faults.test_disks`.
 """
@@ -24,7 +24,7 @@ ROOM = 2**20
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
-    """A small model, beside one of several megabytes."""
+    """A small model, next to one of several megabytes."""
     X, y = data()
     with ServiceProcess(tmp_path, max_body_bytes=2**24) as service, service.http() as http:
         http.post("/models", json={"id": "large", "task": "oneclass", "nu": 0.01}).raise_for_status()

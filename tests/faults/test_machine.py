@@ -52,7 +52,7 @@ Window = dict[int, tuple[tuple[float, ...], float]]
 
 
 class Machine(RuleBasedStateMachine):
-    """The service's model beside plain dictionaries of what every version must hold."""
+    """The service's model next to plain dictionaries of what every version must hold."""
 
     open_store: Callable[[str], Store]
 

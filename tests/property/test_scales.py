@@ -19,7 +19,7 @@ HALF_RANGE = 154  # decades that a feature may have whose square is a number
 FEW_DIGITS = 0.05  # of the kinks, and of the objective: what rounding may make of an answer
 
 CLOSE = 1e-4  # of the kinks
-UNLIKE = 1e6  # weights: beside one that is so much larger, an example does not count for the objective
+UNLIKE = 1e6  # weights: next to one that is so much larger, an example does not count for the objective
 
 Model = Any
 

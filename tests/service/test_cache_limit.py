@@ -20,7 +20,7 @@ from tests.support.live_models import alive
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "kernel": {"name": "rbf", "gamma": 50.0}})
 N = 314
-"""All of them free; their rows just fit into a megabyte as they grow, and not with the room of a restored model."""
+"""All of them free; their rows just fit into a megabyte as they grow, and not with the space of a restored model."""
 
 
 @pytest.mark.parametrize("snapshot", [False, True])

@@ -1,4 +1,4 @@
-"""Parameters that change on a live model: along a path or by solving anew, scales among them; and warnings."""
+"""Parameters that change on a live model: along a path or by solving again, scales among them; and warnings."""
 
 from __future__ import annotations
 

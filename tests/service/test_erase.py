@@ -64,7 +64,7 @@ def test_nothing_remains(kept: Kept) -> None:
         assert http.post("/models/m/update", json=again, headers=headers).json()["added"] == KEYS[10:20]
         theirs = http.post("/models/m/update", json={"decay": 0.9}, headers={"idempotency-key": f"of {KEYS[0]}"})
         assert (theirs.status_code, theirs.json()["type"]) == (409, "urn:livesvm:problem:request-erased")
-        # sent again it is answered by the first receipt; asked anew there is nothing left to erase
+        # sent again it is answered by the first receipt; asked again there is nothing left to erase
         replayed = http.post("/models/m/erase", json={"keys": gone}, headers=name)
         assert (replayed.json(), replayed.headers["idempotent-replayed"]) == (reported, "true")
         conflict = http.post("/models/m/erase", json={"keys": gone[:1]}, headers=name)

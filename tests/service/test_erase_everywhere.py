@@ -167,7 +167,7 @@ def test_a_model_that_cannot_be_asked_is_named(tmp_path: Path) -> None:
             assert (caught.value.status, "model theirs" in str(caught.value)) == (503, True)
             one_model = client.erase("mine", ["order-2"], idempotency_key="officer 2")
             assert one_model["receipt"]["elsewhere"] == ["model theirs"]
-            with pytest.raises(ServiceProblem) as caught:  # the name is of the other erasure
+            with pytest.raises(ServiceProblem) as caught:  # the name belongs to the other erasure
                 client.erase_everywhere(["order-2"], idempotency_key="officer 2")
             assert caught.value.status == 409
             with redis.Redis.from_url(process.settings["redis_url"]) as lost:

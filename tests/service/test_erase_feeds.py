@@ -95,7 +95,7 @@ def named(call: int) -> dict[str, str]:
 
 
 def points() -> Iterator[Any]:
-    """Yield every point, by turns on one of the stores; all on both in the long form."""
+    """Yield every point, alternately on one of the stores; all on both in the long form."""
     for number, point in enumerate(ERASE_POINTS):
         for other, store in enumerate(("sqlite", "redis")):
             marks = [pytest.mark.slow] if (number // 2 + other) % 2 or number % 2 else []

@@ -41,7 +41,7 @@ class Kind:
     ----------
     more : its parameters
     features : (40, d); a feature that is 0 is no trace
-    add : what else there is of each example, by its name in an update, (40,)
+    add : other values of each example, by their names in an update, (40,)
     is_sparse : whether the rows are sent as sparse ones
     jobs : that it is asked for, with their requests
     """

@@ -1,4 +1,4 @@
-"""Erasures of what comes, around models and feeds that are played: what is left, what is told, what is tried again."""
+"""Erasures around models and feeds that are played: what is left, what is reported, what is tried again."""
 
 from __future__ import annotations
 

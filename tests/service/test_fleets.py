@@ -1,4 +1,4 @@
-"""Fleets over REST: many series in one call, told apart, forecast, erased and deleted."""
+"""Fleets over REST: many series in one call, distinguished, forecast, erased and deleted."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def test_settings_bound_every_model(store: FailingStore) -> None:
     for name in ("first", "second", "third"):
         live.update(batch(1, 3), name).result()
     assert [live.update(batch(1, 3), name).result().replayed for name in ("second", "third")] == [True, True]
-    with pytest.raises(InvalidInput, match="12 examples, the limit is 9"):  # forgotten, and so asked anew
+    with pytest.raises(InvalidInput, match="12 examples, the limit is 9"):  # forgotten, and so asked again
         live.update(batch(1, 3), "first").result()
     with pytest.raises(InvalidInput, match="4 rows, the limit is 3"):
         live.predict(np.ones((4, 2)))

@@ -1,4 +1,4 @@
-"""One live model on a store that fails when it is told to, and with an estimator that does."""
+"""One live model on a store that fails on demand, and with an estimator that does."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def as_npz(members: dict[str, Any]) -> bytes:
 def is_held(value: Any, column: Any) -> bool:
     """Return whether an array of ``column`` holds its entries, the last of them ``value``, in their type.
 
-    Beside numbers a boolean becomes one, beside text a number becomes text, and no array holds integers of any size.
+    Next to numbers a boolean becomes one, next to text a number becomes text, and no array holds integers of any size.
     """
     held, given = np.array(column).reshape(-1).tolist(), np.array(column, dtype=object).reshape(-1).tolist()
     return all(

@@ -98,7 +98,7 @@ def test_a_tail_is_walked_on_one_path_but_for_its_first_update(store: SqliteStor
         live.update(batch(seed), None).result()
     paths.clear()
     again = restored(store, live)
-    assert paths == [8, 30]  # ten of five times eight that came had left again for want of room
+    assert paths == [8, 30]  # ten of five times eight that came had left again for want of space
     assert again.recovered.replayed == 6
 
 

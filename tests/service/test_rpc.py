@@ -28,7 +28,7 @@ PATIENCE = 30.0
 
 
 class Actor:
-    """Answers with what it is asked, and what is slow only when it is let go on."""
+    """Answers with what it is asked, and what is slow only when it is closed on."""
 
     def __init__(self) -> None:
         self.asked: list[bytes] = []

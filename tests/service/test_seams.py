@@ -150,7 +150,7 @@ class HostedTally(Replica[Tally]):
         return self.shown if self.is_awake or reported is None else reported["total"]
 
     def stamp(self) -> object:
-        """Return what is told of it."""
+        """Return what is reported of it."""
         return self.shown
 
 

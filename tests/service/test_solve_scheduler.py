@@ -15,7 +15,7 @@ from livesvm.solvers.runtime.interrupt import check
 
 
 class Work:
-    """A solve that goes on until it is told that it is done."""
+    """A solve that goes on until it is reported that it is done."""
 
     def __init__(self, solve: Solve | None = None) -> None:
         self.solve = solve or Solve()

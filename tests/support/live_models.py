@@ -1,4 +1,4 @@
-"""Live models on a store that fails when it is told to."""
+"""Live models on a store that fails on demand."""
 
 from __future__ import annotations
 

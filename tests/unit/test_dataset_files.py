@@ -150,7 +150,7 @@ A = sparse.random_array((30, 50), density=0.1, format="csr", rng=1)
 
 
 def saved(B: Any) -> bytes:
-    """Return a sparse array as SciPy saves it, with targets beside it."""
+    """Return a sparse array as SciPy saves it, with targets next to it."""
     out = io.BytesIO()
     sparse.save_npz(out, B)
     return npz(**np.load(io.BytesIO(out.getvalue())), y=Y)

@@ -1,4 +1,4 @@
-"""A model that has forgotten, and its requests, beside those that never knew: record by record, not by their bytes."""
+"""A model that has forgotten, and its requests, next to those that never knew: record by record, not by their bytes."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_where_the_seasonal_value_has_the_better_record_it_is_served_and_said() 
     assert back.latest == one.latest
     assert [vars(c)["n"] for c in back.contests] == [vars(c)["n"] for c in one.contests]
     made = one.scores[0].recent
-    assert (made[-5:, 3] != made[-5:, 10]).all()  # the models' own are kept beside it
+    assert (made[-5:, 3] != made[-5:, 10]).all()  # the models' own are kept next to it
     assert SERVED[0] == "model"
 
 

@@ -153,7 +153,7 @@ def check_records(feed: Forecaster, untold: Forecaster, never: Known) -> None:
         np.testing.assert_allclose(getattr(feed.rows, name)[here], getattr(untold.rows, name)[there], rtol=1e-12)
     for mine, other, scored in zip(feed.scores, untold.scores, never, strict=True):
         scored |= {(one.slot, one.made_at): one for one in map(Scored._make, other.recent.tolist())}
-        for one in map(Scored._make, mine.recent.tolist()):  # of forecasts, what stands beside them
+        for one in map(Scored._make, mine.recent.tolist()):  # of forecasts, what stands next to them
             known = scored[one.slot, one.made_at]
             assert np.allclose(one[6:10], known[6:10], rtol=1e-12, atol=0), (one, known)
     waiting = {(slot, one.step, one.forecast.made_at): one for slot, these in untold.pending.items() for one in these}

@@ -89,7 +89,7 @@ class WatchedBlocks(by_blocks.Search):
         self.check_active()
         assert np.isin(new, self.active.indices).all()
         if before.size + new.size <= room:
-            assert np.isin(before, self.active.indices).all()  # none has to leave where there is room
+            assert np.isin(before, self.active.indices).all()  # none has to leave where there is space
 
     def prove(self) -> None:
         super().prove()

@@ -1,4 +1,4 @@
-"""Gaps where the optimum is next to 0: rounding alone is told as little, and a wrong answer as wrong."""
+"""Gaps where the optimum is next to 0: rounding alone is reported as little, and a wrong answer as wrong."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_path_where_the_optimum_is_next_to_nothing_is_walked() -> None:
 
 
 def test_a_path_of_a_model_that_cannot_be_certified_begins_where_it_can() -> None:
-    """With a linear kernel most coefficients are at C, whose rounding is more than can be told of such targets."""
+    """With a linear kernel most coefficients are at C, whose rounding is more than can be reported of such targets."""
     with pytest.warns(RuntimeWarning, match="smaller C"):
         model = IncrementalSVR(C=C, kernel="linear", epsilon=0.0).fit(X, NEXT_TO_NOTHING["tiny"])
     path = model.regularization_path(1e-2, 1e3)

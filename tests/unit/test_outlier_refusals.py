@@ -1,4 +1,4 @@
-"""Outlier paths: what cannot be one is refused, what is a single model says so, progress is told."""
+"""Outlier paths: what cannot be one is refused, what is a single model says so, progress is reported."""
 
 from __future__ import annotations
 

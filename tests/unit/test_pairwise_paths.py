@@ -189,9 +189,9 @@ def test_a_class_without_examples_has_no_path() -> None:
     assert len(outliers.pairs) == 3
     assert outliers.validation_errors(Z, z)[1][0] == pytest.approx(np.mean(model.predict(Z) != z))
     model.update(remove=[int(i) for i in np.flatnonzero(y != "ape")])
-    with pytest.raises(InvalidInput, match="all examples are of one class"):
+    with pytest.raises(InvalidInput, match="all examples have one class"):
         model.regularization_path(LOW, HIGH)
-    with pytest.raises(InvalidInput, match="all examples are of one class"):
+    with pytest.raises(InvalidInput, match="all examples have one class"):
         model.outlier_path()
 
 

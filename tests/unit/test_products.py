@@ -15,7 +15,7 @@ def test_products_are_those_of_numpy(m: int, n: int) -> None:
     random = np.random.default_rng(m)
     rows, row = random.normal(size=(12, n + 3)), random.permutation(12)[:m]
     c, x, y, beta = random.normal(size=(2, m + 2)), random.normal(size=n), random.normal(size=n), random.normal(size=n)
-    c[:, m:] = np.nan  # room that is not used
+    c[:, m:] = np.nan  # space that is not used
     taken = rows[row, :n]
     expected = x + c[0, :m] @ taken
 

@@ -33,7 +33,7 @@ WAYS: dict[str, tuple[Kernel, Callable[[], Products]]] = {
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), size=st.integers(1, N), parts=st.integers(0, 2))
 def test_products_are_those_of_the_whole_matrix(way: str, seed: int, size: int, parts: int) -> None:
-    """For as many examples as there are, of a part of a part too, within the error that is told."""
+    """For as many examples as there are, of a part of a part too, within the error that is reported."""
     kernel, make = WAYS[way]
     random, own = np.random.default_rng(seed), make()
     K = Reference(kernel.name, kernel.gamma)(X, X)

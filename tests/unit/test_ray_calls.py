@@ -320,7 +320,7 @@ def test_an_office_hears_of_those_that_an_actor_tells_of_and_asks_for_more(hoste
     hosted.changes += 1
     hosted.hosting._look_at = 0.0
     hosted.look()
-    assert models.find("late").describe().version == 1  # it was told of before it was known
+    assert models.find("late").describe().version == 1  # it was reported before it was known
     cluster.tell(News("one", 5, {"m": None}))
     assert [model.id for model in models.awake()] == ["late"]
 
@@ -374,7 +374,7 @@ def test_one_of_which_the_index_does_not_tell_all_is_asked_for_until_its_actor_s
 
 
 def resting(version: int, moment: int) -> View:
-    """Return what is told of a model that went to rest."""
+    """Return what is reported of a model that went to rest."""
     now = Description("live", version)
     shown = {name: getattr(now, name) for name in SHOWN} | {"classes": None, "can_predict": True}
     reported = Summary(SPEC.model_dump_json(), 0, shown | {"sizes": list(vars(now.sizes).values())})

@@ -377,7 +377,7 @@ def test_a_feed_at_rest_shows_what_the_index_tells_of_it_and_no_forecasts(clock:
     assert (feed.served, feed.glimpse, feed.reported) == (None, Glimpse("level", **shown), None)
     with pytest.raises(Restoring):
         _ = feed.view
-    feed.hear(awake, clock.now)  # late: it was told since that it rests
+    feed.hear(awake, clock.now)  # late: it was reported since that it rests
     assert feed.reported is None
 
 

@@ -63,7 +63,7 @@ def test_as_json_is_written(form: dict[str, Any], receipt: dict[str, Any]) -> No
 
 @given(data=st.data())
 def test_any_other_byte_is_refused(data: st.DataObject, receipt: dict[str, Any]) -> None:
-    """Bytes put in, taken out, or put in the place of others, anywhere."""
+    """Bytes put in, taken out, or put instead of others, anywhere."""
     text = json.dumps(receipt, **data.draw(st.sampled_from(FORMS))).encode()
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(len(text), start + 3)))

@@ -1,4 +1,4 @@
-"""Records of numbers: what Python gives them, what compiled code makes of them, what Python is told."""
+"""Records of numbers: what Python gives them, what compiled code makes of them, what Python gets back."""
 
 import struct
 

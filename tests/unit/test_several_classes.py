@@ -215,7 +215,7 @@ def test_a_slide_is_one_solve_for_a_pair_and_ends_where_the_general_way_does(
 
 
 def test_a_pair_that_is_not_done_at_once_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernel rows that are not there, no room in the factor, and an end that is not good enough at first."""
+    """Kernel rows that are not there, no space in the factor, and an end that is not good enough at first."""
     X, y = digits(400)
     model = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:300], y[:300])
     calls, window = 0, cast(ClassWindow, model._window)

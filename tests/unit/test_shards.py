@@ -274,7 +274,7 @@ class Watched(by_shards.Search):
         now = set(self.rows().tolist())
         assert len(now - before) <= (growth.GROWTH - 1) * len(before)
         if len(before) + len(now - before) <= kept:
-            assert before <= now  # none has to leave where there is room
+            assert before <= now  # none has to leave where there is space
         np.testing.assert_array_equal(self.coefficients(self.active.b), b)
         np.testing.assert_array_equal(self.coefficients(self.seen), b)
         self.here(self.tolerance)

@@ -63,7 +63,7 @@ def test_what_is_no_number_ends_at_once(value: float, monkeypatch: pytest.Monkey
 
 
 def test_no_more_than_the_compiled_call_stands_between_an_update_and_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Frames of Python on the stack where the solve is called: what an update costs beside its path is theirs."""
+    """Frames of Python on the stack where the solve is called: what an update costs next to its path is theirs."""
     rng = np.random.default_rng(4)
     X = rng.normal(size=(40, 2))
     model = IncrementalSVC(C=2.0, gamma=0.5).fit(X, np.where(X[:, 0] > 0, 1, -1))

@@ -17,7 +17,7 @@ SECONDS = 20.0
 
 
 class Disk:
-    """Syncs that are held until they are let go, and counted."""
+    """Syncs that are held until they are closed, and counted."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self.go = threading.Semaphore(0), threading.Semaphore(0)

@@ -30,7 +30,7 @@ def table(n: int = 160) -> tuple[np.ndarray, np.ndarray]:
 
 
 def judged(model: Any, X: np.ndarray, y: np.ndarray, parameters: dict[str, float], judge: Any, folds: int) -> float:
-    """Return the error of parameters by fitting anew for each fold."""
+    """Return the error of parameters by fitting again for each fold."""
     total = wrong = 0.0
     for learnt, judging in splits(y, judge, folds, classes=not isinstance(model, IncrementalSVR)):
         found = clone(model).set_params(**parameters).fit(X[learnt], y[learnt]).predict(X[judging])

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 
 class SparseExample(BaseModel):
-    """Features of which only those are told that are not 0."""
+    """Features without those that are 0."""
 
     indices: list[int] = Field(description="From 0, ascending.")
     values: list[float]

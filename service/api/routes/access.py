@@ -123,7 +123,7 @@ class _Scope:
         self.needed = needed
 
     async def __call__(self, request: Request, service: Parts, given: Credentials) -> None:
-        """Raise Unauthorized or Forbidden unless the caller's key is of the scope."""
+        """Raise Unauthorized or Forbidden unless the caller's key belongs to the scope."""
         if not service.keys:
             return
         word = None if service.fronts is None else request.headers.get(VOUCHED)
@@ -278,5 +278,5 @@ def _refusals() -> dict[int | str, dict[str, Any]]:
 
 
 def moment(seconds: float | None) -> datetime | None:
-    """Return a Unix time as answers tell it, in UTC; None where it is not known."""
+    """Return a Unix time as answers report it, in UTC; None where it is not known."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

@@ -157,10 +157,10 @@ async def delete(id: FleetId, service: Parts) -> Response:
 async def observe(id: FleetId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
     """Take readings of many series, each series' whole or not at all.
 
-    Rows have the column that names the series beside those of a feed: JSON `{"rows": [..]}`, CSV, npz or Parquet. Those
-    of a series that are refused change nothing, and are told of with the row, the column and the reason; all others are
-    in. Rows without a series bring shared columns to all rows of their time. Sent again with its Idempotency-Key, a
-    call has one effect on each series.
+    Rows have the column that names the series next to those of a feed: JSON `{"rows": [..]}`, CSV, npz or Parquet.
+    Those of a series that are refused change nothing, and are listed with the row, the column and the reason; all
+    others are in. Rows without a series bring shared columns to all rows of their time. Sent again with its
+    Idempotency-Key, a call has one effect on each series.
     """
 
     def take(fleet: Fleet, table: Table, asked: tuple[bytes, str | None]) -> dict[str, Any]:

@@ -154,7 +154,7 @@ async def _worked_out(
 ) -> T:
     """Return what ``work`` computes from a copy of a model, once a place for a solve is free.
 
-    Raises OutOfMemory where there is no room for these.
+    Raises OutOfMemory where there is no space for these.
     """
     live = service.models().get(id)
     solve.seconds = min(solve.seconds, service.settings.solve_seconds)

@@ -162,8 +162,8 @@ async def look_back(
 ) -> Response:
     """List readings of the window, oldest first, each with the forecasts that were made before it was known.
 
-    Of more than `points`, or of more than 50,000 forecasts, each `every`-th reading is told. As an Arrow stream there
-    is a row for each forecast.
+    Of more than `points`, or of more than 50,000 forecasts, each `every`-th reading is reported. As an Arrow stream
+    there is a row for each forecast.
     """
     live = service.feeds().get(id)
     as_arrow = arrow.is_accepted(request.headers.get("accept", ""))

@@ -21,7 +21,7 @@ from livesvm.service.lifecycle.parts import Service
 LOOK_SECONDS = 0.5
 """Between two looks at all models."""
 SHOWN = 1000
-"""Models, and feeds, that are told of by id; of others those that are awake."""
+"""Models and feeds that are reported by id; of others those that are awake."""
 _SHOWN = ("state", "awake", "version", "n_support", "C", "predicted", "queue_depth", "error")
 _SCORED = ("step", "mae", "last_value_mae", "seasonal_mae")
 
@@ -58,7 +58,7 @@ async def access(request: Request, service: Parts, given: Credentials) -> Respon
 
 
 class Changes:
-    """What one reader has been told of a service, and what is new since."""
+    """What one reader has been sent of a service, and what is new since."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

@@ -155,7 +155,7 @@ def leave_by_paths(
 
 
 def _cache_rows(state: PathState, indices: Ints) -> None:
-    """Cache as many kernel rows as there is room for: those that leave and those near a kink come first."""
+    """Cache as many kernel rows as there is space for: those that leave and those near a kink come first."""
     e, n = state.examples, state.n_slots
     distance = np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1)
     distance[indices] = 0.0

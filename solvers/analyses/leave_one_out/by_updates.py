@@ -15,7 +15,7 @@ from livesvm.solvers.validation import Key
 
 
 class _Undo(Exception):
-    """Raised where an update has told what it was made for."""
+    """Raised to undo an update once its result is known."""
 
 
 def decisions_by_updates(copy: LiveEstimator, parts: Iterable[Ints], tell: Teller) -> tuple[Floats, int]:

@@ -234,14 +234,14 @@ def pairwise_outlier_path(
 
     Raises
     ------
-    InvalidInput : a parameter cannot be used, or all examples are of one class
+    InvalidInput : a parameter cannot be used, or all examples have one class
     Cancelled : ``progress`` said so
     NotOptimal : a path could not be followed
     """
     copy = View(model).copy()
     todo = copy.both_there
     if not todo:
-        raise InvalidInput("all examples are of one class; no label contradicts another", field="window")
+        raise InvalidInput("all examples have one class; no label contradicts another", field="window")
 
     def follow(number: int, two: Two) -> OutlierPath:
         def tell(done: int, of: int) -> bool:

@@ -30,7 +30,7 @@ from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.validation import Key
 
-PERMILLE = 1000  # progress is told in these
+PERMILLE = 1000  # progress is reported in these
 NO_EXAMPLES = "no example is beyond the cutoffs: there are no outliers, and the path is a single model"
 
 

@@ -250,7 +250,7 @@ def pairwise_regularization_path(
     copy = View(model).copy()
     todo = copy.both_there
     if not todo:
-        raise InvalidInput("all examples are of one class; a path needs two at least", field="window")
+        raise InvalidInput("all examples have one class; a path needs two at least", field="window")
     paths = {}
     for number, two in enumerate(todo):
         tell = None if progress is None else _part_of(progress, number, len(todo))

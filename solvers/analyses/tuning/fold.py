@@ -22,7 +22,7 @@ class Fold(NamedTuple):
     ----------
     learnt, judging : (n, d), (m, d) features
     y : (n,) places of the classes of those learnt, ascending
-    truth : (m,) of examples that judge; -1 where no example learnt is of that class
+    truth : (m,) of examples that judge; -1 where no example learnt belongs to that class
     costs : (n,) of an error at C = 1
     n_classes : of those learnt
     """
