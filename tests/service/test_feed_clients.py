@@ -172,6 +172,7 @@ def test_a_file_is_run_from_where_the_feed_stands(
     assert "is empty" in capsys.readouterr().err
     shown = reported("feed", "show", "lines")
     assert [one["step"] for one in shown["forecasts"]] == [1, 3]
+    assert reported("feed", "forecast", "lines", "--steps", "3") == shown["forecasts"][1:]
     job = reported("feed", "backtest", "lines", written("all.csv", 120), "--settings", '{"represent": "change"}')
     assert job["result"]["scores"][0]["n"] > 0
     assert main(["feed", "show", "lines"]) == 0

@@ -74,7 +74,9 @@ def test_a_fleet_from_the_command_line(client: Client, tmp_path: Path, capsys: p
     assert (sent["accepted"], [(one["series"], one["row"]) for one in sent["refused"]]) == (1, [("b", 1)])
     assert [one["series"] for one in reported("fleet", "series", "lines")] == ["a", "b"]
     assert reported("fleet", "show", "lines")["position"] == 125
-    assert len(reported("fleet", "forecast", "lines", "--series", "b", "--steps", "3")) == 1
+    ahead = reported("fleet", "forecast", "lines", "--series", "b", "--steps", "3")
+    assert [(row["series"], row["feed"], row["step"]) for row in ahead] == [("b", "lines/b", 3)]
+    assert [row["value"] for row in reported("feed", "forecast", "lines/b", "--steps", "3")] == [ahead[0]["value"]]
     for ending in ("csv", "parquet"):
         assert main(["fleet", "forecast", "lines", "-o", str(tmp_path / f"out.{ending}")]) == 0
         assert (tmp_path / f"out.{ending}").stat().st_size > 0
