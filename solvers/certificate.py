@@ -77,7 +77,7 @@ def certify(
     total: float = 0.0,
     intercept: bool = True,
 ) -> Certificate:
-    """Return the certificate of coefficients ``beta`` (n,) whose decision values are ``f`` (n,), intercept included.
+    """Return the certificate of coefficients ``beta`` (n,) with decision values ``f`` (n,), intercept included.
 
     ``diagonal`` (n,) holds k(x, x). ``total`` is what the betas must sum up to when there is an intercept.
     """

@@ -78,7 +78,7 @@ def page(name: str, after: str) -> Request[Page]:
     """Return one page of the list of models, or of feeds."""
 
     def read(answer: httpx.Response) -> Page:
-        """Return the entries of the page; services before 0.3 told all at once."""
+        """Return the entries of the page; services before 0.3 sent all at once."""
         found = answer.json()
         return Page(list(found[name]), found.get("next"))
 
@@ -437,7 +437,7 @@ def put_dataset(
     ----------
     data : its bytes, or the file that holds them, which is read as it is sent
     format : "npz", "svmlight", "csv" or "parquet"
-    target, weights, key : of a table, the columns that hold them, by name or by number from 0; a key is whose a row is
+    target, weights, key : of a table, the columns that hold them, by name or by number from 0; a key names a row's owner
     """
     digest = hashlib.sha256()
     for piece in pieces(data) if isinstance(data, Path) else (data,):

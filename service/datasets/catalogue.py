@@ -427,7 +427,7 @@ class Datasets:
 
 
 def _named(salt: str, keys: Sequence[int | str], rows: Found) -> set[int | str]:
-    """Return which of the keys some rows are of."""
+    """Return which of the keys some rows have."""
     wanted = among(marks_of(salt, keys), from_text(rows.marks))
     return {key for key, is_there in zip(keys, wanted.tolist(), strict=True) if is_there}
 

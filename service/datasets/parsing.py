@@ -27,7 +27,7 @@ _READERS: Mapping[str, Callable[[Path, Sink, Document], None]] = {
 
 
 def parse(asked: Document, tell: Callable[[Document], None]) -> Document:
-    """Return what is known of the dataset in a file, whose arrays are written next to it; raises InvalidInput.
+    """Return the description of the dataset in a file, with its arrays written next to it; raises InvalidInput.
 
     Parameters
     ----------

@@ -134,7 +134,7 @@ def introduce(rows: list[dict[str, Any]]) -> None:
 Fisher River, Manitoba: a feed is sent the raw readings of flow, rain and temperature of 1988 to 1991, and forecasts
 the flow 1, 3 and 7 days ahead. It chooses features, scale, gamma and C itself, when the first {WINDOW} days fill its
 window ({first}..{last}); then it gets one reading a day, and every forecast is scored when its day comes.
-naive: the better of the last value and that of a season ago. SVR: scikit-learn's, trained anew once a month.
+naive: the better of the last value and that of a season ago. SVR: scikit-learn's, trained again once a month.
 """)
 
 

@@ -91,7 +91,7 @@ class Layout:
 
 
 def layout_of(spec: FeedSpec, season: int, every: Every) -> Layout:
-    """Return the features of a feed whose season and distance are known."""
+    """Return the features of a feed with a known season and distance."""
     rolling = sorted(spec.rolling_widths(), key=lambda pair: pair[0] == "std")
     has_calendar = spec.calendar and spec.time is not None
     cycles = calendar_cycles(every) if has_calendar else ()

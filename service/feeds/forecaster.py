@@ -80,7 +80,7 @@ class Given(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """A forecast whose reading has not come."""
+    """A forecast before its reading."""
 
     step: int  #: its index
     forecast: Forecast
@@ -122,7 +122,7 @@ class Forecaster:
         self.knowledge = Knowledge(len(self.steps))
         self.pending: dict[int, list[Pending]] = {}
         self.latest: list[Forecast] = []
-        self.due: list[list[int]] = [[] for _ in self.steps]  # ordinals whose targets are known, and not learnt
+        self.due: list[list[int]] = [[] for _ in self.steps]  # ordinals with targets that are known, and not learnt
         self.readings = 0
         self.looked_at = 0  # readings when scales were last looked at
         self._events: list[Event] = []
@@ -250,7 +250,7 @@ class Forecaster:
         return self.readings + sum(not reading.held for reading in plan.readings) >= self.spec.window
 
     def filled_by(self, plan: Plan) -> Forecaster:
-        """Return another forecaster whose first full window holds what a call brings; it has no models yet."""
+        """Return another forecaster with a first full window of what a call brings; it has no models yet."""
         other = Forecaster(self.spec)
         other.timeline = plan.timeline
         batches = other._batches([*self.first, *plan.readings])
@@ -349,7 +349,7 @@ class Forecaster:
             self._look()
 
     def _look(self) -> None:
-        """Scale again, and solve from nothing, the models whose examples spread otherwise than at their scaling."""
+        """Scale again, and solve from nothing, the models with examples that spread otherwise than at their scaling."""
         assert self.rows is not None
         self.looked_at = self.readings
         if self.rows.layout.known and self.knowledge.is_over():

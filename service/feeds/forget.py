@@ -103,7 +103,7 @@ def _forget_pending(feed: Forecaster, layout: Layout, newest: int, forgotten: Fo
 
 
 def _reseed(feed: Forecaster, rows: Rows, i: int) -> None:
-    """Have the residuals that a band began with be of what is left."""
+    """Keep those first residuals of a band that belong to readings that are left."""
     band = feed.bands[i]
     assert band is not None
     forecasts, y = model_selection.rolling_forecasts(feed.spec, rows, i, feed.models[i].recipe)

@@ -129,7 +129,7 @@ def tried_out(spec: FeedSpec, rows: Rows, recipes: list[Recipe], trials: list[Tr
 
 
 def _against_naive(rows: Rows, step: int, errors: Floats) -> Floats:
-    """Return errors of a model over the newest rows whose targets are known, (n,), next to naive ones: (n, 3)."""
+    """Return errors of a model over the newest rows with known targets, (n,), next to naive ones: (n, 3)."""
     ordinals = rows.known(step)
     at = rows.places(ordinals[len(ordinals) - len(errors) :])
     actual, last = rows.target[at, step], rows.shared[at, 0]

@@ -30,7 +30,7 @@ class PastForecastsQuery:
     ----------
     limit : readings that are looked at, the newest
     begin, end : seconds since 1970, or numbers of a feed without times; both are among what is reported
-    step : whose forecasts are reported; of all steps when absent
+    step : that is reported; all steps when absent
     points : readings that are returned at most, evenly apart, the newest among them
     """
 

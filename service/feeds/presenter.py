@@ -72,7 +72,7 @@ def _forecast(timeline: Timeline, one: Forecast) -> Document:
 
 
 def forecast_made(timeline: Timeline, step: int, scored: Scored) -> Document:
-    """Return a forecast whose reading has come."""
+    """Return a forecast with its reading."""
     reported: Document = {"step": step, "made_at": time_of(timeline, scored.made_at), "value": scored.value}
     if timeline.spec.task == "direction":
         return reported | {"right": (scored.value > 0) == (scored.actual > scored.last)}
@@ -90,7 +90,7 @@ def scores(feed: Forecaster) -> tuple[list[Document], list[Document]]:
     task = feed.spec.task
     steps: list[tuple[int, StepScores]] = list(zip(feed.steps, feed.scores, strict=True))
     overall = [{"step": step, **one.overall(task)} for step, one in steps]
-    if feed.spec.known:  # what is known ahead is part of what errors are of
+    if feed.spec.known:  # errors assume what is known ahead
         for i, one in enumerate(overall):
             one["assumes"] = feed.knowledge.assumed(i)
     return overall, [{"step": step, **one.lately(task)} for step, one in steps]

@@ -73,7 +73,7 @@ class StepScores:
         return self._ring.nbytes + self.sums.nbytes
 
     def learn(self, scored: Sequence[Scored]) -> None:
-        """Take forecasts whose readings have come, in order."""
+        """Take forecasts with their readings, in order."""
         rows = np.array(scored)
         self._make_room(self._n + len(rows))
         self._ring[(self._n + np.arange(len(rows))) % len(self._ring)] = rows

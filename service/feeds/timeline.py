@@ -514,7 +514,7 @@ def _unpacked(arrays: Mapping[str, Any]) -> dict[float, Past]:
 
 
 def _past(slot: int, given: Given, values: tuple[float, ...], held: bool) -> Past:
-    """Return a slot whose values are held once, where all of them were given."""
+    """Return a slot that holds its values once, where all of them were given."""
     return Past(slot, values if given == values else given, values, held)
 
 

@@ -49,7 +49,11 @@ def forecasts(feeds: Sequence[AnyFeed], steps: frozenset[int]) -> list[Document]
         reported = () if seen is None else (seen.forecasts or ())
         name = series_of(feed.id)
         state = feed.state if seen is None or feed.reason is not None else seen.state
-        found = [{**one, "series": name, "feed": feed.id, "state": state} for one in reported if not steps or one["step"] in steps]
+        found = [
+            {**one, "series": name, "feed": feed.id, "state": state}
+            for one in reported
+            if not steps or one["step"] in steps
+        ]
         rows += [{column: one.get(column) for column in COLUMNS} for one in found]
     return rows
 

@@ -18,7 +18,7 @@ LEAST_BYTES = 2**20
 """A log of less needs no snapshot for its size, however small that would be."""
 
 MANY_FREE = 2000
-"""Free examples whose factor a restart had better not build before it predicts: no update is left for it to solve."""
+"""Free examples, from which on a restart predicts before it builds the factor: no update is left to solve."""
 
 CERTAIN_SECONDS = 1.0
 """An update that took longer to solve is answered when its solution is stored: without one

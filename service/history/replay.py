@@ -2,7 +2,7 @@
 
 A path to where several updates lead together has fewer events than theirs one after the other [Karasuyama & Takeuchi,
 sec. 5], and there is one optimum. So updates that only add and remove are replayed together, but for one that brings a
-class, or whose answer is still owed.
+class, or with an answer still owed.
 
 Should that fail in a way that was not foreseen, a second replay takes one update at a time and can tell which it is.
 """

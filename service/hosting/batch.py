@@ -33,7 +33,7 @@ from livesvm.service.store.base import StoreBehind, StoreError, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput, SolverError
 
 SAMPLE = 5
-"""Feeds from whose windows is chosen what the others share."""
+"""Feeds from which the shared settings are chosen."""
 HOT = 16
 """Feeds of a call that keep what the next one would make again."""
 AT_ONCE = 64
@@ -141,7 +141,7 @@ class Taking:
         return planned
 
     def _with_choice(self, planned: dict[str, Planned]) -> dict[str, Planned]:
-        """Return the plan with the choices of a full window, for feeds whose window fills up in this batch."""
+        """Return the plan with the choices of a full window, for feeds that fill their window in this batch."""
         filling = [id_ for id_, one in planned.items() if self._feed(id_).fills_with(one.plan)]
         if not filling:
             return planned

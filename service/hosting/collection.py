@@ -132,7 +132,7 @@ class Collection(Generic[R]):
         return len(self._ids)
 
     def awake(self) -> list[R]:
-        """Return the replicas whose state is in memory, and those that are not served."""
+        """Return the replicas with their state in memory, and those that are not served."""
         with self._lock:
             return list(self._kept.values())
 
@@ -270,7 +270,7 @@ class Collection(Generic[R]):
             return sorted(self._stale)
 
     def resting(self) -> list[str]:
-        """Return replicas at rest, without those whose handle is referenced."""
+        """Return replicas at rest, without those that a handle references."""
         with self._lock:
             return [id_ for id_ in self._ids if id_ not in self._handles]
 

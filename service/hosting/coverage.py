@@ -24,7 +24,7 @@ from livesvm.solvers.analyses.leave_one_out.tableau import bytes_of
 from livesvm.solvers.errors import InvalidInput
 
 KEPT = 16
-"""Models whose newest version is kept calibrated."""
+"""Models that keep their newest version calibrated."""
 COPIES = 3
 """Of the coefficients, while they are put together."""
 EXCHANGEABLE = "the examples and the rows come from one distribution, in any order"

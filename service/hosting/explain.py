@@ -1,4 +1,4 @@
-"""Why a model decides rows as it does: the examples whose leaving would move a decision the most, exactly."""
+"""Why a model decides rows as it does: the examples that would move a decision the most by leaving, exactly."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _because(keys: tuple[Key, ...], now: float, without: Vector, most: int, targ
 
 
 def _closest(decisions: NDArray[np.float64], won: int, n_classes: int) -> tuple[int, float, int]:
-    """Return the pair whose decision for the class that won is the closest, its sign for that, and the other class."""
+    """Return the pair with the closest decision for the class that won, its sign for that, and the other class."""
     margins = [
         (1.0 if a == won else -1.0, pair, b if a == won else a)
         for pair, (a, b) in enumerate(combinations(range(n_classes), 2))

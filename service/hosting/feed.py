@@ -80,7 +80,7 @@ class HostedFeed(Replica[FeedState]):
 
     @property
     def spec(self) -> FeedSpec:
-        """What it was created as; of one of which that is not known, or damaged, no more than that there is one."""
+        """Its specification; where that is unknown or damaged, only that the feed exists."""
         return self._spec or UNKNOWN
 
     # What readers ask, from any thread.

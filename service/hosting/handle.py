@@ -80,7 +80,7 @@ class Description:
 
     ``predicted`` counts the rows that it has predicted since it came back; ``classes`` has the examples of each label;
     ``drift`` is what a test for drift says, where there is one, as ``Watch.shown`` has it;
-    ``parameters`` are the present ones, but for C and the kernel, whose coefficient in use is ``gamma``.
+    ``parameters`` are the present ones, but for C and the kernel; ``gamma`` is the coefficient in use.
     """
 
     state: ServingState
@@ -411,7 +411,7 @@ class Collection(Protocol[H, A]):
         """Return a value that changes when the description of one of the first replicas, or of one awake, does."""
 
     def awake(self) -> Sequence[A]:
-        """Return those whose state is in memory, and those that are not served."""
+        """Return the replicas with their state in memory, and those that are not served."""
 
     def states(self) -> Mapping[ServingState, int]:
         """Return how many are in which state."""

@@ -73,7 +73,7 @@ class Models(Collection[HostedModel]):
             return self._standbys[id]
 
     def tidy(self) -> None:
-        """Drop copies that are not used, or whose models are not held elsewhere any more."""
+        """Drop copies that are not used, or of models that are not held elsewhere any more."""
         for id_, standby in list(self._standbys.items()):
             found = self.known(id_)
             if found is not None and found.state == "held":

@@ -274,12 +274,12 @@ class Logged(ABC, Generic[S]):
                 self.journal.settle()
                 raise
             if not foreseen:
-                log.exception("%s: a call failed in an unforeseen way; it is made anew", self)
+                log.exception("%s: a call failed in an unforeseen way; it is recovered from the log", self)
             self.breaks()
             try:
                 self.journal.settle()
             except Exception as failure:
-                log.warning("%s: it is made anew before its next call: %s", self, failure)
+                log.warning("%s: it is recovered from the log before its next call: %s", self, failure)
             raise
 
     def _rebuild(self) -> None:
@@ -379,5 +379,5 @@ class Logged(ABC, Generic[S]):
 
 
 def first_summary(spec: Any, wakes: bool) -> bytes:
-    """Return the summary of a replica whose state is not described yet: its specification."""
+    """Return the summary of a replica without a description yet: its specification."""
     return Summary(spec.model_dump_json(), wakes=wakes).encode()

@@ -180,7 +180,7 @@ class Mailbox:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Let go; what came meanwhile runs."""
+        """Release; what came meanwhile runs."""
         with self._changed:
             if self._waiting:
                 self._threads.submit(self._run)

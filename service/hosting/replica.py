@@ -77,7 +77,7 @@ class Replica(Logged[S]):
     Parameters
     ----------
     id, stored, found, context : as of :class:`~livesvm.service.hosting.logged.Logged`
-    owner : told when it wakes and rests
+    owner : notified when it wakes and rests
     """
 
     def __init__(self, id: str, stored: str, found: Indexed, context: Context, owner: Owner) -> None:

@@ -131,6 +131,6 @@ class Standby:
         if self._state is not None and (
             (erased_at, head.lease) != (self._erased_at, self._lease) or head.sequence < self._state.sequence
         ):
-            self._forget()  # it may be of another history: without an erasure, another writer's, of a backup
+            self._forget()  # it may belong to another history: without an erasure, another writer's, of a backup
         self._erased_at, self._lease = erased_at, head.lease
         return decided_state(store, self.spec, cache_mb, self.id, head.sequence, self._state)

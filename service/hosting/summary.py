@@ -15,7 +15,7 @@ class Summary(NamedTuple):
     """What a summary tells.
 
     ``spec`` is the specification as JSON, ``memory`` the bytes that the replica held awake, ``reported`` what its kind
-    shows, None of one whose state is not known. It ``wakes`` with the service where something is to be read for it.
+    shows, None while its state is not known. It ``wakes`` with the service where something is to be read for it.
     """
 
     spec: str

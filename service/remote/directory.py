@@ -112,7 +112,7 @@ class ProcessDirectory:
                     self._told(there, there.round, None, error)
 
     def expire(self) -> None:
-        """Give up calls whose time is over, of processes that say nothing."""
+        """Give up calls to silent processes after their time."""
         for call in list(self.open):
             call.expire(self.settings.lease_seconds)
 

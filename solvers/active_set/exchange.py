@@ -127,7 +127,7 @@ def enter(w: Walk, slot: int, side: int) -> Exit:
 
 @compiled
 def become_free(w: Walk, slot: int, side: int, pivot2: float) -> None:
-    """Put an example whose forward-solved column is ready into the free block."""
+    """Put an example with its forward-solved column ready into the free block."""
     e, motion, fac = w.examples, w.motion, w.factor
     v = motion.v[slot]
     if v != 0.0:

@@ -20,7 +20,7 @@ class Exit(IntEnum):
     # of a loop that writes down what it does
     STOPPED = 10  #: ``switching`` has come to a cutoff
     LOG_FULL = 11  #: call again with an empty log
-    NEED_ROWS = 12  #: rows of examples whose coefficients move are not cached
+    NEED_ROWS = 12  #: rows of examples with moving coefficients are not cached
     # of the D-steps of outlier paths
     SWITCHES_FULL = 13  #: no space to record which examples switched
     INEXACT = 14  #: the state is not at the optimum of its losses, and is to be brought there

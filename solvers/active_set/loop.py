@@ -111,7 +111,7 @@ def next_event(w: Walk) -> tuple[float, int, int]:
 
 @compiled
 def pass_breakpoint(w: Walk) -> Exit:
-    """Let the example whose turn it is change sides; DONE: the walk can go on."""
+    """Let the switching example change sides; DONE: the walk can go on."""
     at = w.at[0]
     if at.switching >= 0:
         outcome = change_side(w, at.switching, at.side)

@@ -27,7 +27,7 @@ class Status(Scalars):
     sum_v: float  #: of the velocities of bound examples
     sum_rate: float  #: at which the sum of the betas has to change
     sum_end: float  #: the sum of the betas at the end
-    switching: int  #: whose turn it is to change sides; -1: no example's
+    switching: int  #: the example that changes sides next; -1: none
     budget: int  #: events after which a walk is given up
     asking: int  #: 1: rows that will be needed soon are asked for
     allowance: float  #: products after which a walk is given up, as solving from nothing takes fewer
@@ -76,7 +76,7 @@ class Walk(NamedTuple):
     """Everything the loop reads and writes."""
 
     n: int  #: slots in use
-    n_seen: int  #: those of them whose df is computed; the others are free when an outer iteration starts
+    n_seen: int  #: those of them with a computed df; the others are free when an outer iteration starts
     intercept: bool
     examples: Examples
     motion: Motion
@@ -84,8 +84,8 @@ class Walk(NamedTuple):
     rows: Floats  #: kernel rows at hand
     row_of: Ints  #: the row of a slot, -1: not at hand
     seen_rows: Floats  #: in a narrow walk, the first ``n_seen`` columns of the rows, side by side in memory
-    is_whole: Bools  #: in a narrow walk, whose row has the other columns too, so that ``rows`` has it
-    members: Ints  #: in a narrow walk, whose slot each one has in the whole; empty: all walk
+    is_whole: Bools  #: in a narrow walk, examples with a row of all columns in ``rows``
+    members: Ints  #: in a narrow walk, the slot of each one in the whole; empty: all walk
     parent_rows: Floats  #: in a narrow walk, the cached rows of the whole
     parent_row_of: Ints
     scratch: Floats  #: work of the outer iterations
@@ -105,7 +105,7 @@ def whole_walk(
     scratch: Floats,
     numbers: tuple[One[Status], Ints, One[Tolerances]],
 ) -> Walk:
-    """Return a walk of all ``n`` slots in use; ``rows`` are the kernel rows and which of them is whose."""
+    """Return a walk of all ``n`` slots in use; ``rows`` are the kernel rows and their examples."""
     values, row_of = rows
     return Walk(
         n, n, intercept, *arrays, values, row_of, values, NO_FLAGS, NO_MEMBERS, values, row_of, scratch, *numbers

@@ -65,7 +65,7 @@ class PairsPredictor:
     ----------
     support : (d, n_support) features of examples that are a support vector of some pair, transposed; of sparse ones
         rows; of the kernel "precomputed", (1, n_support) their places in the window
-    indices : for each pair, which of them are its support vectors
+    chosen : for each pair, which of them are its support vectors
     coefficients : for each pair, their coefficients, positive for its second class
     intercepts : (n_pairs,)
     scale : what features go through first
@@ -73,7 +73,7 @@ class PairsPredictor:
 
     kernel: Kernel
     support: Features
-    indices: tuple[Ints, ...]
+    chosen: tuple[Ints, ...]
     coefficients: tuple[Floats, ...]
     intercepts: Floats
     n_features: int | None
@@ -93,12 +93,12 @@ class PairsPredictor:
     def decision_function(self, X: ArrayLike | SparseRows) -> Floats:
         """Return the decisions of all pairs for ``X`` (m, d), as (m, n_pairs); positive for the first class."""
         rows = self.validate(X)
-        out = np.empty((rows.shape[0], len(self.indices)))
+        out = np.empty((rows.shape[0], len(self.chosen)))
         for start in range(0, rows.shape[0], _BLOCK):
             check()
             values = kernel_values(self.kernel, rows[start : start + _BLOCK], self.support, self.scale)
-            for q, (indices, coefficients) in enumerate(zip(self.indices, self.coefficients, strict=True)):
-                mine = np.ascontiguousarray(np.take(values, indices, axis=1))
+            for q, (chosen, coefficients) in enumerate(zip(self.chosen, self.coefficients, strict=True)):
+                mine = np.ascontiguousarray(np.take(values, chosen, axis=1))
                 out[start : start + _BLOCK, q] = -(times(mine, coefficients) + self.intercepts[q])
         return out
 

@@ -36,7 +36,7 @@ class Example(BaseModel):
 class ExamplePage(BaseModel):
     """Some of a window's examples, oldest first."""
 
-    version: int = Field(description="Pages of one version are of one window.")
+    version: int = Field(description="Pages of one version show one window.")
     n_examples: int = Field(description="In the whole window.")
     next: int | None = Field(description="The offset of the next page, if there is one.")
     examples: list[Example]

@@ -88,7 +88,7 @@ def plainly_named(routes: Iterable[BaseRoute]) -> None:
             route.path = route.path_format
 
 
-After = Annotated[str, Query(max_length=64, description="Only those behind this id; what `next` told.")]
+After = Annotated[str, Query(max_length=64, description="Only those after this id, the `next` of a page.")]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="At most so many.")]
 
 

@@ -65,7 +65,7 @@ async def put(
     `target` is the column `y`, or the last, when absent; a first line of csv that holds numbers alone is an example,
     no head. Rows and columns of a fault count from 0.
 
-    `key` is the column, of text or whole numbers, that says whose each row is: an erasure of these keys in any model
+    `key` is the column, of text or whole numbers, that names each row's owner: an erasure of these keys in any model
     removes these rows. Keys are kept as salted hashes.
     """
     service.models()

@@ -32,7 +32,7 @@ from livesvm.solvers.errors import InvalidInput
 router = APIRouter(tags=["erasing"])
 
 MOST_SERIES = 1000
-"""Of a fleet whose series are not named."""
+"""Of a fleet, where series are not named."""
 
 
 @router.post(

@@ -46,7 +46,7 @@ PAGE, MOST = 1000, 10_000
 MOST_NAMED = 1000
 """Series that a call for forecasts may name."""
 
-After = Annotated[str, Query(max_length=128, description="Only those behind this one; what `next` told.")]
+After = Annotated[str, Query(max_length=128, description="Only those after this one, the `next` of a page.")]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="At most so many series.")]
 Names = Annotated[
     list[str] | None, Query(alias="series", max_length=MOST_NAMED, description="Only these series; may be repeated.")

@@ -158,7 +158,7 @@ async def watch(job: JobId, request: Request, service: Parts) -> Response:
     "/jobs/{job}",
     summary="Cancel or delete a job",
     dependencies=[scope("learn")],
-    responses=answers(200, Job, "Told to stop; or, if it had ended, as it was."),
+    responses=answers(200, Job, "The job is stopping; or, if it had ended, as it was."),
 )
 async def cancel(job: JobId, request: Request, service: Parts) -> Response:
     """Have a job stop at its next step; delete one that has ended, with its result."""

@@ -54,9 +54,7 @@ PLOTTED, PLOTTED_MOST = 300, 3000
 MOST_ROWS = 100_000
 
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="Most rows, the newest.")]
-Points = Annotated[
-    int, Query(ge=1, le=MOST_POINTS, description="Most rows that are told; of more, some evenly apart are.")
-]
+Points = Annotated[int, Query(ge=1, le=MOST_POINTS, description="Most rows in the answer; of more, some evenly apart.")]
 Step = Annotated[int | None, Query(ge=1, description="Only forecasts of this step.")]
 From = Annotated[str | None, Query(alias="from", max_length=64, description="Earliest time.")]
 To = Annotated[str | None, Query(alias="to", max_length=64, description="Latest time.")]

@@ -84,7 +84,7 @@ def leave_each_out(
     state : optimal, with an f that is fresh; it is put back
     indices : (m,) slots
     totals : (m,) what the betas of the others sum up to
-    report : told how many are done, and how many there are; what it raises ends the work
+    report : called with how many are done, and how many there are; what it raises ends the work
 
     Raises
     ------

@@ -34,7 +34,7 @@ class Left(NamedTuple):
     decisions: Floats  #: (m,) f of each by the model without it, NaN where that is left to the ordinary path
     f: Floats  #: (n_slots,) of the model as it is, fresh
     changes: int  #: of sides, of all together
-    models: Changes  #: by slot; nothing that is good of those whose decision is NaN
+    models: Changes  #: by slot; not valid where the decision is NaN
 
 
 def leave_by_pivots(state: PathState, indices: Ints, units: Scales, progress: Callable[[int], None]) -> Left | None:

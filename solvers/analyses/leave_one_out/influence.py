@@ -116,14 +116,14 @@ class DataValues:
 def data_values(
     model: LiveEstimator, X: ArrayLike | Features, y: ArrayLike, *, progress: Progress | None = None
 ) -> DataValues:
-    """Return the exact leave-one-out value of each example of a model's window for rows whose targets are known.
+    """Return the exact leave-one-out value of each example of a model's window for rows with known targets.
 
     Parameters
     ----------
     model : live estimator
         Fitted on at least two examples; it is not changed.
     X : array-like or sparse of shape (m, d)
-        Rows whose targets are known.
+        Rows with known targets.
     y : array-like of shape (m,)
         Targets of the rows.
     progress : callable or None, default None
@@ -132,7 +132,7 @@ def data_values(
     Returns
     -------
     DataValues
-        Values by key, and the loss that they are of.
+        Values by key, and their loss.
 
     Raises
     ------

@@ -68,7 +68,7 @@ class Work(NamedTuple):
 
     ends: Floats  #: (N,) what follows, in the end
     side: Ints  #: (N,) 0: as it was; 1, -1: at its upper or lower limit; 2, -2: past it; LEAVES
-    members: Ints  #: (MOST_CHANGED + 1,) places whose side is not 0; the one that leaves is the first
+    members: Ints  #: (MOST_CHANGED + 1,) places with a side other than 0; the one that leaves is the first
     moved: Floats  #: (MOST_CHANGED + 1,) how far what rested has gone
     unknown: Ints  #: (MOST_CHANGED + 1,) members that are solved for
     system: Floats  #: (MOST_CHANGED + 1, MOST_CHANGED + 1)
@@ -253,7 +253,7 @@ def eliminate(G: Floats, x: Floats, m: int) -> bool:
 
 @compiled
 def find_wrong_members(s: Sides, columns: Columns, w: Work, count: int) -> int:
-    """List the members whose side is another in the end; return how many, -1: one goes past two sides."""
+    """List the members with another side in the end; return how many, -1: one goes past two sides."""
     wrong = 0
     for a in range(1, count):
         j, side = w.members[a], w.side[w.members[a]]

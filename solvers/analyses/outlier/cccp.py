@@ -126,6 +126,6 @@ def _turn_to(rounds: Rounds, begun: Begun, parameter: Parameter, value: float) -
     rounds.look()
     p.wrong[:] = p.proper != p.sides
     if parameter == "theta":
-        p.wrong[:] |= p.sides != WITHIN  # whose levels theta decides
+        p.wrong[:] |= p.sides != WITHIN  # theta decides their levels
     now.rounds = now.switched = 0
     now.stage = Stage.CHOSEN

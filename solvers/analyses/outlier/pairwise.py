@@ -30,7 +30,7 @@ MOST_VALUES = 500  #: of the parameter at which errors are computed
 
 
 class Suspect(NamedTuple):
-    """An example whose label looks wrong."""
+    """An example with a label that looks wrong."""
 
     key: Key
     value: float  #: of theta or s, where it gave way first

@@ -49,7 +49,7 @@ def arrays_at(arrays: Mapping[str, Any], found: Solution, sides: Sides, robust: 
 
 
 def _decisions(kernel: Floats, nodes: Nodes) -> Floats:
-    """Return f of examples whose ``kernel`` values (m, n) these are, at each of k nodes, (k, m)."""
+    """Return f of examples with these ``kernel`` values (m, n), at each of k nodes, (k, m)."""
     f = np.empty((nodes.b.size, kernel.shape[0]))
     for part in parts(kernel.shape[0], nodes.beta.size):
         f[:, part] = (kernel[part] @ nodes.beta.T + nodes.b).T

@@ -59,7 +59,7 @@ class Fold(NamedTuple):
 
 
 def folds_of(model: Any, X: Features, y: Any, weights: Floats, parts: list[Split]) -> list[Fold]:
-    """Return the folds of a classifier whose problems are small and convex, one for each pair; else none.
+    """Return the folds of a classifier with small convex problems, one for each pair; else none.
 
     Parameters
     ----------

@@ -274,7 +274,7 @@ class _Search:
             raise InvalidInput("at least three examples are needed", field="window")
 
     def _lay_out(self, model: Any) -> None:
-        """Make folds of the window whose C is walked in compiled code, where that can be."""
+        """Make folds of the window that walk over C in compiled code, where that can be."""
         if self.classes and not self.view.shares_costs:
             self.laid_out = folds_of(model, self.X, self.y, self.weights, self.parts)
             self.workspace = FoldWorkspace(max(learnt.size for learnt, _ in self.parts)) if self.laid_out else None
