@@ -437,7 +437,7 @@ def put_dataset(
     ----------
     data : its bytes, or the file that holds them, which is read as it is sent
     format : "npz", "svmlight", "csv" or "parquet"
-    target, weights, key : of a table, the columns that hold them, by name or by number from 0; a key names a row's owner
+    target, weights, key : of a table, the columns that hold them, by name or by number from 0; a key names an owner
     """
     digest = hashlib.sha256()
     for piece in pieces(data) if isinstance(data, Path) else (data,):

@@ -13,7 +13,7 @@ from livesvm.service.remote.transport import Place
 class ProcessView:
     """One such process, from any thread; ``word`` is what people call it.
 
-    Invariant: no view here belongs to an incarnation that was followed by another, but for those of :meth:`forget_dead`.
+    Invariant: no view here belongs to an incarnation that has a successor, but for those of :meth:`forget_dead`.
     """
 
     def __init__(self, place: Place, word: str = "actor") -> None:
