@@ -32,7 +32,7 @@ def test_sentinel_says_where_the_server_is(sentinel: int, redis_server: RedisSer
         assert client.exists("{sentinel}:m:m:log")
 
 
-def test_a_service_that_sentinel_does_not_know_is_told(sentinel: int) -> None:
+def test_a_service_that_sentinel_does_not_know_is_reported(sentinel: int) -> None:
     with pytest.raises(StoreUnavailable, match="ocean"):
         RedisStore(f"redis+sentinel://127.0.0.1:{sentinel}/ocean/0", "me")
 

@@ -221,7 +221,7 @@ def an_update() -> Update:
     return Update(Batch(rng.normal(size=(20, 2)), rng.choice([-1.0, 1.0], 20)))
 
 
-def test_a_damaged_answer_is_told_to_a_retry_and_made_again_at_the_next_start(path: Path) -> None:
+def test_a_damaged_answer_is_reported_to_a_retry_and_made_again_at_the_next_start(path: Path) -> None:
     for file in path.parent.glob(f"{path.name}*"):
         file.unlink()
     update = an_update()
@@ -236,7 +236,7 @@ def test_a_damaged_answer_is_told_to_a_retry_and_made_again_at_the_next_start(pa
         assert again.body.partition(b'"seconds"')[0] == first.body.partition(b'"seconds"')[0]
 
 
-def test_a_damaged_request_is_told_and_costs_no_model(path: Path) -> None:
+def test_a_damaged_request_is_reported_and_costs_no_model(path: Path) -> None:
     for file in path.parent.glob(f"{path.name}*"):
         file.unlink()
     update = an_update()

@@ -145,7 +145,7 @@ def test_a_deleted_model_is_gone_and_fences_its_writer(store: Store) -> None:
         store.acquire("m")
 
 
-def test_a_model_made_anew_starts_empty(store: Store) -> None:
+def test_a_model_made_again_starts_empty(store: Store) -> None:
     lease = store.create("m", b"")
     append(store, lease, 1)
     store.delete(lease)
@@ -306,7 +306,7 @@ def test_a_reachable_store_answers_a_ping(store: Store) -> None:
     assert store.models() == before
 
 
-def test_a_model_made_anew_fences_the_writer_of_its_namesake(open_store: Open) -> None:
+def test_a_model_made_again_fences_the_writer_of_its_namesake(open_store: Open) -> None:
     old_store, new_store = open_store(), open_store()
     old = old_store.create("m", b"")
     new_store.delete(new_store.acquire("m"))

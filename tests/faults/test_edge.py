@@ -207,14 +207,14 @@ def test_as_many_requests_as_one_likes_may_be_sent_ahead(size: int, tight: Servi
 
 
 @pytest.mark.parametrize("fields", [f"x: {'y' * 33_000}\r\n", "a: b\r\n" * 101])
-def test_a_large_head_is_told_in_which_way(fields: str, service: ServiceProcess) -> None:
+def test_a_large_head_is_reported_in_which_way(fields: str, service: ServiceProcess) -> None:
     with service.connect() as plain:
         plain.sendall(f"GET /models HTTP/1.1\r\nhost: localhost\r\n{fields}\r\n".encode())
         answer = all_of(plain)
     assert (status_of(answer), type_of(answer), closes(answer)) == (431, "head-too-large", True)
 
 
-def test_slow_bodies_take_no_places_of_those_who_work(service: ServiceProcess) -> None:
+def test_slow_bodies_take_no_places_of_those_that_work(service: ServiceProcess) -> None:
     """More of them than calls may be under way."""
     with ExitStack() as stack:
         slow = [stack.enter_context(service.connect()) for _ in range(80)]
@@ -255,7 +255,7 @@ def test_a_large_body_ends_its_connection(framing: str, service: ServiceProcess)
     assert (status_of(answer), type_of(answer), closes(answer)) == (413, "body-too-large", True)
 
 
-def test_who_takes_no_answer_is_let_go(service: ServiceProcess) -> None:
+def test_a_client_that_takes_no_answer_is_let_go(service: ServiceProcess) -> None:
     before = cut(service, "stalled")
     body = json.dumps({"X": [[0.5, 1.0]] * 100_000})
     url = httpx.URL(service.url)
@@ -269,7 +269,7 @@ def test_who_takes_no_answer_is_let_go(service: ServiceProcess) -> None:
             time.sleep(0.1)
 
 
-def test_a_client_who_holds_all_it_may_is_told_and_others_are_served(tight: ServiceProcess) -> None:
+def test_a_client_who_holds_all_it_may_is_reported_and_others_are_served(tight: ServiceProcess) -> None:
     with ExitStack() as stack:
         busy = [stack.enter_context(tight.connect()) for _ in range(12)]
         for plain in busy:
@@ -291,14 +291,14 @@ def predict_or_refused(service: ServiceProcess) -> int:
         return 0
 
 
-def test_resting_connections_make_room(tight: ServiceProcess) -> None:
+def test_resting_connections_make_space(tight: ServiceProcess) -> None:
     with ExitStack() as stack:
         resting = [stack.enter_context(tight.connect()) for _ in range(40)]
         assert predict(tight) == 200
         assert all_of(resting[0]) == b""
 
 
-def test_bodies_of_one_client_leave_room_for_others(tight: ServiceProcess) -> None:
+def test_bodies_of_one_client_leave_space_for_others(tight: ServiceProcess) -> None:
     """Two bodies of the largest size may be on their way, one of them from one client."""
     large, small = 700_000, json.dumps(ROW)
 

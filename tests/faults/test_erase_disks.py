@@ -50,7 +50,7 @@ def metric(http: httpx.Client, name: str) -> str:
     return next(line for line in http.get("/metrics").text.splitlines() if line.startswith(name)).split()[-1]
 
 
-def test_without_room_to_write_anew_there_is_no_receipt_until_there_is(stored: Path) -> None:
+def test_without_space_to_write_again_there_is_no_receipt_until_there_is(stored: Path) -> None:
     X, _ = data()
     with ServiceProcess(stored, lease_seconds=1) as service, service.http() as http:
         let_write(service, ROOM)

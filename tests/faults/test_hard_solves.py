@@ -46,7 +46,7 @@ def is_busy(http: httpx.Client) -> bool:
     return answer.status_code == 503 and answer.json()["type"] == "urn:livesvm:problem:turn-missed"
 
 
-def test_others_go_on_beside_a_hard_update_which_ends_when_it_is_told_to(tmp_path: Path) -> None:
+def test_others_go_on_beside_a_hard_update_which_ends_when_it_is_reported_to(tmp_path: Path) -> None:
     body = hard_update()
     with (
         ServiceProcess(tmp_path, solve_seconds=600) as service,

@@ -88,7 +88,7 @@ def test_a_model_is_written_back_over_an_older_backup_of_another_process(server:
         check_whole(http, list(range(5)))
 
 
-def test_a_model_that_redis_has_lost_can_be_deleted_and_made_anew(server: RedisServer, tmp_path: Path) -> None:
+def test_a_model_that_redis_has_lost_can_be_deleted_and_made_again(server: RedisServer, tmp_path: Path) -> None:
     with service_on(server, tmp_path) as service, service.http() as http:
         start_model(http, 1)
         restart_empty(server)

@@ -69,7 +69,7 @@ def until(path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_an_update_that_outlasts_the_stop_is_told_so_and_is_there_afterwards(tmp_path: Path) -> None:
+def test_an_update_that_outlasts_the_stop_is_reported_so_and_is_there_afterwards(tmp_path: Path) -> None:
     """Its solve is cut off, its client is asked to try again, and then it is done once."""
     process = ServiceStartedAfresh(tmp_path, shutdown_seconds=1)
     process.module = "tests.faults.held_update"

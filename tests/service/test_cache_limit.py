@@ -49,7 +49,7 @@ def grown(store: SqliteStore) -> HostedModel:
 
 
 @pytest.mark.parametrize("snapshot", [False, True])
-def test_a_cache_that_was_made_too_small_is_told(snapshot: bool, tmp_path: Path) -> None:
+def test_a_cache_that_was_made_too_small_is_reported(snapshot: bool, tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "store")) as store:
         live = alive(store, store.create("m", b""), SPEC)
         rng = np.random.default_rng(0)

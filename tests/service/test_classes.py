@@ -107,7 +107,7 @@ def test_words_are_learnt_predicted_proved_and_seen(make: Make, service: Service
     np.testing.assert_allclose(pairs["decision"], own.decision_function(PROBE), rtol=0, atol=1e-7)
 
 
-def test_the_path_of_several_classes_is_told_and_applied(
+def test_the_path_of_several_classes_is_reported_and_applied(
     make: Make, service: ServiceProcess, http: httpx.Client
 ) -> None:
     model = make(C=1.0, kernel={"gamma": 0.5}, decision_function_shape="ovo")

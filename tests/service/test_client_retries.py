@@ -326,7 +326,7 @@ def test_each_call_has_a_name_of_its_own(client: Client, script: Script) -> None
 
 
 @pytest.mark.parametrize("body", ['["a list"]', "{", '"text"', ""])
-def test_a_refusal_that_is_no_problem_document_is_told_all_the_same(body: str) -> None:
+def test_a_refusal_that_is_no_problem_document_is_reported_all_the_same(body: str) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(502, headers={"content-type": "application/json"}, text=body)
 

@@ -49,7 +49,7 @@ def test_one_after_the_other_is_compiled(compiled: Callable[..., Compiling], tmp
     assert order.index("outlier paths") < 3  # it was the last, and a call waited for it
 
 
-def test_who_waits_can_leave(compiled: Callable[..., Compiling]) -> None:
+def test_a_waiting_caller_can_leave(compiled: Callable[..., Compiling]) -> None:
     at_work = compiled(lambda family: SLEEP)
     at_work.begin()
 

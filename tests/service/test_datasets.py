@@ -123,7 +123,7 @@ def test_limits(own: ServiceProcess, client: Client) -> None:
     assert len(directories(own)) == 3
 
 
-def test_datasets_have_a_share_of_the_disk_and_leave_room_for_updates(tmp_path: Path) -> None:
+def test_datasets_have_a_share_of_the_disk_and_leave_space_for_updates(tmp_path: Path) -> None:
     disk = os.statvfs(tmp_path)
     metrics, out = Metrics(), io.BytesIO()
     np.savez_compressed(out, X=np.zeros((20_000, 50)), y=np.ones(20_000))

@@ -278,7 +278,7 @@ def rivals(kind: Kind) -> Any:
 
 
 @pytest.mark.parametrize("weights", [None, "balanced", {"-1": 2.0}])
-def test_who_stays_is_learnt_anew_with_what_was_changed_since(weights: Any) -> None:
+def test_examples_that_stay_are_learnt_again_with_what_was_changed_since(weights: Any) -> None:
     """C, weights that decayed, walls of a robust model; in parts, from data that are more than one of them."""
     rng = np.random.default_rng(3)
     n = PART + 200

@@ -189,7 +189,7 @@ def test_a_file_is_run_from_where_the_feed_stands(
     assert "all.csv, row 127 of those under its names, counted from 0: y must be a number" in capsys.readouterr().err
 
 
-def test_what_is_known_ahead_is_announced_by_who_runs_a_file(
+def test_what_is_known_ahead_is_announced_by_the_command_run(
     reported: Callable[..., Any], client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     weather = np.cos(np.arange(130.0) ** 1.3)
@@ -259,7 +259,7 @@ def test_a_feed_that_is_being_restored_is_waited_for(
         assert json.loads(capsys.readouterr().out)["sent"] == 9
 
 
-def test_a_feed_is_deleted_by_who_means_it(
+def test_a_feed_is_deleted_after_a_question(
     reported: Callable[..., Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reported("feed", "create", "gone", "y")

@@ -127,7 +127,7 @@ def allow(answer: httpx.Response) -> set[str]:
     return set(answer.headers["allow"].split(", "))
 
 
-def test_methods_of_a_path_are_told_whole(http: httpx.Client, make: Make) -> None:
+def test_methods_of_a_path_are_reported_whole(http: httpx.Client, make: Make) -> None:
     """As the OpenAPI document has them, and those that every path has."""
     make()
     for path, operations in http.get("/openapi.json").json()["paths"].items():

@@ -448,7 +448,7 @@ def test_a_plot_is_of_what_there_is_so_far_and_then_of_the_result(jobs: Jobs, li
     assert jobs.plot(record.id, "svg") == b"2"
 
 
-def test_the_course_of_a_training_is_bounded_and_begins_anew_with_the_next_one() -> None:
+def test_the_course_of_a_training_is_bounded_and_begins_again_with_the_next_one() -> None:
     course, n = Course("fw"), 3 * MOST_POINTS
     for second in range(n):
         course.add(second, 1.0 / (second + 1))

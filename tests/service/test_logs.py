@@ -139,7 +139,7 @@ def test_what_changed_a_model_stands_in_the_audit_log(reported: ServiceProcess) 
     ]
 
 
-def test_nothing_secret_and_no_value_is_told(reported: ServiceProcess) -> None:
+def test_nothing_secret_and_no_value_is_reported(reported: ServiceProcess) -> None:
     for what in (SECRET, ADMIN, GIVEN, str(VALUE), "666.0", ENTRY.split(":")[2]):
         assert what not in reported.errors
 
@@ -160,7 +160,7 @@ def test_the_audit_log_has_a_file_of_its_own_if_asked_and_survives_its_rotation(
     assert (tmp_path / "audit.log.1").stat().st_mode & 0o077 == 0
 
 
-def test_an_audit_log_that_cannot_be_written_is_told_at_the_start(tmp_path: Path) -> None:
+def test_an_audit_log_that_cannot_be_written_is_reported_at_the_start(tmp_path: Path) -> None:
     process = ServiceProcess(tmp_path / "data", audit_file=tmp_path / "nowhere" / "audit.log")
     process.launch()
     assert process.wait() == 1

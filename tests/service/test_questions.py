@@ -254,7 +254,7 @@ def drifting(client: Client, **spec: Any) -> tuple[list[dict[str, Any]], Any]:
     return reported, (rows, y)
 
 
-def test_drift_is_told_with_a_remedy_that_one_update_applies(client: Client) -> None:
+def test_drift_is_reported_with_a_remedy_that_one_update_applies(client: Client) -> None:
     reported, (rows, y) = drifting(client, drift_alarms=0.01)
     alarms = [one["drift"] for one in reported if "drift" in one]
     assert len(alarms) == 1

@@ -141,7 +141,7 @@ def test_an_erasure_leaves_nothing_in_the_store_nor_at_any_front_end(
         assert client.post("/receipts/verify", json=receipt).json()["is_own"] == (key == own[1])
 
 
-def test_what_is_asked_of_a_job_is_answered_by_who_was_asked_for_it(
+def test_what_is_asked_of_a_job_is_answered_by_the_front_end_asked(
     fleet: Fleet, http: tuple[httpx.Client, httpx.Client]
 ) -> None:
     """Here that it is not there, in the words of that front end; the rest is unknown."""
@@ -420,7 +420,7 @@ def test_without_ray_nothing_of_it_is_loaded() -> None:
 
 
 @pytest.mark.slow
-def test_what_nobody_uses_goes_to_rest_in_its_actor_and_a_call_wakes_it(fleet: Fleet, tmp_path: Path) -> None:
+def test_what_is_not_used_goes_to_rest_in_its_actor_and_a_call_wakes_it(fleet: Fleet, tmp_path: Path) -> None:
     settings = fleet.settings | {"redis_prefix": "rests", "rest_seconds": 1.0, "ray_actor_mb": 256}
     fronts = [ServiceProcess(tmp_path / name, **settings) for name in ("first", "second", "late")]
     with fronts[0], fronts[1], fronts[0].http(PATIENCE) as first, fronts[1].http(PATIENCE) as second:

@@ -63,7 +63,7 @@ def seconds_of_path(http: httpx.Client) -> float:
     return time.monotonic() - began
 
 
-def test_results_are_seen_and_applied_anywhere_by_who_may(services: Two) -> None:
+def test_results_are_seen_and_applied_anywhere_by_allowed_callers(services: Two) -> None:
     first, second = services
     with client(first) as http, client(second) as other, client(first, READER) as guest:
         job = of_path(other)

@@ -34,7 +34,7 @@ def test_nothing_stays_of_it(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failure_is_told_and_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_reported_and_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rehearse(tmp_path, lambda settings: 1 / 0)  # type: ignore[arg-type,return-value]
     assert "the rehearsal failed" in caplog.text
 

@@ -228,7 +228,7 @@ def test_what_is_owed_the_store_keeps_a_model_awake(store: CountingStore, regist
     assert model.describe().version == 2
 
 
-def test_room_is_made_by_those_that_were_used_longest_ago_and_none_that_is_in_use(
+def test_space_is_made_by_those_that_were_used_longest_ago_and_none_that_is_in_use(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     models = [registry.models.create(f"m{number}", SPEC) for number in range(6)]

@@ -118,7 +118,7 @@ def test_answers_come_as_they_are_ready_and_whole(actor: Actor, lines: RpcClient
 
 
 @pytest.mark.parametrize("how", ["it fails", "it is given up"])
-def test_who_waits_on_a_line_that_is_lost_hears_of_it(actor: Actor, lines: RpcClientPool, how: str) -> None:
+def test_a_waiting_caller_on_a_line_that_is_lost_hears_of_it(actor: Actor, lines: RpcClientPool, how: str) -> None:
     actor.loop.call_soon_threadsafe(actor.go_on.clear)
     lines.find("actor", actor.at)
     waiting = ask(lines, SLOW)
@@ -252,7 +252,7 @@ def test_lines_are_encrypted_where_ray_is(encrypted: Path) -> None:
                 assert heard(stranger) == b""  # it has no certificate
 
 
-def test_where_nobody_listens_there_is_no_line(lines: RpcClientPool) -> None:
+def test_where_nothing_listens_there_is_no_line(lines: RpcClientPool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     lines.find("actor", Endpoint("127.0.0.1", port, bytes(32)))

@@ -148,7 +148,7 @@ def test_a_call_is_open_to_its_scope_and_those_above_and_to_nobody_else(
         assert (status(guarded, call, given) == 401) == (needed is not None), given
 
 
-def test_a_key_is_told_of_the_paths_that_it_may_call(
+def test_a_key_is_reported_of_the_paths_that_it_may_call(
     guarded: httpx.Client, secrets: dict[str, tuple[str, str]]
 ) -> None:
     for scope, (secret, _) in secrets.items():
@@ -157,7 +157,7 @@ def test_a_key_is_told_of_the_paths_that_it_may_call(
         assert reported["paths"] == sorted(may)
 
 
-def test_who_may_not_list_examples_sees_no_key_in_results(
+def test_a_caller_that_may_not_list_examples_sees_no_key_in_results(
     guarded: httpx.Client, secrets: dict[str, tuple[str, str]]
 ) -> None:
     by = {scope: {"authorization": f"Bearer {secret}"} for scope, (secret, _) in secrets.items()}

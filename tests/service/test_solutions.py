@@ -263,7 +263,7 @@ def test_a_newer_snapshot_goes_first_and_a_damaged_one_is_made_up_for(store: Fai
     assert again(store, live, 0).recovered.snapshot_version == 5
 
 
-def test_a_record_that_a_solution_needs_and_is_gone_is_told(store: FailingStore) -> None:
+def test_a_record_that_a_solution_needs_and_is_gone_is_reported(store: FailingStore) -> None:
     with_solution(store, SPEC)
     with store._transaction() as db:
         db.execute("DELETE FROM log WHERE sequence = 2")

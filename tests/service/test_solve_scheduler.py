@@ -67,7 +67,7 @@ def test_a_cheap_solve_passes_hard_ones(threads: ThreadPoolExecutor) -> None:
     assert all(future.result() > 3 for future in running)
 
 
-def test_it_is_told_how_many_run_and_how_many_wait(threads: ThreadPoolExecutor) -> None:
+def test_it_is_reported_how_many_run_and_how_many_wait(threads: ThreadPoolExecutor) -> None:
     turns, hard = SolveScheduler(1), [Work() for _ in range(3)]
     assert turns.counts() == {"running": 0, "waiting": 0}
     running = [threads.submit(work.run, turns) for work in hard]
@@ -116,7 +116,7 @@ def test_time_that_others_take_does_not_count_as_solving(threads: ThreadPoolExec
     assert hard.solve.used < 1.0 or first.result() > limited.steps / 2
 
 
-def test_who_never_had_a_turn_is_told_so() -> None:
+def test_a_solve_that_never_had_a_turn_is_reported_so() -> None:
     with pytest.raises(TurnMissed), SolveScheduler(1).turn(Solve(until=time.monotonic() - 1.0)):
         pass
 

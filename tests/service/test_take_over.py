@@ -159,7 +159,7 @@ def test_an_orderly_end_lets_every_model_go(opened: Open) -> None:
     assert [second.version(model) for model in ("a", "b")] == [1, 1]
 
 
-def test_versions_are_in_order_whoever_is_asked(opened: Open) -> None:
+def test_versions_are_in_order_which_is_asked(opened: Open) -> None:
     first = opened("first")
     first.registry.models.create("a", ModelSpec())
     first.learn("a", 0)
@@ -401,7 +401,7 @@ def test_a_store_that_is_away_leaves_the_copy_and_makes_none(
     assert read(second, "b").version == 1
 
 
-def test_who_holds_a_model_is_called_by_address_if_that_is_known(opened: Open) -> None:
+def test_the_holder_of_a_model_is_called_by_address_if_that_is_known(opened: Open) -> None:
     first = opened("first")
     first.registry.models.create("a", ModelSpec())
     second = opened("second")

@@ -68,7 +68,7 @@ def test_a_stream_begins_with_all_and_goes_on_with_what_changes(tmp_path: Path) 
             assert [model["id"] for model in next(reported(again))["models"]] == ["b"]
 
 
-def test_the_newest_updates_are_told_in_numbers(http: httpx.Client, make: Make) -> None:
+def test_the_newest_updates_are_reported_in_numbers(http: httpx.Client, make: Make) -> None:
     model = make()
     assert http.get(f"/models/{model}/recent").json() == {"updates": []}
     answers = [
@@ -95,7 +95,7 @@ def test_the_newest_updates_are_told_in_numbers(http: httpx.Client, make: Make) 
     assert [update["version"] for update in found] == list(range(4 + KEPT, 4, -1))
 
 
-def test_a_key_is_told_what_it_allows(tmp_path: Path, http: httpx.Client) -> None:
+def test_a_key_is_reported_what_it_allows(tmp_path: Path, http: httpx.Client) -> None:
     open_to_all = http.get("/access").json()
     paths = list(http.get("/openapi.json").json()["paths"])
     assert open_to_all == {"keys": False, "label": None, "scope": "admin", "paths": sorted(paths)}

@@ -101,7 +101,7 @@ def test_made_up_keys_are_new_and_rise(taken: list[int], n: int) -> None:
 
 
 @pytest.mark.parametrize("limits", [Limits(9, 9, max_examples=3), Limits(9, 9, max_age_seconds=5.0)], ids=str)
-def test_a_key_that_makes_room_can_come_back_with_the_same_update(limits: Limits) -> None:
+def test_a_key_that_makes_space_can_come_back_with_the_same_update(limits: Limits) -> None:
     window = Window({"a": 1.0, "b": 2.0, "c": 3.0}, 2, 5)
     update = Update(batch(2, ["a", "b"]), edits=Edits(relabel={"a": -1.0, "c": -1.0}))
     with pytest.raises(DuplicateKey, match="'b'"):

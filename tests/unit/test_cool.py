@@ -79,7 +79,7 @@ def test_a_model_that_knows_nothing_has_nothing_to_give_up() -> None:
     assert model.certificate().relative_gap <= 1e-9
 
 
-def test_room_for_more_examples_comes_back() -> None:
+def test_space_for_more_examples_comes_back() -> None:
     model = trained()
     for _ in range(3):
         model.cool()

@@ -77,7 +77,7 @@ def test_what_is_known_ahead_serves_however_it_comes() -> None:
     assert by_rows.latest == by_empty_targets.latest
 
 
-def test_what_nobody_announces_is_held_when_it_is_served_and_when_it_is_learnt() -> None:
+def test_what_is_not_announced_is_held_when_it_is_served_and_when_it_is_learnt() -> None:
     held = feed()
     for n, row in enumerate(rows(0, N), 1):
         held.observe([row])

@@ -185,7 +185,7 @@ def test_a_time_that_leaps_over_years_is_refused() -> None:
     assert yearly.read(rows, logged=True).accepted == 2
 
 
-def test_months_may_be_told_by_their_last_days() -> None:
+def test_months_may_be_reported_by_their_last_days() -> None:
     ends = [date(2023, month, 1) - timedelta(days=1) for month in range(2, 13)]
     for every in (None, "1mo"):
         plan = read(timeline(every=every), *({"time": str(day), "y": 1.0} for day in ends))

@@ -42,7 +42,7 @@ def test_an_audit_counts_the_bound_examples_close_to_a_kink() -> None:
     assert audited(state).n_close == 0
 
 
-def test_their_f_is_computed_afresh_and_nobody_elses() -> None:
+def test_their_f_is_computed_afresh_and_no_other() -> None:
     state = crowded(5)
     close = close_to_a_kink(state)
     f = state.examples.f

@@ -271,7 +271,7 @@ def test_rows_that_come_next_are_those_of_the_least_g(seed: int, n: int, most: i
 
 
 @given(SEEDS, st.integers(2, 30), st.integers(0, 40))
-def test_room_is_shared_by_class(seed: int, n: int, room: int) -> None:
+def test_space_is_shared_by_class(seed: int, n: int, room: int) -> None:
     random = np.random.default_rng(seed)
     counts = random.integers(0, n, 2)
     found, total = growth.shared(counts, room), int(counts.sum())
@@ -299,7 +299,7 @@ def test_a_quarter_of_the_first_at_least_is_of_each_class(seed: int, n: int) -> 
 
 
 @given(SEEDS, st.integers(2, 60), st.integers(1, 30))
-def test_who_joins_violates_or_may_soon_or_is_chosen_by_chance(seed: int, n: int, active: int) -> None:
+def test_what_joins_violates_or_may_soon_or_is_chosen_by_chance(seed: int, n: int, active: int) -> None:
     random = np.random.default_rng(seed)
     outside, of_class = np.sort(random.permutation(200)[:n]), random.integers(0, 2, n)
     g = random.choice([0.5, 1.0, 1.0 + 0.9 * growth.NEAR, 1.0 + 1.1 * growth.NEAR, 2.0], n)
@@ -319,7 +319,7 @@ def test_who_joins_violates_or_may_soon_or_is_chosen_by_chance(seed: int, n: int
     assert stay.tolist() == (expected if len(expected) < growth.MANY * n else list(range(n)))
 
 
-def test_where_many_violate_those_who_do_not_may_be_chosen_too() -> None:
+def test_where_many_violate_those_that_do_not_may_be_chosen_too() -> None:
     g = np.where(np.arange(500) < 100, 0.5, 2.0)
     found = growth.added(np.arange(500), g, np.arange(500) % 2, 20, np.random.default_rng(0))
     assert 30 <= np.count_nonzero(found >= 100) < found.size == 60

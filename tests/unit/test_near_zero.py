@@ -60,7 +60,7 @@ def test_a_linear_kernel_is_certified_too(targets: str) -> None:
 
 
 @pytest.mark.parametrize("targets", [name for name in NEXT_TO_NOTHING if name != "zero"])
-def test_a_wrong_answer_is_told_to_be_wrong(targets: str) -> None:
+def test_a_wrong_answer_is_reported_to_be_wrong(targets: str) -> None:
     """By the oracle too, whose sums run in extended precision."""
     y = NEXT_TO_NOTHING[targets][SLIDE:]
     model = slid(NEXT_TO_NOTHING[targets], epsilon=0.0)

@@ -101,7 +101,7 @@ def _place(solution: Any, sides: Any, theta: float, s: float) -> dict[str, Any]:
     }
 
 
-def test_where_nobody_is_free_b_moves_from_wall_to_wall() -> None:
+def test_where_no_example_is_free_b_moves_from_wall_to_wall() -> None:
     rng = np.random.default_rng(5)
     X = rng.normal(size=(80, 3))
     y = np.tile([1.0, -1.0], 40)  # as many of each class, and a C so small that no example is free
@@ -141,7 +141,7 @@ def test_a_row_of_zeros_rests_at_its_wall() -> None:
 
 
 @pytest.mark.parametrize("weight", [1e-300, 1e-100, 1e-18, 1e-13])
-def test_who_weighs_next_to_nothing_does_not_hold_up_the_path(weight: float) -> None:
+def test_an_example_of_next_to_no_weight_does_not_hold_up_the_path(weight: float) -> None:
     """Its weight moves no other f by more than rounding, so that its cutoff is reached again and again."""
     for seed in (18, 19, 23, 26):
         rng = np.random.default_rng(seed)
@@ -295,7 +295,7 @@ def test_twins_switch_together() -> None:
             assert {j % 50: times[j] for j in times if j < 50} == {j % 50: times[j] for j in times if j >= 50}
 
 
-def test_a_path_of_many_events_finds_room() -> None:
+def test_a_path_of_many_events_finds_space() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 12))
     y = np.where(X[:, 0] + rng.normal(size=300) > 0, 1.0, -1.0)

@@ -80,7 +80,7 @@ class Told:
         return True
 
 
-def test_progress_is_told_and_can_cancel() -> None:
+def test_progress_is_reported_and_can_cancel() -> None:
     X, y, _ = labelled()
     model = IncrementalSVC(C=1.0, kernel="linear").fit(X, y)
     for parameter in PARAMETERS:

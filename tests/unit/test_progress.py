@@ -49,7 +49,7 @@ class Heard:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_progress_is_told_while_the_model_is_copied(
+def test_progress_is_reported_while_the_model_is_copied(
     name: str, model: IncrementalSVC, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The copy is slowed down: in a large window it takes a while."""
@@ -78,7 +78,7 @@ def test_progress_is_told_while_the_model_is_copied(
 
 @pytest.mark.parametrize("name", JOBS)
 @pytest.mark.parametrize("most", [1, 2, 4])
-def test_whoever_hears_it_may_cancel_at_any_time(
+def test_the_listener_may_cancel_at_any_time(
     name: str, most: int, model: IncrementalSVC, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "EVERY", 0.0005)
@@ -90,7 +90,9 @@ def test_whoever_hears_it_may_cancel_at_any_time(
     assert threading.active_count() == threads
 
 
-def test_within_a_leg_of_a_path_progress_is_told_too(model: IncrementalSVC, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_within_a_leg_of_a_path_progress_is_reported_too(
+    model: IncrementalSVC, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("livesvm.solvers.homotopy.parametric.PORTION", 50)
     heard = Heard()
     path = model.regularization_path(0.1, 10.0, progress=heard)

@@ -239,7 +239,7 @@ def test_starts_fill_boxes_from_the_highest_score_to_their_sum(drawn: list[tuple
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 2)), min_size=1, max_size=8), st.floats(0, 1))
-def test_what_is_missing_of_a_sum_is_shared_by_room(drawn: list[tuple[float, float]], share: float) -> None:
+def test_what_is_missing_of_a_sum_is_shared_by_space(drawn: list[tuple[float, float]], share: float) -> None:
     parts, top = (np.array(each) for each in zip(*drawn, strict=True))
     total = share * top.sum()
     found = _with_sum(parts * top, top, total)

@@ -21,7 +21,7 @@ def model(version: int, *, rests: bool = False) -> Any:
     return SimpleNamespace(describe=lambda: Description("live", version), **reported)
 
 
-def test_what_changed_since_a_moment_is_told_and_nothing_else() -> None:
+def test_what_changed_since_a_moment_is_reported_and_nothing_else() -> None:
     reported = Announcer()
     assert [reported.note(name, model(1)) for name in ("m", "k", "m", "k")] == [True, True, False, False]
     assert (reported.moment, set(reported.since(0)), set(reported.since(1)), reported.since(2)) == (
@@ -35,7 +35,7 @@ def test_what_changed_since_a_moment_is_told_and_nothing_else() -> None:
     assert reported.due() == ["k", "m"]
 
 
-def test_what_an_answer_has_told_is_told_again_only_with_everything() -> None:
+def test_what_an_answer_has_reported_is_reported_again_only_with_everything() -> None:
     reported = Announcer()
     for name in ("m", "k"):
         reported.note(name, model(1))
@@ -45,7 +45,7 @@ def test_what_an_answer_has_told_is_told_again_only_with_everything() -> None:
     assert set(reported.since(2)) == {"m"}
 
 
-def test_rest_and_the_end_of_one_are_told_and_forgotten_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rest_and_the_end_of_one_are_reported_and_forgotten_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(telling, "time", SimpleNamespace(monotonic=lambda: now[0]))
     reported = Announcer()

@@ -336,7 +336,7 @@ def test_what_an_actor_told_before_it_was_lost_is_forgotten_once_the_index_is_re
     assert [model.id for model in hosted.hosting.models.awake()] == ["n"]
 
 
-def test_news_do_not_undo_what_an_answer_has_told_since_nor_leave_what_went_to_rest_before_the_cluster_was_joined_anew(
+def test_news_do_not_undo_what_an_answer_has_told_since_nor_leave_what_went_to_rest_before_the_cluster_was_joined_again(
     hosted: Hosted,
 ) -> None:
     there, models = hosted.directory.there("m"), hosted.hosting.models
@@ -400,7 +400,7 @@ def test_an_actor_that_is_lost_is_said_to_be_and_asked_again(hosted: Hosted) -> 
     assert len(hosted.cluster.asked) == 2
 
 
-def test_what_was_asked_before_the_cluster_was_joined_anew_is_not_waited_for(hosted: Hosted) -> None:
+def test_what_was_asked_before_the_cluster_was_joined_again_is_not_waited_for(hosted: Hosted) -> None:
     hosted.directory.ask_for_news()
     hosted.directory._begin_again()
     hosted.directory.ask_for_news()
@@ -449,7 +449,7 @@ def test_an_actor_is_silent_that_said_nothing_for_a_lease(hosted: Hosted, monkey
 
 
 @pytest.mark.parametrize("error", [ActorDiedError(), ActorUnavailableError("away", None)])
-def test_a_lost_actor_has_no_line_and_one_that_is_dead_is_looked_for_anew(error: Exception) -> None:
+def test_a_lost_actor_has_no_line_and_one_that_is_dead_is_looked_for_again(error: Exception) -> None:
     cluster, lines = object.__new__(RealCluster), list[str]()
     vars(cluster).update(_actors={PLACE.name: "actor"}, lines=SimpleNamespace(lose=lines.append))
     cluster.lost(PLACE, error)
@@ -466,7 +466,7 @@ def test_a_lost_actor_has_no_line_and_one_that_is_dead_is_looked_for_anew(error:
         (RuntimeError("Timed out while waiting for GCS to become available."), False, False),
     ],
 )
-def test_a_cluster_is_joined_anew_by_who_is_not_known_there_and_a_head_that_is_away_is_waited_for(
+def test_a_cluster_is_joined_again_by_who_is_not_known_there_and_a_head_that_is_away_is_waited_for(
     answer: Any, is_up: bool, joins: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def check_alive(nodes: list[Any], timeout: float) -> list[bool]:
@@ -494,7 +494,7 @@ def test_a_cluster_is_joined_anew_by_who_is_not_known_there_and_a_head_that_is_a
     assert (made.head_is_up, len(joined), left) == (is_up, int(joins), ["a", "cluster"] if joins else [])
 
 
-def test_calls_under_way_are_sent_again_where_the_cluster_was_joined_anew(later: Callable[[float], None]) -> None:
+def test_calls_under_way_are_sent_again_where_the_cluster_was_joined_again(later: Callable[[float], None]) -> None:
     cluster = Cluster([Answer("done")])
     waiting: Future[bytes] = Future()
     first = cluster._answered

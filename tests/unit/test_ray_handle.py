@@ -381,7 +381,7 @@ def test_a_feed_at_rest_shows_what_the_index_tells_of_it_and_no_forecasts(clock:
     assert feed.reported is None
 
 
-def test_a_model_at_rest_is_as_the_index_says_and_as_it_was_told_last_once_it_was_awake(clock: Clock) -> None:
+def test_a_model_at_rest_is_as_the_index_says_and_as_it_was_reported_last_once_it_was_awake(clock: Clock) -> None:
     live = model(newest(1))
     assert (live.state, live.stale) == ("restoring", True)
     live.found_again(Indexed("m", 4, Summary(SPEC.model_dump_json(), 0, told_of(4)).encode(), 4))

@@ -124,7 +124,7 @@ def test_a_kernel_matrix_that_is_given() -> None:
     assert given.best(K[:30], y[:30]).error == path.best(X[:30], y[:30]).error
 
 
-def test_progress_is_told_and_can_cancel() -> None:
+def test_progress_is_reported_and_can_cancel() -> None:
     reported: list[tuple[int, int]] = []
 
     def go_on(done: int, total: int) -> bool:

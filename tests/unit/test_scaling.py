@@ -47,7 +47,7 @@ def test_rows_weigh_in_a_standard_scale() -> None:
 
 
 @pytest.mark.parametrize("scale", SCALERS)
-def test_a_scale_is_kept_until_it_is_fitted_anew(scale: str) -> None:
+def test_a_scale_is_kept_until_it_is_fitted_again(scale: str) -> None:
     model = IncrementalSVC(scale=scale, C=3.0).fit(X[:100], Y[:100])
     kept, gamma = model.feature_scale_, model.gamma_
     model.update(add=(X[100:], Y[100:]), remove=model.keys_[:40])

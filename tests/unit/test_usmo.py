@@ -148,7 +148,7 @@ def _begun() -> usmo.Run:
     return usmo.Run(problem, products.exact(problem.kernel, problem.U, 2**20), feasible_start(problem))
 
 
-def test_f_is_computed_anew_where_it_was_carried_along_for_many_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_f_is_computed_again_where_it_was_carried_along_for_many_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     run, passes = _begun(), [usmo.FRESH + 1, usmo.FRESH]
     F = run.F.copy()
 
@@ -178,7 +178,7 @@ def _problem() -> PUProblem:
     return pu_problem(Kernel("rbf", 0.5), P, U, *costs(0.4, 1e-3, np.ones(20), np.ones(1500)))
 
 
-def test_progress_is_told_and_can_cancel() -> None:
+def test_progress_is_reported_and_can_cancel() -> None:
     reported: list[tuple[int, int]] = []
 
     def tell(done: int, total: int) -> bool:
