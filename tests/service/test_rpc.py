@@ -135,7 +135,9 @@ def test_a_waiting_caller_on_a_line_that_is_lost_hears_of_it(actor: Actor, lines
 
 def test_an_answer_for_a_connection_that_was_lost_meanwhile_is_dropped() -> None:
     sent: list[int] = []
-    line = SimpleNamespace(transport=SimpleNamespace(is_closing=lambda: True), send=lambda number, _: sent.append(number))
+    line = SimpleNamespace(
+        transport=SimpleNamespace(is_closing=lambda: True), send=lambda number, _: sent.append(number)
+    )
 
     async def take() -> None:
         """Have a call answered, and wait for that."""
