@@ -232,7 +232,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mosquitto]:
         yield server
 
 
-def test_a_broker_lets_in_whom_it_knows(guarded: Mosquitto) -> None:
+def test_a_broker_accepts_known_clients(guarded: Mosquitto) -> None:
     with ExitStack() as stack:
         scene = Scene(guarded, stack, user="plant", password=PASSWORD)
         address = f"127.0.0.1:{guarded.port}"

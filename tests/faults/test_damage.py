@@ -54,7 +54,7 @@ def predict(http: httpx.Client) -> Any:
     return http.post("/models/m/predict", json={"X": X}).json()["decision"]
 
 
-def test_a_damaged_snapshot_is_passed_over_and_told(stored: tuple[Path, Any]) -> None:
+def test_a_damaged_snapshot_is_skipped_and_reported(stored: tuple[Path, Any]) -> None:
     path, decision = stored
     damage(path, "snapshots", 4)
     with ServiceProcess(path) as service, service.http() as http:

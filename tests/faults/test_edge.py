@@ -102,7 +102,7 @@ def memory(service: ServiceProcess) -> float:
     return int(found[1]) / 1024
 
 
-def test_half_sent_heads_are_gone_in_time_and_keep_nobody_waiting(service: ServiceProcess) -> None:
+def test_half_sent_heads_are_dropped_in_time_and_keep_no_call_waiting(service: ServiceProcess) -> None:
     with ExitStack() as stack:
         begun = time.monotonic()
         half = [stack.enter_context(service.connect()) for _ in range(400)]
@@ -269,7 +269,7 @@ def test_a_client_that_takes_no_answer_is_let_go(service: ServiceProcess) -> Non
             time.sleep(0.1)
 
 
-def test_a_client_who_holds_all_it_may_is_reported_and_others_are_served(tight: ServiceProcess) -> None:
+def test_a_client_at_its_limit_is_reported_and_others_are_served(tight: ServiceProcess) -> None:
     with ExitStack() as stack:
         busy = [stack.enter_context(tight.connect()) for _ in range(12)]
         for plain in busy:

@@ -50,7 +50,7 @@ def test_what_has_rested_longest_makes_space() -> None:
     assert (own[0].was_closed, other.was_closed) == (False, False)
 
 
-def test_the_client_who_holds_most_makes_space_for_others() -> None:
+def test_the_client_with_most_connections_makes_space_for_others() -> None:
     admission = Admission(4, 4)
     hoarder = [Connection("a", 10.0 + n) for n in range(3)]
     lone = Connection("b", 1.0)

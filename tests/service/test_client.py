@@ -81,7 +81,7 @@ def test_going_back(service: ServiceProcess, make: Make) -> None:
         assert client.predict(model, [[1.5]])["decision"] == before
 
 
-def test_nobody_there() -> None:
+def test_an_empty_window() -> None:
     with Client("http://127.0.0.1:9", patience=0.3) as client:
         assert not client.is_ready()
         with pytest.raises(httpx.TransportError):

@@ -63,7 +63,7 @@ def test_a_waiting_caller_can_leave(compiled: Callable[..., Compiling]) -> None:
     assert at_work.left() == ()
 
 
-def test_a_compiler_that_fails_keeps_nobody_waiting(
+def test_a_compiler_that_fails_keeps_no_call_waiting(
     compiled: Callable[..., Compiling], caplog: pytest.LogCaptureFixture
 ) -> None:
     at_work = compiled(lambda family: [sys.executable, "-c", "raise SystemExit(3)"])

@@ -114,7 +114,7 @@ def test_rows_go_by_key(format: str, data: Any, key: str | None, datasets: Datas
     assert datasets.find(gone) == ([], [], set())
 
 
-def test_a_dataset_of_whom_all_go_goes(datasets: Datasets, tmp_path: Path) -> None:
+def test_a_dataset_without_rows_left_is_removed(datasets: Datasets, tmp_path: Path) -> None:
     put(datasets, npz(X=X, y=Y, keys=np.arange(30)), "npz", None)
     put(datasets, npz(X=X, y=Y), "npz", None, "without")
     found, unsearched, _ = datasets.find([*map(str, range(30))])

@@ -167,7 +167,7 @@ def test_no_body_makes_a_large_answer(case: str, http: httpx.Client, make: Make)
         assert len(answer.content) < 8192, place
 
 
-def test_long_headers_paths_and_queries_are_not_told_back(http: httpx.Client) -> None:
+def test_long_headers_paths_and_queries_are_not_echoed(http: httpx.Client) -> None:
     for path in ("/models/" + "m" * 5000, "/jobs/" + "j" * 5000, "/" + "p" * 5000, "/models?" + "q" * 5000):
         assert len(http.get(path).content) < 8192
     long = {"content-type": "application/" + "x" * 5000, "Idempotency-Key": "k" * 5000}

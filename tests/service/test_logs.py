@@ -73,7 +73,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> ServiceProcess:
     return process
 
 
-def test_an_update_says_who_what_and_where_its_time_went(reported: ServiceProcess) -> None:
+def test_the_log_line_of_an_update_has_caller_action_and_times(reported: ServiceProcess) -> None:
     line = of(reported, "slid")
     assert (line["key"], line["model"], line["version"], line["outcome"]) == ("gauge", "m", 2, "done")
     assert (line["added"], line["removed"], line["C"], line["durability"]) == (4, 4, 2.0, "fsynced")
@@ -120,7 +120,7 @@ def test_a_slow_update_is_found_with_what_took_longest(reported: ServiceProcess)
     assert line["stages"][line["slow"]] == max(line["stages"].values())
 
 
-def test_a_job_says_who_asked_for_it(reported: ServiceProcess) -> None:
+def test_a_job_names_its_caller(reported: ServiceProcess) -> None:
     line = of(reported, "asked", "job")
     assert (line["key"], line["model"], line["kind"], line["outcome"]) == ("gauge", "m", "assessment", "done")
     assert (line["version"], line["job"]) == (2, of(reported, "asked")["job"])

@@ -144,7 +144,7 @@ def test_any_prior_and_unlabelled_that_are_all_the_same_have_an_optimum(
         assert client.predict(model, Z[:1])["prediction"][0] in (0, 1)
 
 
-def test_a_prior_that_is_left_out_is_estimated_and_told(make: Make, service: ServiceProcess) -> None:
+def test_a_prior_that_is_left_out_is_estimated_and_reported(make: Make, service: ServiceProcess) -> None:
     model, said = make(task="pu", lam=0.02, kernel=KERNEL), make(task="pu", prior="estimate", lam=0.02, kernel=KERNEL)
     library = IncrementalPUClassifier(lam=0.02, gamma=0.5).fit(X, S)
     found = library.prior_estimate_

@@ -280,7 +280,7 @@ def test_kernel_rows_are_given_up_where_many_models_have_some(
         assert model.certificate().result()["relative_gap"] <= 1e-8
 
 
-def test_damage_concerns_one_model_alone_and_is_found_before_anyone_calls(
+def test_damage_concerns_one_model_alone_and_is_found_before_a_call(
     store: CountingStore, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in "abc":

@@ -128,7 +128,7 @@ def test_every_call_is_here(guarded: httpx.Client, secrets: dict[str, tuple[str,
 
 
 @pytest.mark.parametrize("call", NEEDED)
-def test_a_call_is_open_to_its_scope_and_those_above_and_to_nobody_else(
+def test_a_call_is_open_to_its_scope_and_those_above_only(
     call: str, guarded: httpx.Client, secrets: dict[str, tuple[str, str]]
 ) -> None:
     needed = NEEDED[call]

@@ -121,7 +121,7 @@ def test_a_solve_that_never_had_a_turn_is_reported_so() -> None:
         pass
 
 
-def test_a_solve_that_nobody_wants_ends_whether_it_runs_or_waits(threads: ThreadPoolExecutor) -> None:
+def test_an_abandoned_solve_ends_whether_it_runs_or_waits(threads: ThreadPoolExecutor) -> None:
     turns, works = SolveScheduler(1), [Work() for _ in range(4)]
     running = [threads.submit(work.run, turns) for work in works]
     has_moved(*works)

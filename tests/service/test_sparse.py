@@ -55,7 +55,7 @@ def client(process: ServiceProcess) -> Iterator[Client]:
         yield client
 
 
-def test_a_wide_window_is_learnt_kept_told_and_erased(process: ServiceProcess, client: Client) -> None:
+def test_a_wide_window_is_learnt_stored_reported_and_erased(process: ServiceProcess, client: Client) -> None:
     X, y = drawn(1, 400)
     client.create_model("text", **LINEAR)
     for start in range(0, 400, 200):

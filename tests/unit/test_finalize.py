@@ -55,7 +55,7 @@ def test_their_f_is_computed_afresh_and_no_other() -> None:
     assert abs(f[far] - exact[far] - 1e-10) < 1e-13
 
 
-def test_nobody_close_is_nothing_to_do() -> None:
+def test_no_close_example_is_nothing_to_do() -> None:
     state = crowded(1)
     state.examples.f[close_to_a_kink(state)] += 1e-3
     before = state.examples.f.copy()

@@ -322,7 +322,7 @@ def test_both_are_heeded_in_the_middle_of_a_walk() -> None:
     assert_same_arrays(before, model.to_arrays())
 
 
-def test_an_undo_is_not_disturbed_and_who_asks_meanwhile_is_heard_afterwards() -> None:
+def test_an_undo_is_not_disturbed_and_requests_meanwhile_are_answered_afterwards() -> None:
     looks = Looks()
     with looked_at(looks):
         with undisturbed():

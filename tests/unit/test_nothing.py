@@ -32,7 +32,7 @@ def test_constant_targets_are_learnt_exactly(loss: Any, n: int, value: float) ->
 
 @pytest.mark.parametrize("decay", [1.0, 0.99])
 @pytest.mark.parametrize("binary", [True, False])
-def test_one_class_with_nu_of_one_has_everyone_at_the_bound(binary: bool, decay: float) -> None:
+def test_one_class_with_nu_of_one_has_all_examples_at_the_bound(binary: bool, decay: float) -> None:
     random = np.random.default_rng(0)
 
     def rows(m: int) -> Floats:

@@ -100,7 +100,7 @@ def test_within_a_leg_of_a_path_progress_is_reported_too(
     assert heard.reported[-1] == (continuation.STEPS, continuation.STEPS)
 
 
-def test_nothing_is_started_for_nobody() -> None:
+def test_nothing_is_started_without_a_caller() -> None:
     threads = threading.active_count()
     with steadily(None, 3) as tell:
         tell(1, 3)

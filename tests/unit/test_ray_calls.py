@@ -325,7 +325,7 @@ def test_an_office_hears_of_those_that_an_actor_tells_of_and_asks_for_more(hoste
     assert [model.id for model in models.awake()] == ["late"]
 
 
-def test_what_an_actor_told_before_it_was_lost_is_forgotten_once_the_index_is_read_again(hosted: Hosted) -> None:
+def test_the_reports_of_a_lost_actor_are_dropped_once_the_index_is_read_again(hosted: Hosted) -> None:
     cluster = hosted.cluster
     hosted.directory.ask_for_news()
     cluster.tell(News("one", 4, {"m": view(7, 4), "n": view(3, 4)}))
@@ -336,7 +336,7 @@ def test_what_an_actor_told_before_it_was_lost_is_forgotten_once_the_index_is_re
     assert [model.id for model in hosted.hosting.models.awake()] == ["n"]
 
 
-def test_news_do_not_undo_what_an_answer_has_told_since_nor_leave_what_went_to_rest_before_the_cluster_was_joined_again(
+def test_news_keep_newer_answers_and_drop_what_went_to_rest_before_the_cluster_was_joined_again(
     hosted: Hosted,
 ) -> None:
     there, models = hosted.directory.there("m"), hosted.hosting.models
@@ -466,7 +466,7 @@ def test_a_lost_actor_has_no_line_and_one_that_is_dead_is_looked_for_again(error
         (RuntimeError("Timed out while waiting for GCS to become available."), False, False),
     ],
 )
-def test_a_cluster_is_joined_again_by_who_is_not_known_there_and_a_head_that_is_away_is_waited_for(
+def test_an_unknown_front_end_joins_the_cluster_again_and_waits_for_a_head_that_is_away(
     answer: Any, is_up: bool, joins: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def check_alive(nodes: list[Any], timeout: float) -> list[bool]:

@@ -146,9 +146,7 @@ def test_order_names_that_stand_twice_and_numbers_written_otherwise(receipt: dic
         assert refused(data)
 
 
-def test_a_receipt_signed_again_by_somebody_else_is_reported_by_the_key(
-    receipt: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_receipt_signed_again_with_another_key_is_recognized(receipt: dict[str, Any], tmp_path: Path) -> None:
     forger = Signer(tmp_path / FILE)
     forged = json.dumps(signed(CONTENT | {"version_before": 1}, forger)).encode()
     assert verified(forged)["version_before"] == 1  # by itself a file says only that it was not changed later

@@ -139,7 +139,7 @@ def test_what_is_refused_leaves_no_trace_of_the_classes_that_it_names(
     np.testing.assert_allclose(model.decision_function(X), afresh.decision_function(X), atol=1e-8)
 
 
-def test_one_update_brings_one_class_and_makes_another_of_who_is_there() -> None:
+def test_one_update_brings_one_class_and_relabels_the_rest_as_another() -> None:
     model = IncrementalSVC(gamma=1.0).fit([[0.0], [1.0], [2.0]], ["a"] * 3)
     model.update(add=([[3.0]], ["b"]), relabel={1: "c"})
     assert model.classes_.tolist() == ["a", "b", "c"]

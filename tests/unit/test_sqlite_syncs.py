@@ -33,7 +33,7 @@ class Disk:
             raise OSError("the disk broke")
 
 
-def test_all_who_came_during_a_sync_share_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_commits_during_a_sync_share_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "wal").touch()
     disk, syncs = Disk(monkeypatch), Syncs(tmp_path / "wal")
     with ThreadPoolExecutor(6) as pool:

@@ -84,7 +84,7 @@ def test_a_step_is_the_minimum_over_all_pieces() -> None:
 
 
 @pytest.mark.parametrize("n_free", [0, 2, 4, 5, 30])
-def test_a_working_set_is_who_is_non_bound_and_who_violates_most(n_free: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_working_set_has_the_non_bound_and_the_worst_violators(n_free: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usmo, "WORKING", 8)
     problem, rng = draw("clouds", 1, KERNELS[1], 1e-2, n=60), np.random.default_rng(n_free)
     free, n = rng.permutation(problem.n)[:n_free].tolist(), problem.n
@@ -100,7 +100,7 @@ def test_a_working_set_is_who_is_non_bound_and_who_violates_most(n_free: int, mo
     assert run.choose().tolist() == sorted(chosen)
 
 
-def test_b_is_in_the_middle_where_nobody_is_non_bound() -> None:
+def test_b_is_in_the_middle_where_no_example_is_non_bound() -> None:
     U = np.array([[-2.0], [-2.5], [2.0], [2.5]])
     problem = pu_problem(Kernel("linear"), np.array([[2.2]]), U, *costs(0.5, 2.0, np.ones(1), np.ones(4)))
     solution = usmo.usmo(problem)
