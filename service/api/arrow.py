@@ -20,7 +20,7 @@ from livesvm.solvers.sparse import SparseRows
 ARROW = "application/vnd.apache.arrow.stream"
 _OF_ROWS = ("prediction", "decision", "set", "low", "high")
 """What an answer with a coverage has for each row."""
-_TEXTS = frozenset({"series", "served", "state", "time", "made_at"})
+_TEXTS = frozenset({"series", "feed", "served", "state", "time", "made_at"})
 _FORECAST = ("low", "high", "error", "last", "seasonal", "right")
 
 

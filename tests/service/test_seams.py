@@ -118,7 +118,7 @@ class HostedTally(Replica[Tally]):
     def _add(self, number: int, request: str | None, solve: Solve) -> Reply:
         entry, tally = Adding(number * self._spec.step, request), self.current
         done, record, _ = self.perform(entry, b"%d" % number, lambda: _apply(tally, entry.number), solve)
-        self._publish()
+        self._publish(tally)
         self.checkpoints.record_change(0.0, len(record))
         answer = b"%d" % done
         self.remember(request, answer)
@@ -132,8 +132,8 @@ class HostedTally(Replica[Tally]):
             _apply(tally, codec.decode(record.data)["number"])
         return Recovered(tally)
 
-    def _publish(self) -> None:
-        self.shown = self.current.total
+    def _publish(self, state: Tally) -> None:
+        self.shown = state.total
 
     def _forget(self) -> None:
         self.shown = None
