@@ -28,6 +28,9 @@ ERASE_POINTS = ("erase-begun", "erase-solved", "erase-superseded", "erase-forgot
 SOURCE_POINTS = ("before-settle", "after-settle")
 """Every delivery of a source passes these, when its effect is durable and when the source knows."""
 
+WEBHOOK_POINTS = ("before-announce", "before-delivered")
+"""An event that a webhook is sent passes the first, before it is stored; every delivery the second."""
+
 DATASET_POINTS = ("erase-rewritten",)
 """Erasures that concern datasets pass these too, once for each, between "erase-forgotten" and "erase-wiped"."""
 

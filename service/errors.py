@@ -106,6 +106,14 @@ class UnknownJob(ServiceError):
     """No job has that id."""
 
 
+class UnknownWebhook(ServiceError):
+    """No webhook has that id."""
+
+
+class TooManyWebhooks(ServiceError):
+    """The quota of webhooks is used up."""
+
+
 class UnknownDataset(ServiceError):
     """There is no dataset of that name, or no longer the one that was meant."""
 

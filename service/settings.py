@@ -68,6 +68,22 @@ class Settings(BaseSettings):
         description="Redis servers and MQTT brokers (mqtt://, mqtts://) that feeds may read from, as name=url "
         "separated by spaces. The name `store` stands for LIVESVM_REDIS_URL.",
     )
+    webhook_hosts: str = Field(
+        default="",
+        description="Host names that webhooks may send to, separated by commas; `*`: any. Empty: no webhook can be "
+        "created.",
+    )
+    webhook_private: bool = Field(
+        default=False,
+        description="Whether webhooks may send to addresses inside the machine and private networks, and by plain "
+        "http.",
+    )
+    webhook_seconds: float = Field(
+        default=86_400.0,
+        gt=0,
+        le=2_592_000,
+        description="Time for which a message that is not delivered is tried again. After that it is a dead letter.",
+    )
     redis_prefix: str = Field(
         default="livesvm", pattern=r"^[A-Za-z0-9_.-]{1,64}$", description="First part of every key in Redis."
     )
@@ -237,7 +253,10 @@ class Settings(BaseSettings):
         "next call brings it back. Sooner where memory is short.",
     )
     snapshot_seconds: float = Field(
-        default=300.0, gt=0, description="Seconds after which a snapshot of a changed model is written."
+        default=300.0,
+        gt=0,
+        description="Seconds after which a snapshot of a changed model is written; of a feed only if its new "
+        "readings take longer to learn again.",
     )
     snapshot_replay_seconds: float = Field(
         default=5.0,
@@ -313,6 +332,11 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _keys_are_readable(self) -> Self:
         parse_keys(self.api_keys)
+        return self
+
+    @model_validator(mode="after")
+    def _webhook_hosts_are_readable(self) -> Self:
+        parse_hosts(self.webhook_hosts)
         return self
 
     @model_validator(mode="after")

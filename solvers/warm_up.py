@@ -133,6 +133,7 @@ def _what_comes_up_rarely(model: LiveSVC) -> None:
     degeneracy.center(w)
     uncertain_band(0.0, refresh_free(state), 0.0)
     audited(state).good(1.0)
+    audited(state).optimal(1.0)
     hold_near(state, NO_EXAMPLES)
     place(state.examples, NO_EXAMPLES)
     rows = state.rows

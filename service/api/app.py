@@ -40,6 +40,7 @@ from livesvm.service.api.routes import (
     v2,
     versions,
     watch,
+    webhooks,
 )
 from livesvm.service.api.streams import Streams
 from livesvm.service.lifecycle.parts import Service
@@ -104,7 +105,7 @@ def create_app(
     app.state.reception = BodyLimits(settings)
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
     of_models = (models, learn, predict, questions, versions, examples, v2)
-    resources = (*of_models, erasures, jobs, datasets, feeds, readings, feed_jobs, fleets)
+    resources = (*of_models, erasures, jobs, datasets, feeds, readings, feed_jobs, fleets, webhooks)
     routers = [learn.updates, *(resource.router for resource in (*resources, watch, operations)), jobs.submissions()]
     routes = [route for router in routers for route in router.routes]
     access.plainly_named(routes)

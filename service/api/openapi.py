@@ -10,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from livesvm.service.api.answers.operations import Problem
 from livesvm.service.api.bodies.infer import InferRequest
+from livesvm.service.api.feed_updates import FeedUpdateRequest
 from livesvm.service.api.requests import (
     ApplyRequest,
     EraseRequest,
@@ -22,6 +23,7 @@ from livesvm.service.api.requests import (
     RestoreRequest,
     SeriesRequest,
     UpdateRequest,
+    WebhookRequest,
     WhatIfRequest,
 )
 from livesvm.service.jobs.kinds import KINDS
@@ -40,9 +42,11 @@ _NAMED = (
     EraseRequest,
     FeedEraseRequest,
     FeedRequest,
+    FeedUpdateRequest,
     FleetRequest,
     FleetEraseRequest,
     SeriesRequest,
+    WebhookRequest,
     Problem,
 )
 

@@ -35,6 +35,7 @@ from livesvm.service.models.fields import (
     Weights,
 )
 from livesvm.service.models.spec import ClassWeights, KernelSpec, Lam, Prior, Scale
+from livesvm.service.webhooks.spec import WebhookSpec
 from livesvm.solvers.errors import InvalidInput
 
 Coverage = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
@@ -124,6 +125,14 @@ class ChangeSpec(Request):
     kernel: KernelSpec | None = Field(default=None, description="The whole kernel.")
     gamma: Gamma | None = Field(default=None, description="Of the kernel alone; `scale`: by the window as it is now.")
     scale: Scale | None = None
+    drift_alarms: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        allow_inf_nan=False,
+        description="`svc`, `svr`: test for drift from now on, with at most this probability of a false alarm in 5,000 "
+        "examples; `null`: no more.",
+    )
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:
@@ -131,7 +140,7 @@ class ChangeSpec(Request):
             raise ValueError("name a parameter at least")
         if self.kernel is not None and self.gamma is not None:
             raise InvalidInput("is a part of the kernel, which is given", field="change.gamma")
-        for name in self.model_fields_set - {"class_weight"}:
+        for name in self.model_fields_set - {"class_weight", commands.DRIFT_ALARMS}:
             if getattr(self, name) is None:
                 raise InvalidInput("must have a value", field=f"change.{name}")
         return self
@@ -398,3 +407,22 @@ class FeedRequest(Request, FeedSpec):
     def spec(self) -> FeedSpec:
         """Return its settings."""
         return FeedSpec.model_validate(self.model_dump(exclude={"id"}))
+
+
+class WebhookRequest(Request, WebhookSpec):
+    """A webhook to create."""
+
+    most_bytes = SHORT
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"url": "https://hooks.example.org/livesvm", "events": ["drift", "job.finished"]}]
+        }
+    )
+
+    secret: Annotated[str, StringConstraints(max_length=200)] | None = Field(
+        default=None, description="`whsec_` and 24 to 64 bytes in base64; made up and returned once when absent."
+    )
+
+    def spec(self) -> WebhookSpec:
+        """Return its settings."""
+        return WebhookSpec.model_validate(self.model_dump(exclude={"secret"}))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from livesvm.service.cli import erasing, feeds, fleets, learning, local, models, paths, receipts, store
+from livesvm.service.cli import drift, erasing, feeds, fleets, learning, local, models, paths, receipts, store, webhooks
 
 app = typer.Typer(
     help="Live support vector machines.",
@@ -44,15 +44,17 @@ app.add_typer(receipts.app, name="receipt")
 app.add_typer(models.app, name="models")
 app.add_typer(feeds.app, name="feed")
 app.add_typer(fleets.app, name="fleet")
+app.add_typer(webhooks.app, name="webhook")
 fleets.app.command("erase")(erasing.erase_series)
 feeds.app.command("erase")(erasing.erase_readings)
+feeds.app.command("drift")(drift.of_feed)
 app.command("erase")(erasing.erase)
 app.command("erase-everywhere")(erasing.erase_everywhere)
 app.command("update")(learning.update)
 app.command("predict")(learning.predict)
 app.command("what-if")(learning.what_if)
 app.command("explain")(learning.explain)
-app.command("drift")(learning.drift)
+app.command("drift")(drift.of_model)
 app.command("certificate")(learning.certificate)
 app.command("path")(paths.path)
 app.command("tune")(paths.tune)

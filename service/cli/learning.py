@@ -127,31 +127,6 @@ def explain(
             show(lines, as_json, ("row", "prediction", "decision", "key", "target", "influence", "without"))
 
 
-def drift(
-    model: ModelId,
-    false_alarms: Annotated[float | None, typer.Option(help="Largest probability of a false alarm.")] = None,
-    newest: Annotated[int | None, typer.Option(help="Examples that remedies are judged by.")] = None,
-    apply: Annotated[bool, typer.Option("--apply", help="Make the update that the remedy proposes.")] = False,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
-    """Tell whether a model's window has changed, and what would help; apply that, if wished."""
-    with connected(url, key) as client:
-        answer = client.drift(model, false_alarms=false_alarms, newest=newest)
-        if apply and answer["remedy"] is not None:
-            answer["applied"] = client.update(model, **answer["remedy"]["update"])
-        if as_json:
-            show(answer, as_json)
-            return
-        alarm = answer["alarm"] or {}
-        short = {name: answer[name] for name in ("version", "error", "false_alarms", "evidence", "newest", "present")}
-        short |= {f"alarm.{name}": alarm.get(name) for name in ("began", "n_since", "classes")}
-        short["proposed"] = answer["remedy"] and answer["remedy"]["update"]
-        show(short | ({"applied": answer["applied"]["version"]} if "applied" in answer else {}), as_json)
-        show(answer["remedies"], as_json, ("kind", "value", "error", "better", "spread"))
-
-
 def predict(
     model: ModelId,
     file: DataFile,

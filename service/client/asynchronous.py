@@ -21,6 +21,7 @@ from tenacity import AsyncRetrying
 from livesvm.service.client import feeds as feed_requests
 from livesvm.service.client import fleets as fleet_requests
 from livesvm.service.client import requests
+from livesvm.service.client import webhooks as webhook_requests
 from livesvm.service.client.events import RETRY_SECONDS, STREAM_SECONDS, FeedEvents, event_in, is_over
 from livesvm.service.client.problems import checked, ended
 from livesvm.service.client.requests import Request, T, pieces
@@ -96,6 +97,8 @@ class AsyncClient:
     feed_plot = method(feed_requests.feed_plot)
     backtest = method(feed_requests.backtest)
     tune = method(feed_requests.tune)
+    feed_drift = method(feed_requests.feed_drift)
+    update_feed = method(feed_requests.update_feed)
     pause_feed = method(feed_requests.pause_feed)
     resume_feed = method(feed_requests.resume_feed)
     write_back_feed = method(feed_requests.write_back_feed)
@@ -109,6 +112,13 @@ class AsyncClient:
     pause_fleet = method(fleet_requests.pause_fleet)
     resume_fleet = method(fleet_requests.resume_fleet)
     erase_series = method(fleet_requests.erase_series)
+    create_webhook = method(webhook_requests.create_webhook)
+    webhooks = method(webhook_requests.webhooks)
+    webhook = method(webhook_requests.webhook)
+    delete_webhook = method(webhook_requests.delete_webhook)
+    ping_webhook = method(webhook_requests.ping_webhook)
+    dead_letters = method(webhook_requests.dead_letters)
+    resend = method(webhook_requests.resend)
     fleets = async_every_page(fleet_requests.fleets)
     fleet_forecast = async_every_page(fleet_requests.fleet_forecast)
     series = async_every_page(fleet_requests.series)

@@ -129,6 +129,49 @@ def tune(id: str) -> Request[Document]:
     return Request("POST", f"/feeds/{id}/tune", document, False)
 
 
+def feed_drift(
+    id: str,
+    *,
+    false_alarms: float | None = None,
+    newest: int | None = None,
+    steps: Iterable[int] = (),
+    max_seconds: float | None = None,
+) -> Request[Document]:
+    """Ask whether the windows of a feed's steps have changed, and what would help: ``steps``, ``update``, ...
+
+    ``update`` has the arguments with which :func:`update_feed` applies what helps; None: nothing does for sure.
+
+    Parameters
+    ----------
+    false_alarms : largest probability of an alarm of any step where nothing has changed; 0.01 when absent
+    newest : examples that remedies are judged by
+    steps : only these; all when there are none
+    """
+    asked = {"false_alarms": false_alarms, "newest": newest, "step": list(steps) or None, "max_seconds": max_seconds}
+    params = {name: value for name, value in asked.items() if value is not None}
+    return Request("GET", f"/feeds/{id}/drift", document, True, params=params)
+
+
+def update_feed(
+    id: str,
+    steps: Iterable[Mapping[str, Any]],
+    *,
+    idempotency_key: str | None = None,
+    max_seconds: float | None = None,
+) -> Request[Document]:
+    """Have models of a feed hold fewer examples, or another C, along paths: ``events``, ...
+
+    Parameters
+    ----------
+    steps : mappings of ``step`` to one of the feed's, and of ``keep`` to the newest examples that stay, ``C``, or both
+    max_seconds : until the answer has to be there; past it nothing is changed
+    """
+    content, headers = json_content({"steps": [dict(one) for one in steps]})
+    headers["idempotency-key"] = idempotency_key or uuid.uuid4().hex
+    params = {} if max_seconds is None else {"max_seconds": max_seconds}
+    return Request("POST", f"/feeds/{id}/update", document, True, content, headers, params)
+
+
 def pause_feed(id: str) -> Request[Document]:
     """Have a feed take nothing more from its source, until it is resumed."""
     return Request("POST", f"/feeds/{id}/pause", document, True)

@@ -12,6 +12,9 @@ from livesvm.service.feeds.spec import FeedSpec
 
 Document = dict[str, Any]
 
+COUNTS = ("accepted", "ignored", "corrected", "announced")
+"""Of rows, that are reported of a feed's part of a batch."""
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -30,15 +33,13 @@ class Batch:
     Parameters
     ----------
     tables : of each feed, its readings as :class:`~livesvm.service.feeds.commands.Observations` keep them
-    digest : SHA-256 of all that is asked
-    request : the Idempotency-Key; each feed remembers it with its own answer
+    request : the Idempotency-Key; each feed remembers it with its own readings' digest, and its own answer
     at : Unix time
     spec : what feeds that there are not yet are created as; None: they are refused
     given : what they need not choose
     """
 
     tables: Mapping[str, Document]
-    digest: bytes
     request: str | None
     at: float
     spec: FeedSpec | None = None
@@ -55,7 +56,7 @@ class Batch:
 
 @dataclass
 class BatchDone:
-    """What came of a batch: JSON answers as a single feed gives them, and refusals; by the feeds' ids."""
+    """What came of a batch: of each feed its answer, JSON of the counts and the durability, and refusals; by ids."""
 
     answers: dict[str, bytes] = field(default_factory=dict)
     refused: dict[str, Refusal] = field(default_factory=dict)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from livesvm.service.feeds.cells import rows_of
-from livesvm.service.feeds.forecaster import Event, FeedOutcome, Forecaster, Given
+from livesvm.service.feeds.cells import rows_of, table_of
+from livesvm.service.feeds.forecaster import Change, Event, FeedOutcome, Forecaster, Given
+from livesvm.service.feeds.model_selection import Trial
 from livesvm.service.feeds.sources.base import DeadLetter, Entry, Position
 from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.feeds.timeline import Plan
@@ -70,6 +70,10 @@ class Call(Protocol):
     @property
     def at(self) -> float: ...
 
+    @property
+    def action(self) -> str:
+        """The word for it in the audit."""
+
     def check(self, feed: Forecaster) -> Plan | None:
         """Return what it brings to a feed, which stays as it is; raises InvalidInput."""
 
@@ -90,14 +94,17 @@ class Call(Protocol):
 class Observations:
     """Rows of one call, by column where all have the same; numbers as arrays (n,), NaN where there is none.
 
-    In logs from before ``moves`` was known, rows without the target moved the clock.
+    In logs from before ``moves`` was known, rows without the target moved the clock; before ``chooses`` was, a feed
+    chose in the midst of a call, and what was not logged.
     """
 
     table: Document
     request: str | None
     at: float
     moves: bool = False
-    given: Given | None = None  #: what is not chosen where this call fills the window
+    given: Given | None = None  #: what is not chosen where this call fills the window, or was chosen before it
+    chooses: bool = False
+    action = "observe"
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], request: str | None, at: float) -> Observations:
@@ -117,7 +124,12 @@ class Observations:
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
         """Take the rows."""
-        return feed.take(plan or feed.check(self.rows(), logged=True, moves=self.moves), self.given)
+        plan = plan or feed.check(self.rows(), logged=True, moves=self.moves)
+        return feed.take(plan, self.given, chooses=self.chooses)
+
+    def with_given(self, given: Given) -> Observations:
+        """Return the same with what is not to be chosen."""
+        return replace(self, given=given)
 
     def after(self, progress: Progress) -> Progress:
         """Return no further."""
@@ -130,9 +142,7 @@ class Observations:
     def encode(self) -> bytes:
         """Return bytes for the log."""
         document = {"observed": self.table, "moves": self.moves, "request": self.request, "at": self.at}
-        if self.given is not None:
-            document["given"] = [self.given.season, [list(recipe) for recipe in self.given.recipes]]
-        return codec.encode(document)
+        return codec.encode(document | {"given": _given_as_lists(self.given)})
 
 
 @dataclass(frozen=True)
@@ -143,6 +153,7 @@ class Tuning:
     recipes: list[Recipe]
     request: str | None
     at: float
+    action = "observe"
 
     def check(self, feed: Forecaster) -> None:
         """Raise InvalidInput unless the feed has models, and as many steps."""
@@ -168,6 +179,44 @@ class Tuning:
 
 
 @dataclass(frozen=True)
+class Update:
+    """Fewer examples, or another C, for the models of some steps."""
+
+    changes: list[Change]
+    request: str | None
+    at: float
+    action = "update"
+
+    def check(self, feed: Forecaster) -> None:
+        """Raise InvalidInput unless the feed has these steps, with so many examples."""
+        if feed.rows is None or not feed.models:
+            raise InvalidInput("the feed has no models yet", field="id")
+        for row, one in enumerate(self.changes):
+            if one.step not in feed.steps:
+                raise InvalidInput(f"{one.step} is none of the feed's steps", field="steps", row=row)
+            n = len(feed.rows.learnt_by(feed.steps.index(one.step)))
+            if one.keep is not None and one.keep > n:
+                reason = f"asks for {one.keep} examples, the models of step {one.step} hold {n}"
+                raise InvalidInput(reason, field="steps", row=row)
+
+    def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
+        """Follow the paths."""
+        return feed.update(self.changes)
+
+    def after(self, progress: Progress) -> Progress:
+        """Return no further."""
+        return progress
+
+    def digest(self) -> bytes:
+        """SHA-256 of what is asked."""
+        return hashlib.sha256(codec.pack({"updated": list(map(list, self.changes))})).digest()
+
+    def encode(self) -> bytes:
+        """Return bytes for the log."""
+        return codec.encode({"updated": list(map(list, self.changes)), "request": self.request, "at": self.at})
+
+
+@dataclass(frozen=True)
 class Delivery:
     """Readings that a source has handed out, and those among them that were refused.
 
@@ -181,6 +230,9 @@ class Delivery:
     at: float
     moves: bool = False
     in_flight: int = 0
+    given: Given | None = None  #: what was chosen before it
+    chooses: bool = False
+    action = "observe"
     request = None
 
     @classmethod
@@ -213,7 +265,12 @@ class Delivery:
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
         """Take the readings."""
-        return feed.take(plan or feed.check(self._rows(), logged=True, moves=self.moves))
+        plan = plan or feed.check(self._rows(), logged=True, moves=self.moves)
+        return feed.take(plan, self.given, chooses=self.chooses)
+
+    def with_given(self, given: Given) -> Delivery:
+        """Return the same with what is not to be chosen."""
+        return replace(self, given=given)
 
     def after(self, progress: Progress) -> Progress:
         """Behind these entries."""
@@ -228,6 +285,7 @@ class Delivery:
         table = None if self.reading is None else self.reading.table
         dead = [[list(letter.position), letter.field, letter.reason] for letter in self.dead]
         document = {"delivered": table, "dead": dead, "at": self.at, "moves": self.moves}
+        document["given"] = _given_as_lists(self.given)
         if self.in_flight:
             came = {"came": [list(position) for position in self.came], "in_flight": self.in_flight}
         else:
@@ -241,7 +299,8 @@ class Delivery:
         dead = [DeadLetter(tuple(position), field, reason) for position, field, reason in document["dead"]]
         reading = None if table is None else Observations(table, None, at)
         came = tuple(map(tuple, document["came"] if "came" in document else [document["taken"]]))
-        return cls(reading, came, dead, at, document.get("moves", True), document.get("in_flight", 0))
+        moves, in_flight = document.get("moves", True), document.get("in_flight", 0)
+        return cls(reading, came, dead, at, moves, in_flight, *_given_in(document))
 
 
 def _first_refused(
@@ -280,6 +339,7 @@ class Pause:
 
     paused: bool
     at: float
+    action = "observe"
     request = None
 
     def check(self, feed: Forecaster) -> None:
@@ -303,26 +363,16 @@ class Pause:
         return codec.encode({"paused": self.paused, "at": self.at})
 
 
-def table_of(rows: Sequence[Mapping[str, Any]]) -> Document:
-    """Return rows as observations keep them; raises InvalidInput if there is none."""
-    if not rows:
-        raise InvalidInput("holds no row", field="rows")
-    names = list(rows[0])
-    if all(row.keys() == rows[0].keys() for row in rows):
-        return {"columns": {name: _packed([row[name] for row in rows]) for name in names}}
-    return {"rows": [dict(row) for row in rows]}
-
-
 def decode_call(data: bytes) -> Call:
     """Return the call in a record of the log; raises StoreDamaged or StoreTooNew."""
     document = codec.decode(data)
     request, at = document.get("request"), document.get("at", 0.0)
     if "observed" in document:
-        given = document.get("given")
-        shared = None if given is None else Given(given[0], [Recipe(*found) for found in given[1]])
-        return Observations(document["observed"], request, at, document.get("moves", True), shared)
+        return Observations(document["observed"], request, at, document.get("moves", True), *_given_in(document))
     if "tuned" in document:
         return Tuning(document["tuned"], [Recipe(*found) for found in document["recipes"]], request, at)
+    if "updated" in document:
+        return Update([Change(*change) for change in document["updated"]], request, at)
     if "delivered" in document:
         return Delivery.decode(document)
     if "paused" in document:
@@ -330,15 +380,18 @@ def decode_call(data: bytes) -> Call:
     raise StoreDamaged("the record holds no call of a feed")
 
 
-def _packed(values: list[Any]) -> Any:
-    """Return numbers as an array, whatever else as it is."""
-    if all(value is None or type(value) in (int, float) for value in values):
-        return np.array([_number(value) for value in values])
-    return values
+def _given_as_lists(given: Given | None) -> list[Any] | None:
+    if given is None:
+        return None
+    trials = [[one.step, list(one.recipe), one.error] for one in given.trials]
+    return [given.season, [list(recipe) for recipe in given.recipes], trials]
 
 
-def _number(value: float | None) -> float:
-    try:
-        return math.nan if value is None else float(value)
-    except OverflowError:
-        return math.inf
+def _given_in(document: Document) -> tuple[Given | None, bool]:
+    """Return what a record says is not to be chosen, and whether it is from before that was logged."""
+    given = document.get("given")
+    if given is None:
+        return None, "given" not in document
+    season, recipes, *trials = given  # fleets logged no trials before
+    tried = [Trial(step, Recipe(*recipe), error) for step, recipe, error in trials[0]] if trials else []
+    return Given(season, [Recipe(*recipe) for recipe in recipes], tried), False

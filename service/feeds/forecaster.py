@@ -73,10 +73,19 @@ class FeedOutcome(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What feeds that share it need not find and choose: the season, and a recipe a step."""
+    """What a feed need not find and choose: the season, and a recipe a step; and what was tried for these."""
 
     season: int
     recipes: list[Recipe]
+    trials: Sequence[model_selection.Trial] = ()
+
+
+class Change(NamedTuple):
+    """What changes of one step's models: that they hold the newest ``keep`` examples alone, and their C."""
+
+    step: int
+    keep: int | None = None
+    C: float | None = None
 
 
 class Pending(NamedTuple):
@@ -129,6 +138,8 @@ class Forecaster:
         self._scored: list[tuple[int, Scored]] = []
         self.newest_taken: Reading | None = None
         self._given: Given | None = None
+        self._chooses = False
+        self.choice_due = False  #: errors have grown, and what is ``auto`` is to be chosen before the next readings
         self._due_scores: list[list[Scored]] = [[] for _ in self.steps]
 
     @property
@@ -146,7 +157,7 @@ class Forecaster:
         InvalidInput : names row and column; nothing was changed
         SolverError : models could not learn; see above
         """
-        return self.take(self.check(rows))
+        return self.take(self.check(rows), chooses=True)
 
     def check(self, rows: Sequence[Row], *, logged: bool = False, moves: bool = False) -> Plan:
         """Return what one call's rows bring; nothing is changed. Raises InvalidInput, naming row and column.
@@ -156,13 +167,16 @@ class Forecaster:
         """
         return self.timeline.read(rows, logged=logged, moves=moves)
 
-    def take(self, plan: Plan, given: Given | None = None) -> FeedOutcome:
+    def take(self, plan: Plan, given: Given | None = None, *, chooses: bool = False) -> FeedOutcome:
         """Take what the next call brings, and forecast from the newest; raises SolverError, see above.
 
-        ``given`` is used in place of what is found and chosen where the window is full for the first time.
+        ``given`` is used in place of what is found and chosen where the window is full for the first time; of a feed
+        with models, before the readings. With ``chooses`` the feed does not wait for that where errors grow.
         """
-        self.timeline, self._given = plan.timeline, given
         self._events, self._scored = [], []
+        if given is not None and self.rows is not None:
+            self._adopt(model_selection.tried_out(self.spec, self.rows, given.recipes, list(given.trials)), "chosen")
+        self.timeline, self._given, self._chooses = plan.timeline, given, chooses
         for slot, values in plan.ahead:
             self.ahead.announce(slot, values)
         for slot, values in plan.along:
@@ -312,6 +326,10 @@ class Forecaster:
         assert self.rows is not None
         return model_selection.examples(self.spec, self.rows, step, self.models[step].recipe.represent, ordinals)
 
+    def _targets(self, step: int, ordinals: Sequence[int]) -> Floats:
+        assert self.rows is not None
+        return model_selection.targets(self.spec, self.rows, step, self.models[step].recipe.represent, ordinals)
+
     def predict(self, ordinals: list[int]) -> Floats:
         """Return forecasts from rows, (rows, steps, models), in units of the target."""
         assert self.rows is not None
@@ -342,8 +360,9 @@ class Forecaster:
         for i, model in enumerate(self.models):
             new = [n for n in self.due[i] if n >= self.rows.oldest]
             self.due[i] = []
-            X, y = self.examples(i, new)
-            model.update(X, y, new, self.rows.leaving(i))
+            leaving = self.rows.leaving(i)
+            if not (model.may_slide and model.slides(self._targets(i, new), new, leaving)):
+                model.update(*self.examples(i, new), new, leaving)
             self.rows.learnt[self.rows.places(new), i] = True
         if self.readings - self.looked_at >= max(1, self.spec.window // LOOKS):
             self._look()
@@ -377,8 +396,21 @@ class Forecaster:
         assert self.rows is not None
         self._adopt(model_selection.choose(self.spec, self.rows), kind)
 
+    def _choose_or_wait(self) -> None:
+        """Choose now, or leave that to the next call, with which it is logged."""
+        if self._chooses:
+            self._choose("chosen")
+        else:
+            self.choice_due = True
+
+    def best_now(self) -> Given:
+        """Return what is to be chosen of what is ``auto``, over the window as it is; raises SolverError."""
+        assert self.rows is not None
+        assert self.season is not None
+        return Given(self.season, *model_selection.choose_together(self.spec, [self.rows]))
+
     def _adopt(self, choice: model_selection.Choice, kind: str) -> None:
-        self.choice = choice
+        self.choice, self.choice_due = choice, False
         refits = [model.refits for model in self.models] or [0] * len(self.steps)
         self.models = [StepModel(self.spec, recipe) for recipe in self.choice.recipes]
         for i, model in enumerate(self.models):
@@ -411,6 +443,17 @@ class Forecaster:
         self._events, self._scored = [], []
         if self.choice is not None:
             self._adopt(model_selection.Choice(list(recipes), self.choice.trials), "chosen")
+        return FeedOutcome(0, 0, 0, [], list(self.latest), self._events)
+
+    def update(self, changes: Sequence[Change]) -> FeedOutcome:
+        """Have models hold fewer examples, or another C, along paths; forecasts made stay as they are."""
+        assert self.rows is not None
+        self._events, self._scored = [], []
+        for change in changes:
+            i = self.steps.index(change.step)
+            leaving = [] if change.keep is None else self.rows.shorten(i, change.keep)
+            self.models[i].change(leaving, change.C)
+            self._announce("updated", {"step": change.step, "forgotten": len(leaving), "C": self.models[i].recipe.C})
         return FeedOutcome(0, 0, 0, [], list(self.latest), self._events)
 
     def gap(self) -> float:
@@ -565,7 +608,7 @@ class Forecaster:
             if since is not None:
                 self._announce("drift", {"step": forecast.step, "since": since}, reading)
                 if self.spec.on_drift == "choose":
-                    self._choose("chosen")
+                    self._choose_or_wait()
         self.knowledge.scored(reading.slot)
 
     def _announce(self, kind: str, detail: dict[str, Any], reading: Reading | None = None) -> None:

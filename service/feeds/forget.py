@@ -58,7 +58,7 @@ def _forget_rows(feed: Forecaster, rows: Rows, forgotten: Forgotten) -> bool:
     records = [_forget_record(feed, layout, i, forgotten) for i in range(len(feed.steps))]
     if not (forgotten.values or n_rows or any(record.any() for record in records)):
         return False
-    feed.drifts = tests_of(feed.steps)
+    feed.drifts, feed.choice_due = tests_of(feed.steps), False
     if layout.known and feed.timeline.last is not None:
         feed.ahead.newest = feed.timeline.last[1 + layout.others :]
     _forget_pending(feed, layout, newest, forgotten)

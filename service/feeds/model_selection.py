@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.represent import reference, represented
+from livesvm.service.feeds.represent import reference, reference_at, represented
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.spec import FeedSpec, Represent
 from livesvm.service.feeds.step_model import Recipe, StepModel, weights
@@ -64,11 +64,21 @@ def examples(
     """Return features (m, d) and targets (m,) of rows for ``step``, an index; NaN where a target is not known."""
     (shared, every), actual = rows.features(ordinals), rows.target[rows.places(ordinals), step]
     own = every[:, step]
+    level = shared[:, 0] if spec.task == "direction" else reference(rows.layout, represent, shared, own)
+    return represented(rows.layout, represent, shared, own), _relative(spec, actual, level)
+
+
+def targets(spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Sequence[int]) -> Floats:
+    """Return the targets alone."""
+    at = 0 if spec.task == "direction" else reference_at(rows.layout, represent)
+    actual = rows.target[rows.places(ordinals), step]
+    return _relative(spec, actual, rows.column(ordinals, step, at))
+
+
+def _relative(spec: FeedSpec, actual: Floats, level: Floats) -> Floats:
     if spec.task == "direction":
-        y = np.where(np.isnan(actual), np.nan, np.where(actual > shared[:, 0], 1.0, -1.0))
-    else:
-        y = actual - reference(rows.layout, represent, shared, own)
-    return represented(rows.layout, represent, shared, own), y
+        return np.where(np.isnan(actual), np.nan, np.where(actual > level, 1.0, -1.0))
+    return actual - level
 
 
 def rolling_forecasts(spec: FeedSpec, rows: Rows, step: int, recipe: Recipe) -> tuple[Floats, Floats]:

@@ -133,6 +133,17 @@ def unpack(layout: Layout, steps: tuple[int, ...], packed: Packed, at: Ints) -> 
     return shared, own
 
 
+def column_of(layout: Layout, steps: tuple[int, ...], packed: Packed, at: Ints, which: tuple[int, int]) -> Floats:
+    """Return one feature of rows by their places ``at`` (m,); ``which`` is the step, an index, and the feature."""
+    step, feature = which
+    table, place, _ = _tables(layout, steps, step)
+    kind, first = int(table[feature]), int(place[feature])
+    if kind == IN_LINE:
+        return packed.line[first + at]
+    tables = {SHARED: packed.shared, CALENDAR: packed.calendar.values[step], OWN: packed.own[step]}
+    return np.asarray(tables[kind][first, at])
+
+
 def lines_of(layout: Layout, steps: tuple[int, ...], packed: Packed, step: int) -> Lines:
     """Return packed rows as compiled code writes out the features of a ``step``, an index."""
     table, place, is_level = _tables(layout, steps, step)

@@ -93,7 +93,10 @@ def scores(feed: Forecaster) -> tuple[list[Document], list[Document]]:
     if feed.spec.known:  # errors assume what is known ahead
         for i, one in enumerate(overall):
             one["assumes"] = feed.knowledge.assumed(i)
-    return overall, [{"step": step, **one.lately(task)} for step, one in steps]
+    recent = [{"step": step, **one.lately(task)} for step, one in steps]
+    for one, test in zip(recent, feed.drifts, strict=True):
+        one["drift_evidence"] = test.strongest
+    return overall, recent
 
 
 def settings(feed: Forecaster) -> Document:

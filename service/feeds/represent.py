@@ -59,10 +59,16 @@ def represented(layout: Layout, represent: Represent, shared: Floats, own: Float
 
 
 def reference(layout: Layout, represent: Represent, shared: Floats, own: Floats) -> Floats:
-    """Return what targets of raw rows are relative to, (n,): newest reading, mean of the lags, or seasonal value."""
+    """Return what targets of raw rows are relative to, (n,)."""
+    at = reference_at(layout, represent)
+    return shared[:, at] if at < layout.shared else own[:, at - layout.shared]
+
+
+def reference_at(layout: Layout, represent: Represent) -> int:
+    """Return which feature targets are relative to: newest reading, mean of the lags, or seasonal value."""
     if represent == "seasonal-change" and layout.seasons:
-        return own[:, 0]
-    return shared[:, len(layout.lags) if represent == "level" else 0]
+        return layout.shared
+    return base_of(layout, represent)
 
 
 def spread(x: Floats) -> float:

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds.features import Layout, known_columns
-from livesvm.service.feeds.packed import Packed, lines_of, pack, packed_after, unpack
+from livesvm.service.feeds.packed import Packed, column_of, lines_of, pack, packed_after, unpack
 from livesvm.solvers.kernels.lines import Lines
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 EMPTY = -1  #: slot of a place without a row, or with one that was dropped
-NOWHERE = np.empty(0, np.int64)
 
 
 class Rows:
@@ -43,6 +42,7 @@ class Rows:
         self.learnt = np.zeros((size, steps), np.bool_)
         self.now = np.zeros((size, layout.known))  #: known columns at the rows' own times
         self.lead = np.zeros(size, np.int64)  #: up to which step known columns were known when rows were made
+        self.since = np.zeros(steps, np.int64)  #: of each step, the ordinal before which its models hold nothing
         self.count = 0  #: rows that there have been; the newest has the ordinal count - 1
 
     @property
@@ -96,6 +96,15 @@ class Rows:
             return self._shared[at], self._own[at]
         packed, steps = self._packed
         return unpack(self.layout, steps, packed, np.asarray(ordinals, np.int64) - (self.count - packed.n))
+
+    def column(self, ordinals: Sequence[int] | Ints, step: int, feature: int) -> Floats:
+        """Return one feature of some rows as ``step``, an index, has it, (m,); those of its own follow the shared."""
+        if self._packed is not None:
+            packed, steps = self._packed
+            at = np.asarray(ordinals, np.int64) - (self.count - packed.n)
+            return column_of(self.layout, steps, packed, at, (step, feature))
+        at, own = self.places(ordinals), feature - self.layout.shared
+        return np.asarray(self._shared[at, feature] if own < 0 else self._own[at, step, own])
 
     def lines(self, step: int) -> tuple[Lines, int] | None:
         """Return packed rows as compiled code reads them, with the ordinal of the first; None where none are packed."""
@@ -173,11 +182,22 @@ class Rows:
         """Take the reading of a slot as the target of rows so many ``steps`` before; return (step, ordinal) of them."""
         found = []
         for i, step in enumerate(steps):
-            here = np.flatnonzero(self.slot == slot - step) if step <= slot else NOWHERE
-            if here.size:
-                self.target[here, i] = value
-                found.append((i, int(self._ordinals(here)[0])))
+            ordinal = self._at_slot(slot - step)
+            if ordinal is not None:
+                self.target[ordinal % self.size, i] = value
+                found.append((i, ordinal))
         return found
+
+    def _at_slot(self, slot: int) -> int | None:
+        """Return the ordinal of the row of a slot, if there is one; without gaps it lies as far back as its slot."""
+        if slot < 0 or not self.count:
+            return None
+        newest = self.count - 1
+        back = int(self.slot[newest % self.size]) - slot
+        if 0 <= back < min(self.count, self.size) and self.slot[(newest - back) % self.size] == slot:
+            return newest - back
+        here = np.flatnonzero(self.slot == slot)
+        return int(self._ordinals(here)[0]) if here.size else None
 
     def places(self, ordinals: Sequence[int] | Ints) -> Ints:
         """Return where rows lie in the arrays here."""
@@ -190,7 +210,7 @@ class Rows:
 
     def known(self, step: int) -> list[int]:
         """Return the ordinals in the window of rows with a known target ``step`` ahead, by index."""
-        ordinals = np.arange(self.oldest, self.count)
+        ordinals = np.arange(max(self.oldest, self.since[step]), self.count)
         return [int(n) for n in ordinals[np.isfinite(self.target[self.places(ordinals), step])]]
 
     def leaving(self, step: int) -> list[int]:
@@ -201,15 +221,30 @@ class Rows:
         self.learnt[places[gone], step] = False
         return [int(n) for n in ordinals[gone]]
 
+    def learnt_by(self, step: int) -> list[int]:
+        """Return the ordinals of the rows that a step's models hold, by index, oldest first."""
+        ordinals = np.arange(max(0, self.count - self.size), self.count)
+        return [int(n) for n in ordinals[self.learnt[self.places(ordinals), step]]]
+
+    def shorten(self, step: int, keep: int) -> list[int]:
+        """Have a step's models hold the newest ``keep`` of their rows alone; return the ordinals that they forget."""
+        gone = self.learnt_by(step)[:-keep]
+        if gone:
+            self.since[step] = gone[-1] + 1
+            self.learnt[self.places(gone), step] = False
+        return gone
+
     def to_arrays(self) -> dict[str, Any]:
         """Return all rows, oldest first."""
         first = max(0, self.count - self.size)
         places = self.places(np.arange(first, self.count))
-        return {name: array[places] for name, array in self._arrays().items()} | {"count": self.count}
+        shorter = {"since": self.since.copy()} if self.since.any() else {}
+        return {name: array[places] for name, array in self._arrays().items()} | {"count": self.count} | shorter
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Take over what ``to_arrays`` returned."""
         self.count = int(arrays["count"])
+        self.since[:] = arrays.get("since", 0)
         slots = np.asarray(arrays["slot"])
         ordinals = np.arange(self.count - len(slots), self.count)
         places = self.places(ordinals)

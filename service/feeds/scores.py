@@ -103,6 +103,14 @@ class StepScores:
         rows = self.recent
         return np.asarray(rows[:, [_MODEL, _LAST, _SEASONAL]] - rows[:, [_ACTUAL]])
 
+    def model_losses(self, task: str) -> Floats:
+        """Return absolute errors of the step's model on the newest, oldest first, (n,); of directions 1 where wrong."""
+        rows = self.recent
+        model, actual = rows[:, _MODEL], rows[:, _ACTUAL]
+        if task == "direction":
+            return np.asarray((model > 0) != (actual > rows[:, _LAST]), np.float64)
+        return np.asarray(np.abs(actual - model))
+
     @property
     def recent(self) -> Floats:
         """The newest, oldest first, (n, fields) in the order of ``Scored``."""

@@ -29,6 +29,7 @@ _BEFORE = 7  #: numbers of a forecast of a feed that served nothing but its mode
 def to_arrays(feed: Forecaster) -> dict[str, Any]:
     """Return the state of a feed: arrays, numbers, strings, None, and lists of them, by dotted names."""
     out: dict[str, Any] = {"season": feed.season, "readings": feed.readings, "looked_at": feed.looked_at}
+    out |= {"choice_due": True} if feed.choice_due else {}
     out |= _under("timeline", feed.timeline.to_arrays())
     out |= _under("history", feed.history.to_arrays()) | _under("ahead", feed.ahead.to_arrays())
     out |= _under("knowledge", feed.knowledge.to_arrays())
@@ -52,6 +53,7 @@ def from_arrays(spec: FeedSpec, arrays: Mapping[str, Any]) -> Forecaster:
     """Return the feed that ``to_arrays`` was taken from; raises NotOptimal where a model cannot be restored."""
     feed = Forecaster(spec)
     feed.season, feed.readings, feed.looked_at = (arrays[name] for name in ("season", "readings", "looked_at"))
+    feed.choice_due = bool(arrays.get("choice_due", False))
     feed.timeline = Timeline.from_arrays(spec, feed.timeline.longest, _of("timeline", arrays))
     feed.history.restore(_of("history", arrays))
     feed.ahead.restore(_of("ahead", arrays))

@@ -51,17 +51,23 @@ class Fed(Protocol):
 class Flow:
     """How a source flows: what is wrong, if anything, and what waits in it, if that is known.
 
-    ``came_at``: Unix time at which the newest entries came, since it was opened first; None: none has.
+    ``came_at``: Unix time at which the newest entries came, since it was opened first; None: none has. ``forgotten``:
+    how often the source did not remember a feed that had read from it, so that readings may be missing.
     """
 
     fault: str | None = None
     backlog: Backlog | None = None
     came_at: float | None = None
+    forgotten: int = 0
 
     def sample(self, refused: int) -> SourceSample:
         """Return what the metrics show of a source, of which so many entries were refused."""
         return SourceSample(
-            self.fault is None, None if self.backlog is None else self.backlog.entries, refused, self.came_at
+            self.fault is None,
+            None if self.backlog is None else self.backlog.entries,
+            refused,
+            self.came_at,
+            self.forgotten,
         )
 
 
@@ -114,7 +120,9 @@ class SourceReader:
                     continue
                 source = self._opened()
                 progress = self._feed.progress
-                source.begin(progress.taken, progress.dead)
+                if source.begin(progress.taken, progress.dead) and progress.recent:
+                    log.warning("%s: its source does not remember it; readings may be missing", self._name)
+                    self.flow = replace(self.flow, forgotten=self.flow.forgotten + 1)
                 self._told(None)
                 while not self._stopped.is_set() and self._moves(source):
                     pass

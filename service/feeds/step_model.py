@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -57,12 +58,32 @@ def new_models(spec: FeedSpec, recipe: Recipe, core: float = 1.0) -> Models:
     The tube without loss is ``core`` times as wide as usual: where two thirds of the targets are the same, it is their
     noise that would fill it.
     """
-    common: dict[str, Any] = {"C": recipe.C, "gamma": recipe.gamma, "cache_mb": CACHE_MB}
-    if spec.task == "direction":
-        return [LiveSVC(classes=(-1.0, 1.0), **common)]
+    return _made(_losses_of(spec, core), recipe)
+
+
+class _LossesOf(NamedTuple):
+    """What losses the models of a step have: of directions, or with a tube, and those of quantiles."""
+
+    is_direction: bool
+    epsilon: float
+    quantiles: tuple[float, ...]
+
+
+def _losses_of(spec: FeedSpec, core: float) -> _LossesOf:
     epsilon = EPSILON * core if spec.epsilon == "auto" else spec.epsilon
-    levels = spec.quantiles or []
-    return [LiveSVR(epsilon=epsilon, **common), *(LiveSVR(loss="pinball", quantile=q, **common) for q in levels)]
+    return _LossesOf(spec.task == "direction", epsilon, tuple(spec.quantiles or ()))
+
+
+def _made(losses: _LossesOf, recipe: Recipe) -> Models:
+    common: dict[str, Any] = {"C": recipe.C, "gamma": recipe.gamma, "cache_mb": CACHE_MB}
+    if losses.is_direction:
+        return [LiveSVC(classes=(-1.0, 1.0), **common)]
+    pinballs = (LiveSVR(loss="pinball", quantile=q, **common) for q in losses.quantiles)
+    return [LiveSVR(epsilon=losses.epsilon, **common), *pinballs]
+
+
+_made_once = lru_cache(maxsize=256)(_made)
+"""For what changes nothing in them."""
 
 
 def weights(spec: FeedSpec, d: int) -> Floats:
@@ -124,10 +145,20 @@ class StepModel:
 
     def update(self, X: Floats, y: Floats, keys: list[int], leaving: list[int]) -> None:
         """Learn examples and forget others, each along one path; raises NotOptimal, and MemoryLimit."""
-        if (keys or leaving) and not self._slides(y, keys, leaving):
+        if keys or leaving:
             add = (self.scaled(X), self._targets(y)) if keys else None
             for model in self.models:
                 model.update(add=add, remove=leaving, keys=keys if add else None)
+
+    def change(self, leaving: list[int], C: float | None) -> None:
+        """Forget examples, and have another C, each along one path with the scale as it is; raises NotOptimal."""
+        for model in self.models:
+            if leaving:
+                model.update(remove=leaving)
+            if C is not None:
+                model.update(C=C)
+        if C is not None:
+            self.recipe = self.recipe._replace(C=C)
 
     def relabel(self, key: int, y: float) -> None:
         """Correct the target of an example."""
@@ -176,10 +207,19 @@ class StepModel:
 
     # -- while they are cool -------------------------------------------------------------------------------------------
 
-    def _slides(self, y: Floats, keys: list[int], leaving: list[int]) -> bool:
-        """Make a small update of cool models where they lie, all or none; False where it takes models to make it."""
-        if self._cool is None or not self._cool.slides or not all(map(_is_slidable, self._cool.arrays)):
-            return False
+    @property
+    def may_slide(self) -> bool:
+        """Whether the models are cool, and a small update can be made where they lie."""
+        return self._cool is not None and self._cool.slides and all(map(_is_slidable, self._cool.arrays))
+
+    def slides(self, y: Floats, keys: list[int], leaving: list[int]) -> bool:
+        """Make a small update of models that may slide, all or none; False where it takes models to make it.
+
+        The targets ``y`` (m,) are not scaled.
+        """
+        if not (keys or leaving):
+            return True
+        assert self._cool is not None
         if self._cool.arrays[0]["keys"][: len(leaving)].tolist() != leaving:
             return False
         new, targets = np.array(keys, np.int64), self._targets(y)
@@ -198,7 +238,7 @@ class StepModel:
         def write(keys: Ints, out: Floats) -> None:
             features.write(keys, scale, out)
 
-        models = new_models(self.spec, self.recipe, scale.core)
+        models = _made_once(_losses_of(self.spec, scale.core), self.recipe)
         sliding = [Sliding.of(model, scale.centre.size, write) for model in models]
         return [(model, Standing.of(arrays)) for model, arrays in zip(sliding, cool.arrays, strict=True)]
 

@@ -38,6 +38,7 @@ from livesvm.solvers.errors import InvalidInput
 ENOUGH = 8  #: readings from which their distance is found
 LEAP = 366 * DAY  #: that a gap may always be long
 MOST_HELD = 10**5  #: readings of one call, those that gaps hold among them
+LOOSE = 8  #: readings that a cool timeline has next to its arrays, so that few readings make these again
 OFF = 0.25  #: by how much of their distance readings may be early or late
 
 PAST = ("time", "slot", "held", "given", "values")  #: what is kept of the last window
@@ -265,14 +266,18 @@ class Timeline:
         return changed
 
     def cool(self) -> None:
-        """Keep the last window as arrays until the next call."""
-        if self._past:
+        """Keep the last window as arrays until the next call, but for a few that came since."""
+        if not self._is_cool:
             self._past, self._packed = {}, self._arrays_of_past()
+
+    @property
+    def _is_cool(self) -> bool:
+        return len(self._past) < (1 if self._packed is None else LOOSE)
 
     @property
     def hot_bytes(self) -> int:
         """Bytes that :meth:`cool` gives back."""
-        if not self._past:
+        if self._is_cool:
             return 0
         newest = next(reversed(self._past.values()))
         objects = (newest, newest.slot, newest.values, *newest.values, 0.0)

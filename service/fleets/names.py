@@ -25,6 +25,8 @@ OF_FEEDS = frozenset(
         "plot",
         "backtest",
         "tune",
+        "drift",
+        "update",
         "erase",
         "pause",
         "resume",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from livesvm.service.feeds.batch import Batch, BatchDone, Refusal
+from livesvm.service.feeds.batch import COUNTS, Batch, BatchDone, Refusal
 from livesvm.service.fleets.catalogue import Fleet, Fleets
 from livesvm.service.fleets.names import feed_of, name_of, series_of
 from livesvm.service.fleets.split import Split, Table, for_all, split
@@ -17,7 +17,6 @@ from livesvm.solvers.errors import InvalidInput
 
 Document = dict[str, Any]
 
-COUNTS = ("accepted", "ignored", "corrected", "announced")
 MOST_REFUSED = 1000
 """Refusals that an answer lists."""
 PAGE = 1000
@@ -29,11 +28,11 @@ def observe(
     feeds: Feeds,
     fleet: Fleet,
     table: Table,
-    asked: tuple[bytes, str | None],
+    request: str | None,
     *,
     is_whole: bool = False,
 ) -> Document:
-    """Take readings of many series; ``asked`` is the digest of the call and its Idempotency-Key.
+    """Take readings of many series; ``request`` is the Idempotency-Key of the call.
 
     The answer lists at most :data:`MOST_REFUSED` refusals, unless it is to be whole.
 
@@ -41,12 +40,12 @@ def observe(
     sent again.
     """
     found = split(fleet, table)
-    done = feeds.observe_many(found.batch(fleet, *asked, time.time())) if found.tables else BatchDone()
+    done = feeds.observe_many(found.batch(fleet, request, time.time())) if found.tables else BatchDone()
     fleets.choose(fleet, done.given)
     return reported(found, done, None if is_whole else MOST_REFUSED)
 
 
-def announce(feeds: Feeds, fleet: Fleet, table: Table, asked: tuple[bytes, str | None]) -> Document:
+def announce(feeds: Feeds, fleet: Fleet, table: Table, request: str | None) -> Document:
     """Take values of known columns for times to come: rows without a series are for all; raises as :func:`observe`."""
     spec = fleet.spec
     if not spec.known:
@@ -62,7 +61,7 @@ def announce(feeds: Feeds, fleet: Fleet, table: Table, asked: tuple[bytes, str |
         found.names = {id_: series_of(id_) for id_ in ids}
     else:
         found = split(fleet, table)
-    batch = Batch(found.tables, *asked, time.time())
+    batch = Batch(found.tables, request, time.time())
     return reported(found, feeds.observe_many(batch) if found.tables else BatchDone())
 
 

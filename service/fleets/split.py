@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from livesvm.service.feeds.batch import Batch, Refusal
-from livesvm.service.feeds.commands import table_of
+from livesvm.service.feeds.cells import table_of
 from livesvm.service.fleets.catalogue import Fleet
 from livesvm.service.fleets.names import feed_of, name_of
 from livesvm.solvers.errors import InvalidInput
@@ -54,10 +53,10 @@ class Split:
     names: dict[str, str] = field(default_factory=dict)
     refused: list[tuple[str | None, Refusal]] = field(default_factory=list)  #: with the names, as far as known
 
-    def batch(self, fleet: Fleet, digest: bytes, request: str | None, at: float) -> Batch:
+    def batch(self, fleet: Fleet, request: str | None, at: float) -> Batch:
         """Return the call that sends these rows to the feeds."""
         spec = fleet.spec.of_series() if fleet.spec.new == "create" else None
-        return Batch(self.tables, digest, request, at, spec, fleet.given)
+        return Batch(self.tables, request, at, spec, fleet.given)
 
 
 def split(fleet: Fleet, table: Table) -> Split:
@@ -111,8 +110,3 @@ def _fill_in(rows: list[Row], everywhere: dict[Any, Row], time: str | None, shar
         for name in shared:
             if row.get(name) is None:
                 row[name] = known.get(name)
-
-
-def digest_of(data: bytes, media: str) -> bytes:
-    """SHA-256 of what is asked."""
-    return hashlib.sha256(media.encode() + b"\n" + data).digest()

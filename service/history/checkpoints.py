@@ -60,22 +60,25 @@ class Returned(Protocol):
 class Due:
     """After so many updates, so many seconds, or updates that took so many seconds to solve, a snapshot is due.
 
-    After updates that took ``solution_seconds``, a solution is.
+    After updates that took ``solution_seconds``, a solution is. Where there is a snapshot, time alone makes none due
+    behind which there are less than ``worth_seconds`` to solve: to solve these again takes no longer than to write it.
     """
 
     updates: int
     seconds: float
     replay_seconds: float
     solution_seconds: float
+    worth_seconds: float
 
     @classmethod
-    def by(cls, settings: Settings) -> Due:
+    def by(cls, settings: Settings, worth_seconds: float = 0.0) -> Due:
         """Return as the settings ask."""
         return cls(
             settings.snapshot_updates,
             settings.snapshot_seconds,
             settings.snapshot_replay_seconds,
             settings.solution_seconds,
+            worth_seconds,
         )
 
 
@@ -99,6 +102,7 @@ class Checkpoints:
         self._snapshot_bytes = recovered.snapshot_bytes
         self._log_bytes = 0
         self._changed_since: float | None = None
+        self._has_failed = False
         self._replay = 0.0
         self._unsolved = 0.0
         if recovered.log_bytes:
@@ -120,9 +124,17 @@ class Checkpoints:
         """Whether anything has changed since the newest snapshot."""
         return self._changed_since is not None
 
+    @property
+    def is_worthwhile(self) -> bool:
+        """Whether something has changed that takes longer to solve again than a snapshot takes to write."""
+        is_worth_it = self._has_failed or not self._snapshot_bytes or self._replay >= self._due.worth_seconds
+        return self.has_changes and is_worth_it
+
     def deadline(self) -> float | None:
-        """Return the monotonic time by which a snapshot is due; None while nothing has changed."""
-        return None if self._changed_since is None else self._changed_since + self._due.seconds
+        """Return the monotonic time by which a snapshot is due; None while there is nothing worth one."""
+        if self._changed_since is None or not self.is_worthwhile:
+            return None
+        return self._changed_since + self._due.seconds
 
     def is_due(self, version: int) -> bool:
         """Return whether a model at ``version`` is to be snapshot now."""
@@ -179,5 +191,6 @@ class Checkpoints:
     def _start_afresh(self, state: Snapshotted, changed_since: float | None) -> None:
         self._version = state.version
         self._changed_since = changed_since
+        self._has_failed = changed_since is not None
         self._replay = self._unsolved = 0.0
         self._log_bytes = 0

@@ -81,6 +81,11 @@ class Journal:
         """Have ``debt`` paid before the next command."""
         self._debts.append(debt)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether no debt stands."""
+        return not self._debts
+
     def settle(self) -> None:
         """Pay every debt, oldest first; raises StoreError if the store does not take it."""
         if self._is_unsure:
@@ -141,9 +146,12 @@ class Journal:
         self._compare(newest)
         return newest
 
-    def recall(self, request: str, digest: bytes) -> bytes | None:
-        """Return the answer that a request got before, None if it is new; raises IdempotencyConflict."""
-        earlier = self._call("recall", lambda store: store.recall(self.lease.model, request))
+    def recall(self, request: str, digest: bytes, *, is_stored: bool = True) -> bytes | None:
+        """Return the answer that a request got before, None if it is new; raises IdempotencyConflict.
+
+        The store is asked unless it is known that it has nothing of the request; see :func:`remembering`.
+        """
+        earlier = self._call("recall", lambda store: store.recall(self.lease.model, request)) if is_stored else None
         if earlier is None:
             if self.left.holds(request):
                 raise RequestErased("this request had its effect; its answer named examples that were erased since")
@@ -277,6 +285,12 @@ class Journal:
         if self.behind:
             raise StoreBehind(str(error)) from error
         self.fenced = True
+
+
+def remembering(source: Source, models: Sequence[str], request: str) -> set[str]:
+    """Ask the store which of many models, by what they are stored under, remember a request."""
+    with source.health.store_call("recall"):
+        return source.store.remembering(models, request)
 
 
 def append_together(

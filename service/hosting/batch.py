@@ -23,7 +23,7 @@ from livesvm.service.errors import (
 from livesvm.service.feeds.batch import Batch, BatchDone, Refusal
 from livesvm.service.feeds.forecaster import Forecaster, choose_for
 from livesvm.service.feeds.spec import FeedSpec
-from livesvm.service.history.journal import append_together, remember_together
+from livesvm.service.history.journal import append_together, remember_together, remembering
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.feed import HostedFeed, Planned
 from livesvm.service.hosting.handle import Reply
@@ -122,10 +122,12 @@ class Taking:
     def _planned(self) -> dict[str, Planned]:
         """Return the checked plan of the batch for each feed; nothing is written yet."""
         planned: dict[str, Planned] = {}
-        for id_, feed in self._held.items():
-            was_awake = feed.is_awake
+        feeds, request = self._opened(), self._batch.request
+        stored = [feed.stored for feed in feeds.values()]
+        known = set() if request is None else remembering(self._context.source, stored, request)
+        for id_, feed in feeds.items():
             try:
-                found = feed.plan_with(self._batch.call(id_), self._batch.digest)
+                found = feed.plan_with(self._batch.call(id_), self._digest(id_), is_stored=feed.stored in known)
             except (IdempotencyConflict, StoreUnavailable):
                 raise
             except (ServiceError, SolverError, StoreError) as error:
@@ -136,9 +138,28 @@ class Taking:
                 self._done.replayed += 1
             else:
                 planned[id_] = found
-                if not was_awake and len(planned) > HOT:
-                    feed.cool_held()  # or all that wake would hold at once what one makes at a time
         return planned
+
+    def _digest(self, id: str) -> bytes:
+        """Return the SHA-256 of the readings of one feed, and of no other, as an erasure of one leaves the others."""
+        return b"" if self._batch.request is None else self._batch.call(id).digest()
+
+    def _opened(self) -> dict[str, HostedFeed]:
+        """Return the feeds that take calls now; those at rest wake, and few of them stay hot."""
+        opened: dict[str, HostedFeed] = {}
+        for id_, feed in self._held.items():
+            was_awake = feed.is_awake
+            try:
+                feed.open_with()
+            except StoreUnavailable:
+                raise
+            except (ServiceError, SolverError, StoreError) as error:
+                self._refuse(id_, error)
+                continue
+            opened[id_] = feed
+            if not was_awake and len(opened) > HOT:
+                feed.cool_held()  # or all that wake would hold at once what one makes at a time
+        return opened
 
     def _with_choice(self, planned: dict[str, Planned]) -> dict[str, Planned]:
         """Return the plan with the choices of a full window, for feeds that fill their window in this batch."""
@@ -157,9 +178,9 @@ class Taking:
 
     def _take(self, planned: dict[str, Planned]) -> None:
         """Log all in one step, then have each feed apply its own."""
-        digest, settings = self._batch.digest, self._context.settings
+        settings = self._context.settings
         self._context.turns.check_open()
-        records = {id_: self._held[id_].appending(one, digest) for id_, one in planned.items()}
+        records = {id_: self._held[id_].appending(one) for id_, one in planned.items()}
         logged = list(records.values())
         crash.point("before-log")
         durability, errors = append_together(self._context.source, logged, settings.idempotency_keep)

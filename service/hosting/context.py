@@ -9,11 +9,15 @@ from livesvm.service.hosting.mailbox import Threads
 from livesvm.service.resources.memory import Budget
 from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
+from livesvm.service.webhooks.outbox import Outbox
 
 
 @dataclass(frozen=True)
 class Context:
-    """Settings, the store and what watches it, turns among solves, memory, threads; ``holder`` names this service."""
+    """Settings, the store and what watches it, turns among solves, memory, threads, and what webhooks are sent.
+
+    ``holder`` names this service.
+    """
 
     settings: Settings
     source: Source
@@ -21,3 +25,4 @@ class Context:
     budget: Budget = field(default_factory=Budget)
     holder: str = "livesvm"
     threads: Threads = field(default_factory=Threads)
+    outbox: Outbox = field(default_factory=Outbox)

@@ -1,14 +1,22 @@
-"""What has changed in a model's window, and the update that would help: worked out on a copy."""
+"""What has changed in the window of a model or a feed, and the update that would help: worked out on a copy."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from livesvm.service.models.learners import task_of
+import numpy as np
+
+from livesvm.service.feeds import presenter
+from livesvm.service.feeds.drift import FALSE_ALARMS, RUN, before_learning, is_tested
+from livesvm.service.feeds.forecaster import Forecaster
+from livesvm.service.feeds.size import feed_bytes
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.hosting.handle import FeedCopy
 from livesvm.service.models.published import Published
 from livesvm.service.models.state import ModelCopy
-from livesvm.solvers.analyses.drift.martingale import Alarm
 from livesvm.solvers.analyses.drift.window import Drift, Remedy, drift
 from livesvm.solvers.errors import InvalidInput
 
@@ -25,10 +33,12 @@ class DriftQuestion:
     ----------
     false_alarms : largest probability of an alarm where nothing has changed; None: as the model is watched, or 0.01
     newest : examples that remedies are judged by; None: as :func:`~livesvm.solvers.analyses.drift.window.drift` does
+    steps : of a feed, those that are looked at; none: all
     """
 
     false_alarms: float | None = None
     newest: int | None = None
+    steps: tuple[int, ...] = ()
 
 
 def look_for_drift(copy: ModelCopy, asked: DriftQuestion) -> Document:
@@ -43,42 +53,117 @@ def look_for_drift(copy: ModelCopy, asked: DriftQuestion) -> Document:
     InvalidInput : a task without leave-one-out errors, or too few examples
     NotSolved, SolverError : a path could not be followed
     """
-    task = task_of(copy.spec)
-    if not (task.is_exact and (task.has_labels or task.has_values)):
+    if not copy.spec.has_errors:
         raise InvalidInput(f"models of task {copy.spec.task} have no leave-one-out errors", field="id")
     state = copy.state()
     Published.of(state).check_known(copy.spec)
-    rate = asked.false_alarms or copy.spec.drift_alarms or 0.01
+    rate = asked.false_alarms or (copy.watched or {}).get("false_alarms", 0.01)
     found = drift(state.estimator, false_alarms=rate, times=copy.times, newest=asked.newest)
     times = sorted(copy.times.tolist())
+    reported = _told(found, lambda number: times[number - 1], _update_of_model)
+    return {"version": copy.version, "false_alarms": rate, "before_learning": copy.watched, **reported}
+
+
+def look_for_drift_of_feed(copy: FeedCopy, asked: DriftQuestion) -> Document:
+    """Return what has changed in the windows of a feed's steps, and what would help each.
+
+    Returns
+    -------
+    JSON values, as ``FeedDriftAnswer`` names them
+
+    Raises
+    ------
+    InvalidInput : no models yet, a step that there is not, or too few examples
+    NotSolved, SolverError : a path could not be followed
+    """
+    started, feed = time.perf_counter(), copy.state().forecaster
+    if not feed.models:
+        raise InvalidInput("the feed has no models yet", field="id")
+    steps = sorted(set(asked.steps or feed.steps))
+    for step in steps:
+        if step not in feed.steps:
+            raise InvalidInput(f"{step} is none of the feed's steps", field="step")
+    rate = asked.false_alarms or FALSE_ALARMS
+    found = [_of_step(feed, feed.steps.index(step), rate / len(steps), asked.newest) for step in steps]
+    changes = [change for one in found if one["remedy"] for change in one["remedy"]["update"]["steps"]]
+    update = {"steps": changes} if changes else None
+    seconds = time.perf_counter() - started
+    return {"version": copy.version, "false_alarms": rate, "steps": found, "update": update, "seconds": seconds}
+
+
+def feed_memory(spec: FeedSpec) -> int:
+    """Return bytes that a question of a feed takes: the feed again, and copies of one step's model."""
+    whole = feed_bytes(spec)
+    return whole + COPIES * whole // len(spec.horizons)
+
+
+def _of_step(feed: Forecaster, i: int, rate: float, newest: int | None) -> Document:
+    """Return what has changed in the window of one step, by index, in units of the target."""
+    model, step, rows = feed.models[i], feed.steps[i], feed.rows
+    assert rows is not None
+    assert model.scale is not None
+    forecaster = model.models[0]
+    ordinals = np.array(forecaster.keys_)
+    slots = rows.slot[rows.places(ordinals)]
+    tested = is_tested(step, slots + step)
+    found = drift(forecaster, false_alarms=rate, run=RUN, times=ordinals, tested=tested, newest=newest)
+    of_readings, unit = np.sort(slots) + step, 1.0 if feed.spec.task == "direction" else model.scale.unit
+
+    def update(one: Remedy, _: Drift) -> Document:
+        """Return the body of the update that makes a remedy."""
+        changed = {"C": one.value} if one.kind == "C" else {"keep": int(one.value)}
+        return {"steps": [{"step": step, **changed}]}
+
+    reported = _told(found, lambda number: _time_of(feed, int(of_readings[number - 1])), update, unit)
     return {
-        "version": copy.version,
+        "step": step,
+        "before_learning": before_learning(feed.drifts[i], feed.scores[i], feed.spec.task),
+        **reported,
+    }
+
+
+def _time_of(feed: Forecaster, slot: int) -> str | float | None:
+    """Return the time of a reading, by its slot, as the feed's readings have it."""
+    line = feed.timeline
+    assert line.every is not None
+    assert line.time is not None
+    return presenter.time_of(line, line.every.after(line.time, slot - line.slot))
+
+
+def _told(
+    found: Drift, time_of: Callable[[int], Any], update: Callable[[Remedy, Drift], Document], unit: float = 1.0
+) -> Document:
+    """Return what was found as JSON values; errors are ``unit`` times those that were found."""
+    alarm = found.alarm
+    by_class = [{"label": label, "error": error} for label, error in found.errors.items()]
+
+    def remedy(one: Remedy) -> Document:
+        """Return a remedy, with the update that makes it."""
+        errors = {name: unit * getattr(one, name) for name in ("error", "better", "spread")}
+        return {"kind": one.kind, "value": one.value, **errors, "update": update(one, found)}
+
+    return {
         "n_examples": found.n,
-        "error": found.error,
-        "classes": [{"label": label, "error": error} for label, error in found.errors.items()] or None,
-        "rolling": found.rolling.tolist(),
-        "false_alarms": rate,
+        "error": unit * found.error,
+        "classes": by_class or None,
+        "rolling": (unit * found.rolling).tolist(),
         "evidence": found.evidence,
-        "alarm": None if found.alarm is None else _alarm(found.alarm, times),
-        "before_learning": copy.watched,
+        "alarm": None
+        if alarm is None
+        else {
+            "began": time_of(alarm.began),
+            "n_since": found.n + 1 - alarm.began,
+            "at": time_of(alarm.at),
+            "classes": list(alarm.kinds),
+            "log10_evidence": alarm.log10_evidence,
+        },
         "newest": found.newest,
-        "present": found.present,
-        "remedies": [_remedy(one, found) for one in found.remedies],
-        "remedy": None if found.proposed is None else _remedy(found.proposed, found),
+        "present": unit * found.present,
+        "remedies": [remedy(one) for one in found.remedies],
+        "remedy": None if found.proposed is None else remedy(found.proposed),
         "seconds": found.seconds,
     }
 
 
-def _alarm(found: Alarm, times: list[float]) -> Document:
-    return {
-        "began": times[found.began - 1],
-        "n_since": len(times) + 1 - found.began,
-        "at": times[found.at - 1],
-        "classes": list(found.kinds),
-        "log10_evidence": found.log10_evidence,
-    }
-
-
-def _remedy(one: Remedy, found: Drift) -> Document:
-    update = {"C": one.value} if one.kind == "C" else {"remove": {"oldest": found.n - int(one.value)}}
-    return {**vars(one), "update": update}
+def _update_of_model(one: Remedy, found: Drift) -> Document:
+    return {"C": one.value} if one.kind == "C" else {"remove": {"oldest": found.n - int(one.value)}}

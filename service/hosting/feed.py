@@ -6,17 +6,20 @@ number of steps, and everything follows from that log. Forecasts are read from t
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import astuple
 from functools import partial
 from typing import Any, NamedTuple
 
-from livesvm.service.errors import NoSource, ServiceError, UnknownFeed
-from livesvm.service.feeds.commands import Call, Delivery, Observations, Pause, Progress, Tuning
-from livesvm.service.feeds.forecaster import Given
+from livesvm.service.errors import NoSource, OutOfTime, ServiceError, TurnMissed, UnknownFeed
+from livesvm.service.feeds.batch import COUNTS
+from livesvm.service.feeds.commands import Call, Delivery, Observations, Pause, Progress, Tuning, Update
+from livesvm.service.feeds.forecaster import Change, Given
 from livesvm.service.feeds.past_forecasts import PastForecastsQuery, look_back, what_if
+from livesvm.service.feeds.proofs import proofs_of, worst_of
 from livesvm.service.feeds.recovery import Recovery
 from livesvm.service.feeds.size import feed_bytes
 from livesvm.service.feeds.source_reader import Flow, SourceReader
@@ -32,6 +35,7 @@ from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.history.recovery import Recovered
 from livesvm.service.history.replay import Patience
 from livesvm.service.hosting.handle import Erased, FeedCopy, Glimpse, Reply, sample_of, steps_of
+from livesvm.service.hosting.happened import of_feed
 from livesvm.service.hosting.replica import Replica
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.audit import changed
@@ -39,12 +43,19 @@ from livesvm.service.logs.calls import stage
 from livesvm.service.monitoring.feeds import FeedSample, StepSample
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Appending, Durability, Lease, StoreError
+from livesvm.service.webhooks.messages import Happened
+from livesvm.solvers.errors import SolverError
 
 _SHOWN = ("version", "position", "rows", "state", "time", "every", "updated_at")
 """Of its view, what is reported of a feed at rest."""
 
 MOST_REPORTED = 48
 """Forecasts that are reported of a feed at rest; one with more wakes for them."""
+
+log = logging.getLogger(__name__)
+
+WORTH_SECONDS = 0.01
+"""Of learning, some five readings of a window of 500. A snapshot of that takes as long to write, and is 0.3 MB."""
 
 UNKNOWN = FeedSpec(target="unknown")
 
@@ -54,16 +65,17 @@ class Planned(NamedTuple):
 
     call: Observations
     plan: Plan
+    digest: bytes
 
     def with_given(self, given: Given) -> Planned:
-        """Return the specification without what is left to be chosen."""
-        return self._replace(call=replace(self.call, given=given))
+        """Return the same without what is left to be chosen."""
+        return self._replace(call=self.call.with_given(given))
 
 
 class HostedFeed(Replica[FeedState]):
     """The handle of a feed in this process."""
 
-    word, gone, spec_field, undoes = "feed", UnknownFeed, "feed", False
+    word, gone, spec_field, undoes, worth_seconds = "feed", UnknownFeed, "feed", False, WORTH_SECONDS
 
     _view: View | None = None
     _pump: SourceReader | None = None
@@ -160,6 +172,10 @@ class HostedFeed(Replica[FeedState]):
         """Learn the window again with what a job has found."""
         return self._ask(Tuning(job, list(recipes), request, time.time()))
 
+    def update(self, changes: Sequence[Change], request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Have the models of some steps hold fewer examples, or another C."""
+        return self._ask(Update(list(changes), request, time.time()), solve)
+
     def seen(self, wanted: Wanted | None) -> Future[Seen]:
         """Return the wanted readings by their times as text; raises InvalidInput where one is missing."""
         return self._submit(lambda: self._seen(wanted), rests=False, always=True)
@@ -234,9 +250,12 @@ class HostedFeed(Replica[FeedState]):
     def _tell(self) -> dict[str, Any]:
         seen = self.view
         reported = {name: getattr(seen, name) for name in _SHOWN}
-        steps = [[step.step, step.error, step.naive_error, step.coverage] for step in steps_of(seen)]
+        steps = [list(astuple(step)) for step in steps_of(seen)]
         forecasts = seen.forecasts if len(seen.forecasts) <= MOST_REPORTED else None
         return reported | {"steps": steps, "forecasts": forecasts}
+
+    def _happened(self) -> Iterable[Happened]:
+        return of_feed(self.id, self.stored, self.current)
 
     def _count(self, became: str, seconds: float | None) -> None:
         metrics = self.context.source.metrics
@@ -244,8 +263,8 @@ class HostedFeed(Replica[FeedState]):
         if seconds is not None:
             metrics.feed_seconds.observe(seconds)
 
-    def _ask(self, call: Call) -> Future[Reply]:
-        return self.change(call.request, call.digest, partial(self._execute, call))
+    def _ask(self, call: Call, solve: Solve | None = None) -> Future[Reply]:
+        return self.change(call.request, call.digest, partial(self._execute, call), solve)
 
     def _deliver(self, entries: Sequence[Entry], why: str | None, digest: bytes, solve: Solve) -> Reply:
         state = self.current
@@ -259,40 +278,66 @@ class HostedFeed(Replica[FeedState]):
         """Log, then apply, then publish, then answer."""
         state, began = self.current, time.perf_counter()
         plan = call.check(state.forecaster)
+        if isinstance(call, Observations | Delivery) and state.forecaster.choice_due:
+            call = call.with_given(self._choice(solve))
         with self.held.growing(feed_bytes(self.spec)):
             done, record, durability = self.perform(call, digest, lambda: state.apply(call, plan), solve)
-        reported = self._shown_after(done, began, len(record), durability)
+        self._show_after(done, began, len(record))
+        reported = answer(done, durability)
         counts = {name: done[name] for name in ("accepted", "ignored", "corrected", "announced", "position")}
-        changed("observe", f"{self}", version=state.version, durability=durability.value, **counts)
+        changed(call.action, f"{self}", version=state.version, durability=durability.value, **counts)
         self.remember(call.request, reported)
         return Reply(reported)
 
-    def _shown_after(self, done: dict[str, Any], began: float, size: int, durability: Durability) -> bytes:
-        """Show readers what a call has done since ``began``, by a record of so many bytes; the answer to it."""
+    def _show_after(self, done: dict[str, Any], began: float, size: int) -> None:
+        """Show readers what a call has done since ``began``, by a record of so many bytes."""
         before = self.view
         same = done["state"] == before.state == "live" and not done["events"]
         self._view = View.of(self.current, before if same else None)
         self.checkpoints.record_change(time.perf_counter() - began, size)
+        self.announce()
         for event in done["events"]:
             self.context.source.metrics.feed_events.labels(event["kind"]).inc()
-        return answer(done, durability)
 
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
-    def plan_with(self, call: Observations, digest: bytes) -> Reply | Planned:
-        """Return the checked plan of a call, or its earlier answer. Wakes the feed. Raises as a call does."""
-        return self._awake_then(lambda: self._planned(call, digest))
+    def open_with(self) -> None:
+        """Be ready for a call with others: awake, with nothing owed the store. Raises as a call does."""
+        self._awake_then(self._made_ready)
 
-    def _planned(self, call: Observations, digest: bytes) -> Reply | Planned:
+    def _made_ready(self) -> None:
         self.begun()
         self.check_open()
-        if call.request is not None and (earlier := self.journal.recall(call.request, digest)) is not None:
-            return Reply(earlier, replayed=True)
-        return Planned(call, call.check(self.current.forecaster))
 
-    def appending(self, planned: Planned, digest: bytes) -> Appending:
+    def plan_with(self, call: Observations, digest: bytes, *, is_stored: bool) -> Reply | Planned:
+        """Return the checked plan of a call, or its earlier answer, perhaps from the store. Raises as a call does."""
+        if call.request is not None:
+            earlier = self.journal.recall(call.request, digest, is_stored=is_stored)
+            if earlier is not None:
+                return Reply(earlier, replayed=True)
+        plan = call.check(self.current.forecaster)
+        chosen = call.with_given(self._choice()) if self.current.forecaster.choice_due else call
+        return Planned(chosen, plan, digest)
+
+    def _choice(self, solve: Solve | None = None) -> Given:
+        """Choose again, as errors have grown, before the call that is logged with it; then ``solve`` goes on.
+
+        Where that cannot be found in the time of a solve, all stays as it is.
+        """
+        feed, choosing = self.current.forecaster, self.begun()
+        try:
+            with self.held.growing(feed_bytes(self.spec)), self.context.turns.turn(choosing):
+                return feed.best_now()
+        except (SolverError, OutOfTime, TurnMissed) as error:
+            log.warning("%s: nothing was chosen again: %s", self, error)
+            return Given(feed.season or 0, [model.recipe for model in feed.models])
+        finally:
+            if solve is not None:
+                self._under_way = solve
+
+    def appending(self, planned: Planned) -> Appending:
         """Return the record of a call that is logged together with others."""
-        record, named = self.written(planned.call, digest)
+        record, named = self.written(planned.call, planned.digest)
         return Appending(self.journal.lease, self.current.sequence + 1, record, named)
 
     def take_with(
@@ -309,7 +354,8 @@ class HostedFeed(Replica[FeedState]):
         with self.held.growing(feed_bytes(self.spec)):
             done = self.applied(apply, self.begun())
         self._count("applied", time.perf_counter() - began)
-        return self._shown_after(done, began, len(logged.data), durability)
+        self._show_after(done, began, len(logged.data))
+        return answer({name: done[name] for name in COUNTS}, durability)
 
     def _seen(self, wanted: Wanted | None) -> Seen:
         self.check_open()
@@ -333,7 +379,7 @@ class HostedFeed(Replica[FeedState]):
                     names = state.names()
                     leaving = [names[str(name)] for name in intent.leaving(self.stored, names, {})]
                     state.forget(leaving, beyond=len(leaving) < intent.count(self.stored))
-                certificate = _worst(state)
+                certificate = worst_of(state)
         except BaseException:
             self.breaks()
             raise
@@ -347,11 +393,7 @@ class HostedFeed(Replica[FeedState]):
         stage("turn")
         with self.context.turns.turn(solve):
             stage("solve")
-            steps = [
-                {"step": step, "model": name, **_proof(model)}
-                for step, one in zip(feed.steps, feed.models, strict=False)
-                for name, model in zip(_names(self.spec), one.models, strict=True)
-            ]
+            steps = proofs_of(feed)
         worst = max((step["relative_gap"] for step in steps), default=None)
         return {"position": self.current.position, "relative_gap": worst, "steps": steps}
 
@@ -367,26 +409,3 @@ def glimpse_of(spec: FeedSpec, found: Summary | None) -> Glimpse | None:
     return Glimpse(
         spec.target, **found.reported | {"steps": tuple(StepSample(*step) for step in found.reported["steps"])}
     )
-
-
-def _worst(state: FeedState) -> dict[str, Any] | None:
-    """Return the worst optimum of all models, for a receipt; None while there is none."""
-    found = [_proof(model) for one in state.forecaster.models for model in one.models]
-    if not found:
-        return None
-    worst = {name: max(one[name] for one in found) for name in ("relative_gap", "max_violation")}
-    return {"version": state.version, **worst, "n_examples": max(one["n_examples"] for one in found)}
-
-
-def _names(spec: FeedSpec) -> list[str]:
-    """Return what each model of a step is made from."""
-    return ["forecast", *(f"quantile {level:g}" for level in spec.quantiles or [])]
-
-
-def _proof(model: Any) -> dict[str, Any]:
-    found = model.certificate()
-    return {
-        "relative_gap": float(found.relative_gap),
-        "max_violation": float(found.max_violation),
-        "n_examples": int(found.n_examples),
-    }

@@ -11,6 +11,7 @@ import numpy as np
 
 from livesvm.service.feeds.batch import Batch, BatchDone
 from livesvm.service.feeds.commands import Progress
+from livesvm.service.feeds.forecaster import Change
 from livesvm.service.feeds.past_forecasts import PastForecastsQuery
 from livesvm.service.feeds.source_reader import Flow
 from livesvm.service.feeds.spec import FeedSpec
@@ -304,6 +305,9 @@ class FeedHandle(Protocol):
     def take(self, job: str, recipes: Sequence[Recipe], request: str | None) -> Future[Reply]:
         """Learn the window again with what a job has found."""
 
+    def update(self, changes: Sequence[Change], request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Have the models of some steps hold fewer examples, or another C."""
+
     def seen(self, wanted: WantedReadings | None) -> Future[Seen]:
         """Return the wanted readings by their times as text; raises InvalidInput where one is missing."""
 
@@ -466,8 +470,11 @@ class Hosting(Protocol):
     def restore(self) -> None:
         """Learn what is stored; raises StoreError."""
 
-    def watch(self) -> None:
-        """Learn whether other writers or losses of the store concern any replica; raises StoreError."""
+    def watch(self, most: int | None = None) -> None:
+        """Learn whether other writers or losses of the store concern any replica; raises StoreError.
+
+        Of more than ``most``, where no other service uses the store, so many at each look.
+        """
 
     def take_over(self) -> None:
         """Have what other services release, forget what they deleted; raises StoreError."""
@@ -496,6 +503,6 @@ def steps_of(view: View) -> tuple[StepSample, ...]:
 def _sampled(scores: dict[str, Any]) -> StepSample:
     if "accuracy" in scores:
         naive = max(scores["last_change_accuracy"], scores["majority_accuracy"])
-        return StepSample(scores["step"], 1.0 - scores["accuracy"], 1.0 - naive)
+        return StepSample(scores["step"], 1.0 - scores["accuracy"], 1.0 - naive, None, scores["drift_evidence"])
     naive = min(scores["last_value_mae"], scores["seasonal_mae"])
-    return StepSample(scores["step"], scores["mae"], naive, scores.get("coverage"))
+    return StepSample(scores["step"], scores["mae"], naive, scores.get("coverage"), scores["drift_evidence"])

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from livesvm.service import crash
@@ -47,6 +48,8 @@ from livesvm.service.store.base import (
     StoredModel,
     StoreError,
 )
+from livesvm.service.webhooks.messages import Happened
+from livesvm.service.webhooks.outbox import forget_forecasts
 from livesvm.solvers.errors import SolverError
 
 log = logging.getLogger(__name__)
@@ -109,6 +112,7 @@ class Logged(ABC, Generic[S]):
     gone: ClassVar[type[ServiceError]]  #: says that there is no such thing
     spec_field: ClassVar[str]  #: what a stored specification is under
     undoes: ClassVar[bool]  #: whether an entry that is refused while it is applied leaves the state as it was
+    worth_seconds: ClassVar[float] = 0.0  #: of solving: behind a snapshot, less is no reason to write another in time
 
     journal: Journal
     checkpoints: Checkpoints
@@ -150,6 +154,10 @@ class Logged(ABC, Generic[S]):
     @abstractmethod
     def _count(self, became: str, seconds: float | None) -> None:
         """Count what became of a call, and its seconds if it had an effect."""
+
+    def _happened(self) -> Iterable[Happened]:
+        """Return what webhooks may be sent of its newest record; made from the state alone."""
+        return ()
 
     @classmethod
     def wakes(cls, spec: Any) -> bool:
@@ -236,6 +244,15 @@ class Logged(ABC, Generic[S]):
         with suppress(StoreError):
             self.journal.settle()
 
+    def announce(self) -> None:
+        """Have the store keep what webhooks are sent of the newest record, now or before the next call."""
+        outbox = self.context.outbox
+        if outbox.webhooks and (messages := outbox.messages(self._happened())):
+            crash.point("before-announce")
+            self.journal.owe(partial(outbox.keep, self.context.source, messages))
+            with suppress(StoreError):
+                self.journal.settle()
+
     def breaks(self) -> None:
         """Know that the state is no longer what the log says; it is made again before the next call."""
         self._is_broken = True
@@ -249,6 +266,7 @@ class Logged(ABC, Generic[S]):
         try:
             reported = first_summary(self._spec, self.wakes(self._spec))
             keep = self.context.settings.idempotency_keep
+            forget_forecasts(self.context.source, self.stored)
             size, requests = erasing.write(self.journal, state, intent, reported, keep)
         except BaseException:
             self.breaks()
@@ -342,7 +360,7 @@ class Logged(ABC, Generic[S]):
         """Have the store hold the state as it is, and return what it tells of that; raises StoreError."""
         state, reported = self.current, self._summarize()
         self.journal.settle()
-        if self.checkpoints.has_changes:
+        if self.checkpoints.is_worthwhile:
             self.checkpoints.save(state, reported)
         elif reported != self._found.summary or state.sequence != self._found.described:
             self.journal.describe(state.sequence, reported)
@@ -374,7 +392,7 @@ class Logged(ABC, Generic[S]):
         if self._state is None or self._deleted or self._is_broken:
             return
         self.hot = self._state.hot_bytes
-        if self.checkpoints.is_due(self._state.version):
+        if self.journal.is_settled and self.checkpoints.is_due(self._state.version):
             self._save(self.checkpoints.save_quietly)
 
 

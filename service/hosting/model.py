@@ -7,7 +7,7 @@ was published last and never wait for learning. Nothing above this module may as
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,6 +22,7 @@ from livesvm.service.history.replay import Patience
 from livesvm.service.history.versions import oldest_kept, state_at
 from livesvm.service.hosting import erasing
 from livesvm.service.hosting.handle import Description, Erased, Reply
+from livesvm.service.hosting.happened import of_model
 from livesvm.service.hosting.memory import bytes_after, bytes_of
 from livesvm.service.hosting.recent import Recent
 from livesvm.service.hosting.replica import Replica
@@ -43,6 +44,7 @@ from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Lease
+from livesvm.service.webhooks.messages import Happened
 from livesvm.solvers.errors import InvalidInput
 
 _SHOWN: tuple[str, ...] = (
@@ -223,6 +225,9 @@ class HostedModel(Replica[ModelState]):
         reported |= {"sizes": list(vars(seen.sizes).values()), "can_predict": seen.predictor is not None}
         return reported | {"classes": None if seen.counts is None else list(map(list, seen.counts.items()))}
 
+    def _happened(self) -> Iterable[Happened]:
+        return of_model(self.id, self.current)
+
     def _count(self, became: str, seconds: float | None) -> None:
         metrics = self.context.source.metrics
         metrics.updates.labels(self.spec.task, became).inc()
@@ -265,6 +270,7 @@ class HostedModel(Replica[ModelState]):
             metrics.drift_alarms.labels(task).inc()
             changed("drift", self.id, **alarm)
         self._publish(state)
+        self.announce()
         self.checkpoints.record_change(outcome.seconds, len(record))
         reported = entry.reported(outcome)
         self.recent.note_update(state.version, state.updated_at, outcome, reported)

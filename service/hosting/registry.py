@@ -32,6 +32,8 @@ RETRY_SECONDS = 1.0
 """Between two tries while the store is away."""
 SWEEP_SECONDS = 0.25
 """Between two looks at what is due."""
+MOST_SWEEP_SECONDS, SWEPT = 1.0, 1000
+"""The same where more than so many replicas are awake: then a look takes some milliseconds."""
 SCRUB_SECONDS = 1.0
 """Between two looks at what is stored of a replica at rest."""
 HOT_BYTES = 128 * MEGABYTE
@@ -64,6 +66,7 @@ class Registry:
         self._sweeper = threading.Thread(target=self._sweep_on, name="sweep", daemon=True)
         self._scrubbed = dict.fromkeys(self._collections, "")
         self._scrub_at = self._began = 0.0
+        self._watched = 0  #: replicas that were looked at, of many that are awake
 
     @property
     def _collections(self) -> tuple[Collection[Any], ...]:
@@ -118,9 +121,16 @@ class Registry:
                 return
             self._stopping.wait(SWEEP_SECONDS)
 
-    def watch(self) -> None:
-        """Learn whether other writers or losses of the store concern any replica that is awake; raises StoreError."""
-        live = {one.stored: one for home in self._collections for one in home.awake() if one.is_awake}
+    def watch(self, most: int | None = None) -> None:
+        """Learn whether other writers or losses of the store concern replicas that are awake; raises StoreError.
+
+        Of more than ``most``, where no other service uses the store, so many at each look.
+        """
+        awake = [one for home in self._collections for one in home.awake()]
+        if most is not None and len(awake) > most and not self._context.source.store.shared:
+            first, self._watched = self._watched % len(awake), self._watched % len(awake) + most
+            awake = (awake[first:] + awake[:first])[:most]
+        live = {one.stored: one for one in awake if one.is_awake}
         if not live:
             return
         known = {stored: one.known for stored, one in live.items()}
@@ -216,11 +226,16 @@ class Registry:
     # In a thread of its own.
 
     def _sweep_on(self) -> None:
-        while not self._stopping.wait(SWEEP_SECONDS):
+        while not self._stopping.wait(self._pause()):
             try:
                 self._sweep()
             except Exception:
                 log.exception("replicas were not looked after; they are again")
+
+    def _pause(self) -> float:
+        """Return the seconds to the next look."""
+        awake = sum(len(home.awake()) for home in self._collections)
+        return min(MOST_SWEEP_SECONDS, SWEEP_SECONDS * max(1.0, awake / SWEPT))
 
     def _sweep(self) -> None:
         """Have due snapshots written, and give up memory that has not been used for a while."""

@@ -443,13 +443,15 @@ class Replica(Logged[S]):
         with source.health.store_call("load"):
             journal.left = left(source.store, self.stored)
         self.journal = journal
-        self.checkpoints = Checkpoints(journal, Due.by(settings), found)
+        self.checkpoints = Checkpoints(journal, Due.by(settings, self.worth_seconds), found)
         self._returned = Return.of(found)
         self._held = self._held or Held(self.context.budget, str(self), self._owner.make_room)
         self._held.insist(FIXED_BYTES + found.state.held_bytes)
         self._publish(found.state)  # before it counts as awake, so that no reader sees it without
         self._state, self._is_broken, self.hot = found.state, False, found.state.hot_bytes
         self._owner.woke(self)
+        if found.state.version != found.snapshot_version:  # the process may have died before it said what happened
+            self.announce()
 
     def _take_again(self) -> None:
         if self._state is None or self.state != "fenced":

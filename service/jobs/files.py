@@ -27,7 +27,7 @@ class JobRecord:
 
     ``done`` of ``total`` steps are behind it; ``version`` is that of the model it works on; ``error`` is what
     :func:`~livesvm.service.jobs.failures.recorded` keeps, or a problem document of before; ``waits_for`` says what a
-    running job waits for.
+    running job waits for. ``is_owed`` while a webhook is to be sent its end.
     """
 
     id: str
@@ -43,6 +43,7 @@ class JobRecord:
     finished_at: float | None = None
     error: Document | None = None
     waits_for: str | None = None
+    is_owed: bool = False
 
     @property
     def is_finished(self) -> bool:

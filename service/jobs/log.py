@@ -1,13 +1,17 @@
-"""The log line of a job that has ended."""
+"""The log line of a job that has ended, and what webhooks are sent of it."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
+from livesvm.service.history.names import id_of, is_feed
 from livesvm.service.jobs.files import JobRecord
 from livesvm.service.logs.calls import Call, tell
+from livesvm.service.webhooks.messages import Happened
+from livesvm.service.webhooks.spec import EventType
 
+ENDED: EventType = "job.finished"
 log = logging.getLogger("livesvm.jobs")
 
 
@@ -21,6 +25,22 @@ def log_end(record: JobRecord, asked_in: Call | None) -> None:
     if began is not None and ended is not None:
         stages = {"wait": began - record.created_at, "run": ended - began}
         facts["stages"] = {name: round(max(0.0, seconds), 6) for name, seconds in stages.items()}
-    if record.error is not None:
-        facts["problem"] = (record.error.get("names") or [record.error.get("type")])[0]
+    if (problem := _problem(record)) is not None:
+        facts["problem"] = problem
     tell(log, logging.WARNING if record.state == "failed" else logging.INFO, "job", facts)
+
+
+def happened(record: JobRecord) -> Happened:
+    """Return the end of a job as webhooks are sent it: its id, state and version, and nothing of its result."""
+    data: dict[str, Any] = {
+        "job": record.id,
+        "kind": record.kind,
+        "feed" if is_feed(record.model) else "model": id_of(record.model),
+    }
+    data |= {"state": record.state, "version": record.version, "problem": _problem(record)}
+    return Happened(ENDED, record.model, record.id, record.finished_at or record.created_at, lambda spec: data)
+
+
+def _problem(record: JobRecord) -> str | None:
+    """Return the name of the error, if any."""
+    return None if record.error is None else (record.error.get("names") or [record.error.get("type")])[0]

@@ -21,6 +21,7 @@ from typing import Any
 
 from livesvm.service.datasets.catalogue import Datasets
 from livesvm.service.errors import JobInterrupted, JobNotDone, NoPlot, NotApplicable, QueueFull, UnknownJob
+from livesvm.service.history.journal import Source
 from livesvm.service.hosting.handle import Description, ModelHandle
 from livesvm.service.hosting.memory import check_grown
 from livesvm.service.jobs.examples import Examples
@@ -28,7 +29,7 @@ from livesvm.service.jobs.failures import is_foreseen, recorded
 from livesvm.service.jobs.files import STATES, Document, JobFiles, JobRecord, State
 from livesvm.service.jobs.kind import FOUND, KEY_FIELDS, JobKind, Sharding, Subject, Workplace
 from livesvm.service.jobs.kinds import ALL_KINDS
-from livesvm.service.jobs.log import log_end
+from livesvm.service.jobs.log import ENDED, happened, log_end
 from livesvm.service.jobs.plots import Extension
 from livesvm.service.logs.calls import current, note
 from livesvm.service.models.arrays import Key
@@ -41,6 +42,7 @@ from livesvm.service.resources.compiling import Compiling
 from livesvm.service.resources.memory import Budget
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreError, StoreUnavailable
+from livesvm.service.webhooks.outbox import Outbox
 from livesvm.solvers.errors import Cancelled, InvalidInput
 from livesvm.solvers.runtime.interrupt import Interrupt, interruptible
 from livesvm.solvers.runtime.progress import Progress
@@ -107,6 +109,7 @@ class Jobs:
         elsewhere: Elsewhere | None = None,
         sharding: Sharding | None = None,
         mark: str = "",
+        outbox: Outbox | None = None,
     ) -> None:
         """Know the jobs of before; those that were cut off have failed. Ids of new ones end with a ``mark``."""
         self._files = files
@@ -117,6 +120,7 @@ class Jobs:
         self._compiling = compiling or Compiling()
         self._datasets = datasets
         self._elsewhere, self._sharding, self._mark = elsewhere, sharding, mark
+        self._outbox = outbox or Outbox()
         self._lock = threading.RLock()
         self._stopping = False
         self._wanted: dict[str, Wanted] = {}
@@ -400,7 +404,10 @@ class Jobs:
             if state != "done":
                 self._files.clear(id)
             reported = None if error is None else recorded(error)
-            ended = replace(record, state=state, finished_at=time.time(), error=reported, waits_for=None)
+            is_owed = bool(self._outbox.wants(ENDED, record.model))
+            ended = replace(
+                record, state=state, finished_at=time.time(), error=reported, waits_for=None, is_owed=is_owed
+            )
             if ended.started_at is not None and ended.finished_at is not None:
                 self._metrics.job_seconds.labels(ended.kind).observe(max(0.0, ended.finished_at - ended.started_at))
             try:
@@ -410,6 +417,17 @@ class Jobs:
             self._records[id] = ended
             self._shown.pop(id, None)
             log_end(ended, None if wanted is None else wanted.call)
+        if is_owed:
+            self._outbox.rang.set()
+
+    def announce(self, source: Source) -> None:
+        """Put into the outbox how jobs have ended that webhooks are to be sent, and are not yet; raises StoreError."""
+        for record in [one for one in self.all() if one.is_owed]:
+            self._outbox.keep(source, self._outbox.messages([happened(record)]))
+            with self._lock:
+                self._change(record.id, is_owed=False)
+                if record.id in self._records:
+                    self._files.save(self._records[record.id])
 
     def _forget_oldest(self) -> None:
         finished = [record.id for record in self._records.values() if record.is_finished]

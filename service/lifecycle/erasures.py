@@ -28,13 +28,14 @@ from livesvm.service.errors import (
     UnknownModel,
 )
 from livesvm.service.feeds.wanted import Wanted
-from livesvm.service.history.erasure import EVERYWHERE, LEFT, Intent, Part, Seen, begun
+from livesvm.service.history.erasure import EVERYWHERE, Intent, Part, Seen, begun
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, FLEET, is_feed, stored_feed
 from livesvm.service.history.rescue import remove_all
 from livesvm.service.hosting.handle import Erased, Feeds, Hosting, Models
 from livesvm.service.jobs.other_front_ends import FrontEnds
 from livesvm.service.jobs.queue import Jobs
+from livesvm.service.lifecycle.deletions import DELETED_AT_ONCE, Deletions, delete_feeds
 from livesvm.service.lifecycle.finding import Finder
 from livesvm.service.lifecycle.name_index import NameIndex
 from livesvm.service.lifecycle.places import around, in_words, on_ray
@@ -43,12 +44,11 @@ from livesvm.service.lifecycle.remote_erasure import RemoteErasures
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import DocumentName, StoreError, StoreUnavailable
+from livesvm.service.store.batches import batches
 from livesvm.solvers.errors import InvalidInput, SolverError
 
 OTHERS_SECONDS = 30.0
 """Next to its solve, for which an erasure is left to the front end that has begun it."""
-DELETING = "deleting"
-"""Kind of documents: models and feeds whose deletion has begun, by what they are stored under."""
 
 Document = dict[str, Any]
 Around = tuple[Jobs, Datasets]
@@ -95,6 +95,7 @@ class Erasures:
         self._errands = RemoteErasures(source.store, fronts, *around)
         self._names = NameIndex(source.store, settings.data_dir)
         self._finder = Finder(self._names, source, hosting, around)
+        self._deletions = Deletions(source, self._names, self._remove, self._drop)
         self.receipts = Receipts(settings, source)
         self._lock = threading.Lock()
         self._owed: set[str] = set()
@@ -217,7 +218,7 @@ class Erasures:
             with self._health.store_call("load"):
                 found = begun(self._store)
                 self._follow()
-                self._end_deletions()
+                self._deletions.end_all()
             mine = [one for one in found if one.id in self._owed or not self._is_anothers(one)]
             self._owed = {one.id for one in mine}
             for one in mine:
@@ -279,8 +280,7 @@ class Erasures:
         Raises UnknownModel, UnknownFeed, ModelUnavailable or StoreError; :meth:`end_deletion` comes after it.
         """
         home, id_ = self._home(stored)
-        with self._health.store_call("document"):
-            self._store.put_document(DocumentName(DELETING, stored), b"")
+        self._deletions.begin(stored)
         return home.delete(id_)
 
     def end_deletion(self, stored: str) -> None:
@@ -290,36 +290,29 @@ class Erasures:
         home.forget(id_)
         with self._lock:
             try:
-                self._tidy(stored)
+                self._deletions.end(stored)
             except StoreError as error:
                 log.warning("what %s has left could not be wiped: %s", stored, error)
+
+    def delete_fleet(self, fleet: str, feeds: Sequence[str]) -> None:
+        """Delete the feeds of a fleet, few at a time, and then what lies around them, once for all.
+
+        Raises ModelUnavailable or StoreError; done again, it goes on where that or a crash has cut it off.
+        """
+        stored = self._deletions.begin_fleet(fleet, [stored_feed(id_) for id_ in feeds])
+        for some in batches(feeds, DELETED_AT_ONCE):
+            delete_feeds(self._feeds, some)
+        with self._lock:
+            self._deletions.end_fleet(fleet, stored)
 
     def _home(self, stored: str) -> tuple[Models | Feeds, str]:
         """Return the replica's holder, and the name that it has there."""
         return (self._feeds, stored.removeprefix(FEEDS)) if is_feed(stored) else (self._models, stored)
 
-    def _tidy(self, stored: str) -> None:
-        """Remove what is left of a model or feed that was deleted; raises StoreError."""
+    def _remove(self, stored: str) -> None:
+        """Remove jobs and files of a model or feed; raises StoreError."""
         self._jobs.erase(stored)
         self._remove_files(stored)
-        with self._health.store_call("delete"):
-            self._forget_model(stored)
-            self._names.drop(stored)
-            self._store.wipe(wholly=False, models=[stored])
-            self._store.delete_document(DocumentName(DELETING, stored))
-
-    def _end_deletions(self) -> None:
-        """Complete all deletions that a crash has cut off; raises StoreError."""
-        if deleting := {at.name for at in self._store.documents(DELETING)}:
-            for stored in deleting - {found.id for found in self._store.models()}:
-                self._tidy(stored)
-
-    def _forget_model(self, stored: str) -> None:
-        """Forget what is known of erasures in a model that is gone, once datasets have forgotten too."""
-        for intent in begun(self._store, stored):
-            if intent.target == stored:
-                self._drop(intent)
-        self._store.delete_document(DocumentName(LEFT, stored))
 
     def _drop(self, intent: Intent) -> None:
         """End an erasure whose models are gone, without a receipt."""

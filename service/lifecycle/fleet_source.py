@@ -83,7 +83,7 @@ class FleetFed:
         """Return what is refused of some entries: of a series that refuses some, each is tried by itself."""
         fleet = self._fleets.get(self._id)
         rows = [entry.row for _, entry in numbered]
-        answer = readings.observe(self._fleets, self._feeds, fleet, Table(rows), (b"", None), is_whole=True)
+        answer = readings.observe(self._fleets, self._feeds, fleet, Table(rows), None, is_whole=True)
         if not answer["refused"]:
             return {}
         if len(numbered) == 1:

@@ -7,11 +7,10 @@ import threading
 import time
 from collections.abc import Iterator
 
-from livesvm.service.errors import ModelUnavailable, UnknownFeed
+from livesvm.service.errors import ModelUnavailable
 from livesvm.service.fleets.catalogue import Fleet, Fleets
 from livesvm.service.fleets.presenter import Document, scores
 from livesvm.service.fleets.readings import ids_of
-from livesvm.service.history.names import stored_feed
 from livesvm.service.hosting.handle import Feeds
 from livesvm.service.lifecycle.erasures import Erasures
 from livesvm.service.lifecycle.fleet_source import FleetSources
@@ -58,17 +57,9 @@ class FleetSupervisor:
         self._fleets.begin_deletion(fleet)
         self.sources.forget(fleet)
         with self._lock:
-            for id_ in ids_of(self._feeds, fleet):
-                self._remove(stored_feed(id_))
+            self._erasures.delete_fleet(fleet.id, ids_of(self._feeds, fleet))
             self._fleets.end_deletion(fleet)
         self._seen.pop(fleet.id, None)
-
-    def _remove(self, stored: str) -> None:
-        try:
-            self._erasures.begin_deletion(stored).result()
-        except UnknownFeed:
-            return
-        self._erasures.end_deletion(stored)
 
     def begin(self) -> None:
         """Read the sources of all fleets, and end deletions that a stop or a crash has cut off.

@@ -10,7 +10,7 @@ No mark of what is erased remains: an entry with one goes before the erasure beg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -102,9 +102,10 @@ class NameIndex:
                 self._store.delete_document(at)
         return found
 
-    def drop(self, stored: str) -> None:
-        """Keep no mark of this one, nor of what shares its document."""
-        self._store.delete_document(_at(_bucket(stored)))
+    def drop(self, stored: Iterable[str]) -> None:
+        """Keep no mark of these, nor of what shares their documents."""
+        for number in {_bucket(one) for one in stored}:
+            self._store.delete_document(_at(number))
 
     def _erasures(self) -> set[DocumentName]:
         """Return those that have begun, or ended; none where no other service can erase."""

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from socket import gethostname
@@ -33,6 +34,7 @@ from livesvm.service.jobs.kind import Sharding
 from livesvm.service.jobs.other_front_ends import FrontEnds
 from livesvm.service.jobs.queue import Elsewhere, JobLimits, Jobs
 from livesvm.service.lifecycle.erasures import Erasures
+from livesvm.service.lifecycle.fencing import Fencing
 from livesvm.service.lifecycle.fleet_source import FleetSources
 from livesvm.service.lifecycle.fleets import FleetSupervisor
 from livesvm.service.monitoring.health import Health
@@ -47,6 +49,10 @@ from livesvm.service.store.base import SERVICE, DocumentName, Store, StoreDamage
 from livesvm.service.store.lock import DirectoryLock
 from livesvm.service.store.shares import Shares, open_embedded, open_main
 from livesvm.service.store.sqlite import DATABASE
+from livesvm.service.webhooks.catalogue import Webhooks
+from livesvm.service.webhooks.deliveries import Deliveries
+from livesvm.service.webhooks.outbox import Outbox
+from livesvm.service.webhooks.spec import Webhook
 from livesvm.solvers import warm_up
 from livesvm.solvers.runtime.threads import wait_for_rest
 
@@ -57,7 +63,8 @@ JOBS = "jobs"
 """Below the data directory."""
 PING_SECONDS = 0.5
 """Between two questions to the store whether it is there."""
-
+WATCHED_AT_ONCE = 1000
+"""Replicas that are awake, of which it is asked then."""
 
 TRIM_SECONDS = 1.0
 """Between two looks whether large requests have left memory behind."""
@@ -198,7 +205,8 @@ class Service:
         self.budget = Budget(settings.process_mb * MEGABYTE)
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
         self.metrics.watch_memory(self.budget)
-        context = Context(settings, source, self.turns, self.budget, holder)
+        self.outbox = Outbox(holder)
+        context = Context(settings, source, self.turns, self.budget, holder, outbox=self.outbox)
         self.hosting = open_hosting(context, lambda stored: self.jobs.forget(stored), self._workers)
         models, feeds = self.hosting.models, self.hosting.feeds
         self.metrics.watch(models.states, models.samples, settings.metrics_models)
@@ -212,6 +220,9 @@ class Service:
         limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)
         self.compiling = Compiling()
         self.health.watch_compiling(self.compiling.left)
+        self.webhooks = Webhooks(source, settings, self.outbox, self._have_workers_know)
+        with suppress(StoreError):  # it is tried again before models come back
+            self.webhooks.learn()
         files = JobFiles(settings.data_dir / JOBS)
         self.jobs = Jobs(
             files,
@@ -223,6 +234,7 @@ class Service:
             elsewhere=_elsewhere(settings),
             sharding=_sharding(settings),
             mark="" if self.fronts is None else self.fronts.mark,
+            outbox=self.outbox,
         )
         self.metrics.watch_jobs(self.jobs.counts)
         self.erasures = Erasures(settings, source, self.hosting, (self.jobs, self.datasets), self.fronts)
@@ -230,6 +242,9 @@ class Service:
         sources = FleetSources(self.fleets, feeds, settings, holder)
         self.fleet_supervisor = FleetSupervisor(self.fleets, feeds, self.erasures, sources)
         self.metrics.watch_fleets(self.fleet_supervisor.samples)
+        before = (partial(self.jobs.announce, source), Fencing(source, self.hosting, self.outbox).announce)
+        self.deliveries = Deliveries(source, settings, self.webhooks, self.outbox, before)
+        self.metrics.watch_webhooks(self.deliveries.counts)
         self.erasing = Pool("erase", 1, ERASURES)
         self.batches = Pool("fleet", 2, settings.max_calls)
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
@@ -243,6 +258,10 @@ class Service:
     def _start_workers(self) -> Workers:
         self._workers = open_workers(self.settings, self._lock, self.metrics)
         return self._workers
+
+    def _have_workers_know(self, webhooks: tuple[Webhook, ...]) -> None:
+        if self._workers is not None:
+            self._workers.know(webhooks)
 
     def _pools(self) -> tuple[Pool, ...]:
         of_calls = self.readers, self.workers, self.questions, self.control
@@ -284,6 +303,7 @@ class Service:
         return self._begun
 
     def _bring_back(self) -> None:
+        self.webhooks.learn()
         self.hosting.restore()
         self.fleets.learn()
         self.erasures.finish()
@@ -311,6 +331,7 @@ class Service:
         gc.freeze()  # what lives from here to the end need not be walked by every collection
         gc.enable()
         self.health.restored()
+        self.deliveries.begin()
         threading.Thread(target=self.fleet_supervisor.begin, name="fleets", daemon=True).start()
         if self.settings.compile_ahead:
             self.compiling.begin()
@@ -339,7 +360,7 @@ class Service:
 
     def _look(self) -> None:
         if self.health.is_restored:
-            self.hosting.watch()
+            self.hosting.watch(WATCHED_AT_ONCE)
             self.coverings.tidy(self.hosting.models)
 
     async def take_models_over(self) -> None:
@@ -375,6 +396,7 @@ class Service:
         self.turns.close()
         self.datasets.close()
         self.fleet_supervisor.sources.stop()
+        self.deliveries.stop()
         for pool in self._pools():
             pool.close()
         self.compiling.close()

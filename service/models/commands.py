@@ -23,6 +23,8 @@ COPIES = 4
 """Of an update's features while it waits and is logged: as they came, as bytes, as a record, as the store has it."""
 BYTES_A_KEY = 1000
 """Of a key with what belongs to it, at most, in as many copies."""
+DRIFT_ALARMS = "drift_alarms"
+"""Among changes, what is none of the estimator: the rate of a test for drift, None for no test any more."""
 NOTHING = "an update adds, removes or changes something; this one does nothing"
 
 
@@ -92,8 +94,8 @@ CONVEX = Robust(1.0, 0.0)
 class Edits:
     """What changes of examples that stay: targets, weights, by key or by a factor; and of the model: C, its losses.
 
-    ``change`` holds other parameters of the estimator, by name; ``rescale`` has the scale of features, and a gamma that
-    follows from them, fitted again. Either stands alone.
+    ``change`` holds other parameters of the estimator, by name, or ``DRIFT_ALARMS``; ``rescale`` has the scale of
+    features, and a gamma that follows from them, fitted again. Either stands alone.
     """
 
     relabel: dict[Key, Any] = field(default_factory=dict)
@@ -103,6 +105,11 @@ class Edits:
     robust: Robust | None = None
     change: dict[str, Any] | None = None
     rescale: bool = False
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of the estimator that change."""
+        return {name: value for name, value in (self.change or {}).items() if name != DRIFT_ALARMS}
 
     @property
     def of_parameters(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from livesvm.service.models.commands import Edits, Update
+from livesvm.service.models.commands import DRIFT_ALARMS, Edits, Update
 from livesvm.service.models.labels import Targets, check_among
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS, Task
@@ -53,11 +53,13 @@ def _check_targets(spec: ModelSpec, y: Targets | None, field: str) -> None:
 
 def _check_change(spec: ModelSpec, edits: Edits) -> None:
     """Raise InvalidInput for parameters that models of this kind do not have, or do not change."""
+    if DRIFT_ALARMS in (edits.change or {}) and not spec.has_errors:
+        raise InvalidInput(f"is no parameter of {spec.task}", field=f"change.{DRIFT_ALARMS}")
     if not task_of(spec).is_changeable:
         verb = "rescale" if edits.rescale else "change"
         raise InvalidInput(f"models of task {spec.task} do not change so; retrain them", field=verb)
     known = parameters(spec, 1)
-    for name in edits.change or {}:
+    for name in edits.parameters:
         if name not in known and not (name == "C" and spec.has_C):
             kind = spec.task if spec.loss is None else f"{spec.task} with loss {spec.loss}"
             raise InvalidInput(f"is no parameter of {kind}", field=f"change.{name}")

@@ -204,7 +204,7 @@ class ModelSpec(Request):
             its_own = name in task.options or (name == "probability" and task.has_labels and task.is_exact)
             if not its_own and getattr(self, name) != default:
                 raise InvalidInput(f"is no parameter of {kind}", field=name)
-        if self.drift_alarms is not None and not (task.is_exact and (task.has_labels or task.has_values)):
+        if self.drift_alarms is not None and not self.has_errors:
             raise InvalidInput(f"is no parameter of {kind}", field="drift_alarms")
         if self.labels is not None:
             self._check_named(task.has_labels, kind)
@@ -220,6 +220,12 @@ class ModelSpec(Request):
         for name in self.class_weight if isinstance(self.class_weight, dict) else ():
             if name not in names:
                 raise InvalidInput(not_among(name, names), field=f"class_weight.{name}")
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether examples have leave-one-out errors, which can be tested for drift."""
+        task = TASKS[self.task]
+        return task.is_exact and (task.has_labels or task.has_values)
 
     @property
     def has_C(self) -> bool:

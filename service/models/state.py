@@ -13,7 +13,7 @@ import numpy as np
 
 from livesvm.service.models.arrays import Key, Vector
 from livesvm.service.models.classifier import Served, ServedClassifier
-from livesvm.service.models.commands import CONVEX, NO_EDITS, Batch, Command, Edits, Robust, Update
+from livesvm.service.models.commands import CONVEX, DRIFT_ALARMS, NO_EDITS, Batch, Command, Edits, Robust, Update
 from livesvm.service.models.following import follow, learnt, sizes_of, window_after
 from livesvm.service.models.learners import (
     CHANGEABLE,
@@ -133,6 +133,9 @@ class ModelState:
 
     def _watched(self, commands: Sequence[Command], scored: Sequence[Scored | None], outcome: Outcome) -> Outcome:
         """Take what was scored, now that it is learnt; the outcome says where this gives an alarm."""
+        for one in commands:
+            if one.edits is not None and DRIFT_ALARMS in (one.edits.change or {}):
+                self.watch_by((one.edits.change or {})[DRIFT_ALARMS])
         if self.watch is None:
             return outcome
         n, alarm = self.sizes.n_examples, None
@@ -144,14 +147,24 @@ class ModelState:
         self.watch.answered(n, with_C=has_C and alarm is None)
         return outcome if alarm is None else replace(outcome, more=outcome.more | {"drift": alarm})
 
+    def watch_by(self, false_alarms: float | None) -> None:
+        """Test for drift with another rate of false alarms, or not at all; with the same rate the test goes on."""
+        if false_alarms is None:
+            self.watch = None
+        elif self.watch is None or self.watch.false_alarms != false_alarms:
+            self.watch = Watch(false_alarms)
+
     def _change(self, edits: Edits) -> Outcome:
         """Give the estimator other parameters, or fit its scale again; raises SolverError with the model as it was."""
+        parameters = edits.parameters
         if not self.is_fitted:
-            for name, value in (edits.change or {}).items():
+            for name, value in parameters.items():
                 setattr(self.estimator, name, value)
             return Outcome(self.sizes)
         estimator: Any = self.estimator
-        report = estimator.rescale() if edits.rescale else estimator.change(**edits.change or {})
+        if not (edits.rescale or parameters):
+            return Outcome(self.sizes, more={"gamma": self.gamma, "resolved": False})
+        report = estimator.rescale() if edits.rescale else estimator.change(**parameters)
         more = {"gamma": self.gamma, "resolved": bool(report.retrained)}
         return Outcome(sizes_of(report), int(report.events), float(report.seconds), int(report.changed), more)
 
@@ -240,7 +253,7 @@ class ModelState:
         if not task_of(self.spec).is_exact:
             return self.apply(command)
         edits, scored = command.edits or NO_EDITS, self._scored([command])
-        changed = self.changed | ({} if edits.C is None else {"C": edits.C}) | (edits.change or {})
+        changed = self.changed | ({} if edits.C is None else {"C": edits.C}) | edits.parameters
         window = window_after(self.estimator if self.is_fitted else None, command, edits)
         first, scale = self._of_those(window) if afresh else self._of_first_data(edits)
         estimator = new_estimator(self.spec, self.cache_mb, **changed | first)
@@ -553,8 +566,13 @@ class ModelState:
             "updated_at": self.updated_at,
             "arrays": self.estimator.to_arrays() if self.is_fitted else None,
             **({"tags": self.window.tags} if self.window.tags else {}),
-            **({} if self.watch is None else {"watch": self.watch.to_document()}),
+            **({} if self._is_watched_as_made else {"watch": self.watch and self.watch.to_document()}),
         }
+
+    @property
+    def _is_watched_as_made(self) -> bool:
+        """Whether it is not tested for drift, and never was to be."""
+        return self.watch is None and self.spec.drift_alarms is None
 
     def encode(self) -> bytes:
         """Return bytes of a snapshot."""
@@ -587,5 +605,6 @@ class ModelState:
         sizes = Sizes(**document["sizes"])
         version, sequence = document["version"], document["sequence"]
         watch = None if spec.drift_alarms is None else Watch(spec.drift_alarms)
-        watch = Watch.from_document(document["watch"]) if "watch" in document else watch
+        if "watch" in document:
+            watch = None if document["watch"] is None else Watch.from_document(document["watch"])
         return cls(spec, cache_mb, estimator, window, sizes, version, sequence, updated_at, watch)

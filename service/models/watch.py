@@ -51,6 +51,7 @@ class Watch:
     newest: deque[tuple[float, float, Any]] = field(init=False)  #: time, loss, label
     alarms: int = 0  #: so far
     alarm: Document | None = None  #: that stands
+    raised: Document | None = None  #: the newest of this process, whether it stands or not
 
     def __post_init__(self) -> None:
         self.begin()
@@ -105,6 +106,7 @@ class Watch:
             "classes": list(found.kinds),
             "log10_evidence": found.log10_evidence,
         }
+        self.raised = self.alarm
         return self.standing()
 
     def _settle(self, n_examples: int) -> None:

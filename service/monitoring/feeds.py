@@ -23,19 +23,22 @@ class StepSample:
     error: float
     naive_error: float
     coverage: float | None = None
+    drift_evidence: float | None = None  #: of the test for drift; 1 gives an alarm
 
 
 @dataclass(frozen=True)
 class SourceSample:
     """The source of a feed or fleet: whether it is read, how much waits in it, how much was refused.
 
-    ``came_at``: Unix time of the newest entries, None where none has come since it is read here.
+    ``came_at``: Unix time of the newest entries, None where none has come since it is read here. ``forgotten``: how
+    often it did not remember what had read from it.
     """
 
     is_up: bool
     backlog: int | None
     refused: int
     came_at: float | None = None
+    forgotten: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ _PER_STEP: tuple[tuple[str, str, Callable[[StepSample], float | None]], ...] = (
     ("error", "Mean absolute error over the newest window, of directions the share of wrong ones", lambda s: s.error),
     ("naive_error", "The same of the better naive forecast", lambda s: s.naive_error),
     ("coverage", "Share of the newest readings that the band held", lambda s: s.coverage),
+    ("drift_evidence", "Evidence of the test for drift; 1 gives an alarm", lambda s: s.drift_evidence),
 )
 
 
@@ -104,9 +108,12 @@ def _of_sources(word: str, shown: Sequence[FeedSample] | Sequence[FleetSample]) 
     letters = CounterMetricFamily(
         f"livesvm_{word}_dead_letters", "Entries of its source that it refused", labels=[word]
     )
+    help_ = "Times that its source did not remember it, so that readings may be missing"
+    lost = CounterMetricFamily(f"livesvm_{word}_source_forgotten", help_, labels=[word])
     for id_, source in sources:
         letters.add_metric([id_], source.refused)
-    yield letters
+        lost.add_metric([id_], source.forgotten)
+    yield from (letters, lost)
 
 
 class FeedSeries(Collector):

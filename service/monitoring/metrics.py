@@ -199,7 +199,7 @@ class Metrics:
         for outcome in _OUTCOMES:
             self.feed_calls.labels(outcome)
         self.feed_events = Counter("livesvm_feed_events", "What feeds announced", ["kind"], registry=r)
-        for kind in ("live", "rescaled", "drift", "chosen", "dead-letters", "paused", "resumed"):
+        for kind in ("live", "rescaled", "drift", "chosen", "updated", "dead-letters", "paused", "resumed"):
             self.feed_events.labels(kind)
         self.feed_seconds = Histogram(
             "livesvm_feed_call_seconds",
@@ -241,6 +241,14 @@ class Metrics:
         for kind in ("model", "feed"):
             self.wakes.labels(kind)
             self.rests.labels(kind)
+        self.webhook_deliveries = Counter(
+            "livesvm_webhook_deliveries",
+            "Messages delivered to webhooks, attempts that failed, messages given up and dead letters dropped",
+            ["outcome"],
+            registry=r,
+        )
+        for outcome in ("delivered", "failed", "dead", "dropped"):
+            self.webhook_deliveries.labels(outcome)
         self.workers_lost = Counter("livesvm_workers_lost", "Workers that were lost, and started again", registry=r)
         self.snapshots = Counter("livesvm_snapshots", "Snapshots by outcome", ["outcome"], registry=r)
         for outcome in ("written", "failed", "damaged"):
@@ -294,6 +302,10 @@ class Metrics:
     def watch_jobs(self, counts: Callable[[], Mapping[str, int]]) -> None:
         """Show how many jobs there are by state, as ``counts`` returns them."""
         self.registry.register(_Counts("livesvm_jobs", "Jobs that are known", counts))
+
+    def watch_webhooks(self, counts: Callable[[], Mapping[str, int]]) -> None:
+        """Show how many messages wait, and how many are dead letters, as ``counts`` returns them."""
+        self.registry.register(_Counts("livesvm_webhook_messages", "Messages that are not delivered", counts))
 
     def watch_solves(self, counts: Callable[[], Mapping[str, int]]) -> None:
         """Show how many solves run, and how many wait for their turn, as ``counts`` returns them."""

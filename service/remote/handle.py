@@ -451,6 +451,7 @@ class RemoteFeed(RemoteReplica):
 
     observe = Command(HostedFeed.observe, mutates=True, named=True, by_line=True)
     take = Command(HostedFeed.take, mutates=True, named=True)
+    update = Command(HostedFeed.update, mutates=True, named=True, timed=True)
     pause = Command(HostedFeed.pause, mutates=True)
     erase = Command(HostedFeed.erase, mutates=True, timed=True)
     certificate = Command(HostedFeed.certificate, timed=True, by_line=True)

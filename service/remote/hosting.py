@@ -66,7 +66,7 @@ class RemoteHosting:
     def _is_restoring(self) -> bool:
         return any("restoring" in home.states() for home in (self.models, self.feeds))
 
-    def watch(self) -> None:
+    def watch(self, most: int | None = None) -> None:
         """Do nothing: each process does that by itself."""
 
     def take_over(self) -> None:

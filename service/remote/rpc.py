@@ -168,8 +168,18 @@ class RpcClientPool:
             self._sought[name] = at
             self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._connect(name, at)))
 
-    def attach(self, name: str, end: socket.socket, secret: bytes, lost: Callable[[], None]) -> None:
-        """Have this end of a connection as a line, once the other end is proven; ``lost`` is called when it ends."""
+    def attach(
+        self,
+        name: str,
+        end: socket.socket,
+        secret: bytes,
+        lost: Callable[[], None],
+        first: Callable[[], bytes | None] = lambda: None,
+    ) -> None:
+        """Have this end of a connection as a line, once the other end is proven; ``lost`` is called when it ends.
+
+        ``first`` returns a message that is sent once there is a line, if any.
+        """
 
         async def connect() -> None:
             """Connect."""
@@ -184,6 +194,8 @@ class RpcClientPool:
             await self._loop.create_connection(lambda: line, sock=end)
             if await line.opened:
                 self._lines[name] = line
+                if (message := first()) is not None:
+                    line.ask(message, lambda found, error: None)
 
         self._loop.call_soon_threadsafe(lambda: self._loop.create_task(connect()))
 

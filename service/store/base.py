@@ -58,6 +58,8 @@ class ModelGone(Fenced):
 
 ERASED = "erased"
 """The kind of documents in which models' writers say what erasures have left, each under the name of its model."""
+WEBHOOK_WAITING, WEBHOOK_DEAD = "webhook-message", "webhook-dead-letter"
+"""The kinds of documents that webhooks are sent, or were not; their names begin with what a model is stored under."""
 SERVICE = "service"
 """The kind of documents in which services say, each under its name, where they are reached."""
 
@@ -296,6 +298,9 @@ class Store(Protocol):
 
     def recall(self, model: str, key: str) -> Remembered | None:
         """Return what is remembered under an idempotency key."""
+
+    def remembering(self, models: Sequence[str], key: str) -> set[str]:
+        """Return which of these models remember something under an idempotency key; of no other does :meth:`recall`."""
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
         """Keep the answer of the request that was appended under this key.

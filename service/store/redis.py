@@ -434,6 +434,17 @@ class RedisStore:
             log.warning("%s", error)
             return Remembered(body, sequence, None)
 
+    def remembering(self, models: Sequence[str], key: str) -> set[str]:
+        """Ask in one pipeline, of at most so many at once."""
+        found: set[str] = set()
+        for batch in batches(models, _BATCH):
+            with self._errors():
+                pipe = self._client.pipeline(transaction=False)
+                for model in batch:
+                    pipe.hexists(self._key(model, "requests"), key)
+                found.update(model for model, known in zip(batch, pipe.execute(), strict=True) if known)
+        return found
+
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
         """Keep an answer while its request is known."""
         self._write(scripts.REMEMBER, lease, key, sealed_answer(lease.model, key, answer))

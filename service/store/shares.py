@@ -16,6 +16,8 @@ from zlib import crc32
 
 from livesvm.service.store.base import (
     ERASED,
+    WEBHOOK_DEAD,
+    WEBHOOK_WAITING,
     Appending,
     DocumentName,
     Durability,
@@ -35,8 +37,8 @@ SHARES = "shares"
 """The directory of their files, below the data directory."""
 COUNT = 64
 """How many there are, whatever the number of processes: what is stored need not move when that changes."""
-OF_MODELS = (ERASED,)
-"""Kinds of documents that lie with the model that they name."""
+OF_MODELS = (ERASED, WEBHOOK_WAITING, WEBHOOK_DEAD)
+"""Kinds of documents that lie with the model that their name is, or begins with."""
 OPENED_AT_ONCE = 8
 WRITTEN_AT_ONCE = 8
 """Shares that wait for the disk together."""
@@ -46,8 +48,8 @@ _NAMES = [f"{number:02}.sqlite3" for number in range(COUNT)]
 
 
 def share_of(model: str) -> int:
-    """Return the number of the share in which a model is stored."""
-    return crc32(model.encode()) % COUNT
+    """Return the number of the share of a model, or of a document that is named by it and a space."""
+    return crc32(model.partition(" ")[0].encode()) % COUNT
 
 
 def _routed(method: Callable[..., Any]) -> Any:
@@ -141,6 +143,10 @@ class Shares:
 
         list(self._threads.map(append, parts.keys(), parts.values()))
         return Durability.FSYNCED, found
+
+    def remembering(self, models: Sequence[str], key: str) -> set[str]:
+        """Ask one share after the other."""
+        return {model for part, those in self._by_store(models) for model in part.remembering(those, key)}
 
     def remember_many(self, answers: Sequence[tuple[Lease, str, bytes]]) -> None:
         """Remember in one share after the other; raises what the last one does that cannot."""

@@ -62,11 +62,16 @@ _MODEL = "SELECT id, spec FROM models LEFT JOIN specs ON model = id"
 _INDEX = "SELECT id, CAST(sequence AS INTEGER), described, summary FROM models"
 _HEAD = "SELECT epoch, sequence FROM models WHERE id = ?"
 _NEXT = "UPDATE models SET sequence = ? WHERE id = ? AND epoch = ? AND sequence = ?"
+_INTO_REQUESTS = f"INTO requests ({_REQUEST}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_INSERT_REQUEST = f"INSERT {_INTO_REQUESTS}"
+_INSERT_RECORD = "INSERT INTO log (model, sequence, data, seal) VALUES (?, ?, ?, ?)"
+_DELETE_OLD = "DELETE FROM requests WHERE model = ? AND sequence <= ?"
 _ANSWER = """UPDATE requests SET answer = ?, answer_seal = ? WHERE model = ? AND key = ?
     AND EXISTS (SELECT 1 FROM models WHERE id = ? AND epoch = ?)"""
 _DESCRIBE = "UPDATE models SET described = ?, summary = ? WHERE id = ? AND epoch = ?"
 _KNOWN = "SELECT 1 FROM requests WHERE model = ? AND key = ?"
-"""Asks the index alone."""
+_KNOWING = "SELECT model FROM requests INDEXED BY sqlite_autoindex_requests_1 WHERE key = ?"
+"""They ask the index alone."""
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +91,19 @@ def _stored(model: str, spec: object) -> StoredModel:
 def _answered(lease: Lease, key: str, answer: bytes) -> tuple[bytes | str | int, ...]:
     """Return what keeps an answer, where the lease holds."""
     return answer, answer_seal(lease.model, key, answer), lease.model, key, lease.model, lease.epoch
+
+
+def _requested(record: Appending) -> Iterator[Row]:
+    """Yield the row that remembers the request of a record, if it has one."""
+    asked = record.idempotency
+    if asked is not None:
+        yield from request_rows(record.lease.model, {asked.key: Remembered(asked.body, record.sequence, None)})
+
+
+def _logged(record: Appending) -> Row:
+    """Return a record as a row of the log."""
+    model, sequence, data = record.lease.model, record.sequence, record.data
+    return model, sequence, data, seal(model, sequence, 0, sha256(data))
 
 
 def _places(values: list[str]) -> str:
@@ -311,14 +329,33 @@ class SqliteStore:
         """Insert all records and their requests in one transaction, fsynced once."""
         try:
             with self._transaction() as db:
-                found = [self._refusal(db, record, keep) for record in records]
+                found: list[StoreError | None] = [None] * len(records)
+                if not self._appended_all(db, records, keep):
+                    found = [self._refusal(db, record, keep) for record in records]
         except StoreUnavailable:
             self._database.refused(sum(len(record.data) for record in records))
             raise
-        for record, error in zip(records, found, strict=True):
-            if error is None:
-                self._database.marks.reached(record.lease.model, record.sequence)
+        taken = [record for record, error in zip(records, found, strict=True) if error is None]
+        self._database.marks.reached_all({record.lease.model: record.sequence for record in taken})
         return Durability.FSYNCED, found
+
+    def _appended_all(self, db: sqlite3.Connection, records: Sequence[Appending], keep: int) -> bool:
+        """Append all, table by table; False, with nothing written, where one is to be refused."""
+        db.execute("SAVEPOINT many")
+        following = [(one.sequence, one.lease.model, one.lease.epoch, one.sequence - 1) for one in records]
+        try:
+            is_whole = db.executemany(_NEXT, following).rowcount == len(records)
+            if is_whole:
+                db.executemany(_INSERT_REQUEST, [row for one in records for row in _requested(one)])
+                db.executemany(_INSERT_RECORD, [_logged(one) for one in records])
+                old = [(one.lease.model, one.sequence - keep) for one in records if one.sequence > keep]
+                db.executemany(_DELETE_OLD, old)
+        except sqlite3.IntegrityError:
+            is_whole = False
+        if not is_whole:
+            db.execute("ROLLBACK TO many")
+        db.execute("RELEASE many")
+        return is_whole
 
     def _refusal(self, db: sqlite3.Connection, record: Appending, keep: int) -> StoreError | None:
         """Append a record of many; what it is refused for, with nothing of it written."""
@@ -333,20 +370,18 @@ class SqliteStore:
         return None
 
     def _append_in(self, db: sqlite3.Connection, record: Appending, keep: int) -> None:
-        lease, sequence, data, idempotency = record.lease, record.sequence, record.data, record.idempotency
+        lease, sequence = record.lease, record.sequence
         model = lease.model
         if not db.execute(_NEXT, (sequence, model, lease.epoch, sequence - 1)).rowcount:
             newest = self._held(db, lease)
             raise OutOfSequence(f"record {sequence} of model {model} does not follow record {newest}")
-        if idempotency is not None:
-            asked = Remembered(idempotency.body, sequence, None)
-            try:
-                self._put_requests(db, model, {idempotency.key: asked}, "INSERT")
-            except sqlite3.IntegrityError as error:
-                raise RequestKnown(f"a record of model {model} has that idempotency key already") from error
-        row = (model, sequence, data, seal(model, sequence, 0, sha256(data)))
-        db.execute("INSERT INTO log (model, sequence, data, seal) VALUES (?, ?, ?, ?)", row)
-        db.execute("DELETE FROM requests WHERE model = ? AND sequence <= ?", (model, sequence - keep))
+        try:
+            db.executemany(_INSERT_REQUEST, _requested(record))
+        except sqlite3.IntegrityError as error:
+            raise RequestKnown(f"a record of model {model} has that idempotency key already") from error
+        db.execute(_INSERT_RECORD, _logged(record))
+        if sequence > keep:
+            db.execute(_DELETE_OLD, (model, sequence - keep))
 
     def abort(self, lease: Lease, sequence: int) -> None:
         """Mark the record and forget its request; while there is only reading, that waits for the next recovery."""
@@ -375,6 +410,13 @@ class SqliteStore:
         found, is_damaged = remembered(model, key, rows[0])
         if is_damaged:
             log.warning("model %s: the answer to request %r does not match its checksum", model, key)
+        return found
+
+    def remembering(self, models: Sequence[str], key: str) -> set[str]:
+        """Ask the index alone."""
+        found: set[str] = set()
+        for batch in batches(models, PAGE):
+            found.update(*self._read(f"{_KNOWING} AND model IN ({_places(batch)})", key, *batch))
         return found
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
@@ -406,12 +448,7 @@ class SqliteStore:
         """Insert or replace them in one transaction."""
         with self._transaction() as db:
             self._held(db, lease)
-            self._put_requests(db, lease.model, requests, "INSERT OR REPLACE")
-
-    @staticmethod
-    def _put_requests(db: sqlite3.Connection, model: str, requests: Mapping[str, Remembered], how: str) -> None:
-        columns = f"({_REQUEST}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-        db.executemany(f"{how} INTO requests {columns}", request_rows(model, requests))
+            db.executemany(f"INSERT OR REPLACE {_INTO_REQUESTS}", request_rows(lease.model, requests))
 
     def forget_requests(self, lease: Lease, keys: Iterable[str]) -> None:
         """Delete their rows in one transaction."""

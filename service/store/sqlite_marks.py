@@ -15,7 +15,7 @@ import os
 import struct
 import threading
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -234,6 +234,19 @@ class Marks:
                 self._put(model.encode(), mark._replace(kind=Kind.STORED, sequence=sequence))
                 self.damage.pop(model, None)
 
+    def reached_all(self, sequences: Mapping[str, int]) -> None:
+        """Know of many models that a record is on the disk; marks that lie side by side are written together."""
+        with self._lock:
+            places = []
+            for model, sequence in sequences.items():
+                name = model.encode()
+                mark = self._get(name) or Mark(Kind.STORED)
+                if sequence >= mark.sequence:
+                    places.append(self._set(name, mark._replace(kind=Kind.STORED, sequence=sequence)))
+                    self.damage.pop(model, None)
+            for first, last in _pieces(sorted(places)):
+                self._put_slots(first, last)
+
     def created(self, model: str, sequence: int, epoch: int) -> None:
         """Know that a new model is on the disk."""
         with self._lock:
@@ -281,10 +294,14 @@ class Marks:
     def _put(self, name: bytes, mark: Mark) -> None:
         """Write one slot; where the disk does not take it, the mark is older than what it could say."""
         place = self._set(name, mark)
+        self._put_slots(place, place)
+
+    def _put_slots(self, first: int, last: int) -> None:
+        """Write the slots from one place to another."""
         try:
-            self._write(place, self._slots[place * _SIZE : (place + 1) * _SIZE])
+            self._write(first, self._slots[first * _SIZE : (last + 1) * _SIZE])
         except OSError as error:
-            log.warning("the mark of %s was not written: %s", name.decode(), error)
+            log.warning("%d marks from place %d on were not written: %s", last - first + 1, first, error)
 
     def _set(self, name: bytes, mark: Mark) -> int:
         """Change one mark in memory; return its place."""
@@ -306,9 +323,9 @@ class Marks:
         self._unused.append(place)
         self._slots[place * _SIZE : (place + 1) * _SIZE] = _FREE
 
-    def _write(self, place: int, slot: bytes | bytearray) -> None:
+    def _write(self, place: int, slots: bytes | bytearray) -> None:
         if self._file is not None:
-            os.pwrite(self._file, slot, place * _SIZE)
+            os.pwrite(self._file, slots, place * _SIZE)
             self._is_synced = False
 
     def _close(self) -> None:
@@ -355,6 +372,13 @@ def _compared(mark: Mark, head: int | None, epoch: int) -> Kind | None:
     if mark.epoch > epoch:
         return Kind.RETURNED
     return Kind.LOST if head < mark.sequence else Kind.STORED
+
+
+def _pieces(places: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last of the places that follow each other, ascending."""
+    begins = [at for at, place in enumerate(places) if at == 0 or places[at - 1] != place - 1]
+    for first, following in zip(begins, [*begins[1:], len(places)], strict=True):
+        yield places[first], places[following - 1]
 
 
 def _packed(name: bytes, mark: Mark) -> bytes:

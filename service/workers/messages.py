@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from livesvm.service.settings import Settings
+from livesvm.service.webhooks.spec import Webhook
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,12 @@ class Withdraw(NamedTuple):
     """Nothing waits for a call any more."""
 
     call: str
+
+
+class Webhooks(NamedTuple):
+    """The webhooks that there are now, without their secrets; the first of them comes before all calls."""
+
+    webhooks: tuple[Webhook, ...]
 
 
 class Scrape(NamedTuple):

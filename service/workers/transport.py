@@ -21,7 +21,8 @@ from livesvm.service.remote.transport import Done, Since, Terms
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Store
 from livesvm.service.store.shares import COUNT, share_of
-from livesvm.service.workers.messages import Begin, Scrape, Stop, Withdraw
+from livesvm.service.webhooks.spec import Webhook
+from livesvm.service.workers.messages import Begin, Scrape, Stop, Webhooks, Withdraw
 from livesvm.service.workers.store import RemoteStore
 from livesvm.service.workers.supervisor import Supervisor
 
@@ -58,6 +59,7 @@ class Workers:
         self._near: RpcClientPool | None = None  #: on the event loop of the service, from which most calls come
         self._ends: dict[str, tuple[socket.socket, Lost]] = {}
         self._lock = threading.Lock()
+        self._webhooks: bytes | None = None  #: what those that start are sent first
         self._secret = secrets.token_bytes(SECRET_BYTES)
         begin = Begin(part_of(settings), settings.workers, self._secret)
         self._supervisor = Supervisor(begin, lock, self._attach, count_lost)
@@ -68,7 +70,7 @@ class Workers:
     def _attach(self, number: int, ends: tuple[socket.socket, socket.socket], lost: Lost) -> None:
         """Have the ends as lines: the first in a thread, the other on the service's event loop once there is one."""
         name = Place(number).name
-        self._lines.attach(name, ends[0], self._secret, lost)
+        self._lines.attach(name, ends[0], self._secret, lost, lambda: self._webhooks)
         with self._lock:
             if self._near is not None:
                 self._near.attach(name, ends[1], self._secret, lost)
@@ -126,6 +128,11 @@ class Workers:
 
     def lost(self, place: Place, error: BaseException) -> None:
         """Do nothing: the supervisor knows."""
+
+    def know(self, webhooks: tuple[Webhook, ...]) -> None:
+        """Have all workers know the webhooks, those that start later too."""
+        self._webhooks = packed(Webhooks(webhooks))
+        self._all(self._webhooks, LOST_SECONDS)
 
     def scrape(self, places: Iterable[Place]) -> list[Metric]:
         """Return the metrics of all workers that answer within a second."""

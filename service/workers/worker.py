@@ -28,7 +28,8 @@ from livesvm.service.resources.memory import MEGABYTE, Budget
 from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.store.base import StoreError
 from livesvm.service.store.shares import COUNT, open_shares
-from livesvm.service.workers.messages import AskStore, Begin, Scrape, Stop, Withdraw
+from livesvm.service.webhooks.outbox import Outbox
+from livesvm.service.workers.messages import AskStore, Begin, Scrape, Stop, Webhooks, Withdraw
 
 OWN = "process_"
 """Metrics that tell of the process itself; others of all workers are summed up."""
@@ -50,6 +51,7 @@ class Worker:
     def __init__(self, number: int, begin: Begin) -> None:
         self._number, self._begin = number, begin
         self._threads = ThreadPoolExecutor(STORE_THREADS, "store")
+        self._outbox, self._knows_webhooks = Outbox(), asyncio.Event()
         self._opened = asyncio.get_running_loop().run_in_executor(self._threads, self._open)
 
     def _open(self) -> None:
@@ -61,7 +63,8 @@ class Worker:
         metrics.watch_solves(self._turns.counts)
         metrics.watch_memory(budget)
         budget.rest_on(resident_bytes())
-        context = Context(settings, Source(self._store, health, metrics), self._turns, budget, f"worker-{self._number}")
+        source, name = Source(self._store, health, metrics), f"worker-{self._number}"
+        context = Context(settings, source, self._turns, budget, name, outbox=self._outbox)
         self._host = Host(f"worker {self._number}", context, self._tend, has_one_caller=True)
         self._host.begin()
 
@@ -72,6 +75,10 @@ class Worker:
     async def answer(self, message: bytes) -> bytes:
         """Answer one message."""
         asked = unpacked(message)
+        if isinstance(asked, Webhooks):
+            self._outbox.webhooks = asked.webhooks
+            self._knows_webhooks.set()
+            return b""
         if not self._opened.done():
             await asyncio.wait([self._opened])
         try:
@@ -84,6 +91,7 @@ class Worker:
             os._exit(1)  # another one tries it again
         match asked:
             case Question():
+                await self._knows_webhooks.wait()
                 return await self._host.answer(asked)
             case Since():
                 return await self._host.watch(asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from livesvm.solvers.active_set.degeneracy import leave_ends
 from livesvm.solvers.active_set.workspace import Walk
-from livesvm.solvers.homotopy.optimality import BLUR, EPS, Scales, is_close_to_kink
+from livesvm.solvers.homotopy.optimality import BLUR, EPS, Scales, audit_of, is_close_to_kink, is_optimal
 from livesvm.solvers.homotopy.refresh import BLOCK, compute_f
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.problem.state import is_free
@@ -23,6 +23,13 @@ def put_on_ends(w: Walk, units: Scales, dust: float) -> bool:
     """
     snap, rounding = _SNAP * (units.level + units.top_speed), 4.0 * EPS * units.level
     return leave_ends(w.examples, w.factor, w.n, w.intercept, snap, max(dust * units.level, rounding), rounding)
+
+
+@compiled
+def is_at_optimum(w: Walk, total: float, goal: float, roundings: float) -> bool:
+    """Judge the end of a walk of all slots, by the f that it has tracked: see ``optimality.is_optimal``."""
+    audit = audit_of(w.examples, w.n, w.at[0].b, -1.0, 0.0, total, w.intercept, w.n, w.factor.size[1])
+    return is_optimal(audit, goal, roundings)
 
 
 @compiled

@@ -44,7 +44,7 @@ def follow(
             return trace
         fresh = not is_due(state.events_since_refresh, trace.events, state.heaviest, audit.mass)
         state.heaviest = max(state.heaviest, audit.mass)
-        if arrived and fresh and audit.balanced and audit.good(SETTINGS.goal):
+        if arrived and fresh and audit.optimal(SETTINGS.goal):
             return trace
         if arrived and fresh and round_ == 0 and not audit.good(SETTINGS.coarse):
             continue  # an example is beyond a limit: that needs another walk, not another f
@@ -52,7 +52,7 @@ def follow(
         refresh(state)
         trace.refreshed += 1
         audit = trace.noted(audited(state))
-        if arrived and audit.balanced and audit.good(SETTINGS.goal):
+        if arrived and audit.optimal(SETTINGS.goal):
             return trace
         if arrived and audit.good(SETTINGS.acceptable, SETTINGS.roundings):
             if best is not None and audit.gap > best[0] / 2:

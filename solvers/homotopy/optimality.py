@@ -95,6 +95,10 @@ class Audit(NamedTuple):
         """Say whether the gap is as small as asked for, see ``is_good``."""
         return is_good(self, goal, roundings)
 
+    def optimal(self, goal: float) -> bool:
+        """Say whether to accept the state, see ``is_optimal``."""
+        return is_optimal(self, goal, 1.0)
+
     @property
     def is_finite(self) -> bool:
         """Whether gap and objective are numbers."""
@@ -113,6 +117,12 @@ def is_good(audit: Audit, goal: float, roundings: float) -> bool:
         return audit.gap <= ROUGH * audit.size
     is_rounding = audit.violation <= SLIGHT * audit.blur and audit.gap <= roundings * audit.resolution
     return (is_rounding and audit.gap <= ROUGH * audit.unit) or audit.gap <= goal * audit.size
+
+
+@compiled
+def is_optimal(audit: Audit, goal: float, roundings: float) -> bool:
+    """Say whether to accept a state: the gap is as small as asked for, and the betas sum up to what they should."""
+    return audit.balanced and is_good(audit, goal, roundings)
 
 
 def audited(state: PathState, band: float = -1.0) -> Audit:

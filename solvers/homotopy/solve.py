@@ -27,7 +27,7 @@ from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.homotopy.edit import Batch, Work, close_edit, keep_places, make_edit, open_pair
 from livesvm.solvers.homotopy.finalize import compute_free, put_on_ends, refresh_close, rounding_left
 from livesvm.solvers.homotopy.motion import SLOTS, set_bound_rate, set_motion
-from livesvm.solvers.homotopy.optimality import Scales, audit_of, is_good, units_of
+from livesvm.solvers.homotopy.optimality import Scales, audit_of, is_optimal, units_of
 from livesvm.solvers.homotopy.refresh import uncertain_band
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin, is_due
 from livesvm.solvers.runtime.compile import compiled
@@ -114,7 +114,7 @@ def arrive(w: Walk, s: Work) -> int:
             return Exit.UNJUDGED.value
         audit = audit_of(e, w.n, at.b, -1.0, 0.0, now.total, w.intercept, now.count, n_free)
     due = is_due(now.since + at.events, now.events + at.events, now.heaviest, audit.mass)
-    good = audit.balanced and audit.is_sharp and is_good(audit, _GOAL, 1.0)
+    good = audit.is_sharp and is_optimal(audit, _GOAL, 1.0)
     if moved or due or not good or now.stage != Stage.WALKING:
         return Exit.INEXACT.value
     now.b, now.kappa, now.walked, now.exchanges, now.jumps = at.b, at.kappa, at.events, at.exchanges, at.jumps

@@ -69,7 +69,7 @@ def resume(
         e.f[slots], state.events_since_refresh = checkpoint
     state.put_off(free)
     audit = audited(state)
-    if not (audit.balanced and audit.good(SETTINGS.goal)):
+    if not audit.optimal(SETTINGS.goal):
         follow(state)
     if state.intercept and state.n_free == 0:
         _keep_intercept(state, b)

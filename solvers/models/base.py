@@ -308,8 +308,9 @@ class LiveEstimator(Fitted):
             window.state.allow(self._cache_bytes())
             if self._reset_parameters():
                 edits = edits._replace(every_example=True)
-        names = unused_keys(window, len(targets)) if keys is None else keys
-        adding = validation.new_keys(names, len(targets), window.keys, set(leaving))
+        adding: list[Key] = unused_keys(window, len(targets))
+        if keys is not None:
+            adding = validation.new_keys(keys, len(targets), window.keys, set(leaving))
         changed = edited(window, edits, set(leaving), self._targets, self._cutoff_rule)
         if self._weigh(window, leaving, (targets, weights), changed):
             changed = edited(window, edits._replace(every_example=True), set(leaving), self._targets, self._cutoff_rule)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from typing import Any, Protocol
 
 from livesvm.solvers.validation import Key
@@ -27,11 +26,4 @@ class KeyedWindow(Protocol):
 
 def unused_keys(window: KeyedWindow, m: int) -> list[Key]:
     """Return ``m`` whole numbers that are no key of a window."""
-    taken: Container[Key] = window.members
-    out: list[Key] = []
-    key = window.next_key
-    while len(out) < m:
-        if key not in taken:
-            out.append(key)
-        key += 1
-    return out
+    return list(range(window.next_key, window.next_key + m))

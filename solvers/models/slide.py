@@ -23,7 +23,7 @@ from livesvm.solvers.homotopy.run import NO_CHANGES, NO_EXAMPLES, Solve
 from livesvm.solvers.kernels.kernel import Kernel, times
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.problem.piecewise_linear import Losses
-from livesvm.solvers.problem.state import Examples, PathState, is_free
+from livesvm.solvers.problem.state import Examples, PathState, are_free, is_free
 from livesvm.solvers.runtime.compile import compiled_allocating
 from livesvm.solvers.runtime.memory import padded
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -158,7 +158,7 @@ def _make_rows(state: PathState, slots: Ints) -> None:
 
 def _factor(state: PathState, n: int) -> None:
     """Factor the free block of the first ``n`` examples."""
-    free = np.flatnonzero(state.examples.segment[:n] & 1)
+    free = np.flatnonzero(are_free(state.examples.segment[:n]))
     state.make_room_for_free(free.size + SPARE)
     e, rows = state.examples, state.rows
     extend(state.factor, rows.values, rows.row_of, free, e.diagonal, state.kappa, 0.0)

@@ -13,9 +13,9 @@ from livesvm.solvers.active_set.degeneracy import center
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.shrinking import WHOLE_WORK, follow_path
 from livesvm.solvers.active_set.workspace import Walk
-from livesvm.solvers.homotopy.finalize import compute_free, put_on_ends
+from livesvm.solvers.homotopy.finalize import compute_free, is_at_optimum, put_on_ends
 from livesvm.solvers.homotopy.motion import set_motion_of
-from livesvm.solvers.homotopy.optimality import EPS, Scales, audit_of, is_good
+from livesvm.solvers.homotopy.optimality import EPS, Scales
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
 from livesvm.solvers.linalg.products import add_scaled
 from livesvm.solvers.robust.crossing import follow_over_cutoffs
@@ -213,5 +213,4 @@ def exact(w: Walk, p: Split) -> bool:
     p.now[0].since_audit = -w.at[0].events
     if compute_free(w) < 0.0 and w.factor.size[1] > 0:
         return False
-    audit = audit_of(w.examples, w.n, w.at[0].b, -1.0, 0.0, p.now[0].total, w.intercept, w.n, w.factor.size[1])
-    return audit.balanced and is_good(audit, _GOAL, 1.0)
+    return is_at_optimum(w, p.now[0].total, _GOAL, 1.0)

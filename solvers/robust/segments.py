@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from livesvm.solvers.homotopy.piecewise import Changes, Segments, position
 from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.robust.ramp_losses import Sides, conditional
 from livesvm.solvers.runtime.types import Floats
 
@@ -90,7 +91,7 @@ class LinearSegment:
         """Return which examples join, leave or cross the margin, and at which value."""
         c = self.changes
         values = self.goal + (self.start - self.goal) * c.tau
-        free_before, free_after = c.before & 1, c.after & 1
+        free_before, free_after = are_free(c.before), are_free(c.after)
         events = np.where(free_after > free_before, JOINS, np.where(free_after < free_before, LEAVES, CROSSES))
         return list(zip(values.tolist(), c.slot.tolist(), events.tolist(), strict=True))
 

@@ -2,22 +2,25 @@
 
 Numba makes machine code of every function, and for that takes in all that it calls, and what that calls, once more:
 what stands at the bottom of twenty calls is made twenty times. Here a function that is called by compiled code is only
-translated, once; machine code is made of what Python calls, with all that it needs.
+translated, once; machine code is made of what Python calls, with all that it needs. What is large and called by several
+of those is made once too, and called where it is.
 """
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
-from llvmlite.binding import Linkage
+from llvmlite.binding import Linkage, add_symbol
+from numba.core import sigutils
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 
-from livesvm.solvers.runtime.machine_code import MachineCode
+from livesvm.solvers.runtime.machine_code import MachineCode, shared
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,8 +49,19 @@ def compiled_in_order(function: Callable[P, R]) -> Callable[P, R]:
     return _machine_code(function, counts_references=False, fast_math=frozenset())
 
 
+def compiled_once(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a function that may make arrays to machine code that all compiled callers share.
+
+    It is called by its address, and not made part of them: for large functions that little calls often.
+    """
+    return _machine_code(function, counts_references=True, entry=Shared)
+
+
 def _machine_code(
-    function: Callable[P, R], counts_references: bool, fast_math: frozenset[str] = FAST_MATH
+    function: Callable[P, R],
+    counts_references: bool,
+    fast_math: frozenset[str] = FAST_MATH,
+    entry: type[Entry] | None = None,
 ) -> Callable[P, R]:
     options: dict[str, Any] = {
         "nopython": True,
@@ -57,7 +71,7 @@ def _machine_code(
         "_nrt": counts_references,
         "no_cfunc_wrapper": True,
     }
-    return cast("Callable[P, R]", Entry(function, targetoptions=options, pipeline_class=_EntryCompiler))
+    return cast("Callable[P, R]", (entry or Entry)(function, targetoptions=options, pipeline_class=_EntryCompiler))
 
 
 class _Spent(threading.local):
@@ -97,6 +111,36 @@ class Entry(CPUDispatcher):
     def get_overload(self, sig: Any) -> Any:
         """Asked for where compiled code calls it."""
         return self.inner.get_overload(sig)
+
+
+class Shared(Entry):
+    """A compiled function that compiled code calls at its address, by a name that says all that it was made of."""
+
+    def __init__(self, function: Callable[..., Any], **how: Any) -> None:
+        super().__init__(function, **how)
+        self._keys: dict[Any, _Key] = {}
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Make or load machine code, and say how it is called."""
+        return CPUDispatcher.get_call_template(self, args, kws)
+
+    def get_overload(self, sig: Any) -> Any:
+        """Asked for where compiled code calls it."""
+        return self.address(tuple(sigutils.normalize_signature(sig)[0]))
+
+    def address(self, args: tuple[Any, ...]) -> _Key:
+        """Let machine code be linked to the function for arguments of these types; return what it is known by."""
+        if args not in self._keys:
+            self.compile(args)
+            result = self.overloads[args]
+            name = self._cache.name(args, result.library.codegen)
+            add_symbol(name, result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+            shared[name] = self, args
+            described = copy.copy(result.fndesc)
+            described.mangled_name = name
+            self._keys[args] = key = _Key()
+            self.targetctx.insert_user_function(key, described)
+        return self._keys[args]
 
 
 class Inner(CPUDispatcher):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import hashlib
+import importlib
 import logging
 import os
 import pickle
@@ -47,6 +48,8 @@ NO_PLACE = (
     "let NUMBA_CACHE_DIR name a directory that can be written to and stays"
 )
 log = logging.getLogger(__name__)
+#: Functions that other machine code calls where they are, and the types of their arguments, by name.
+shared: dict[str, tuple[Any, tuple[Any, ...]]] = {}
 UNUSED_SECONDS = 60 * 24 * 3600  #: code that was not loaded for so long is deleted
 
 
@@ -67,7 +70,7 @@ class MachineCode(_Cache):
         target_context.refresh()
         if not self._enabled:
             return None
-        name = self._name(sig, target_context.codegen())
+        name = self.name(sig, target_context.codegen())
         for place in kept():
             try:
                 payload = pickle.loads((place / name).read_bytes())
@@ -75,7 +78,10 @@ class MachineCode(_Cache):
                 continue  # never made, or cut off by a loss of power
             with contextlib.suppress(OSError):
                 os.utime(place / name)  # it is in use
-            return CompileResult._rebuild(target_context, *payload)
+            calls, *made = payload
+            for module, function, args in calls:
+                getattr(importlib.import_module(module), function).address(args)
+            return CompileResult._rebuild(target_context, *made)
         if directory() is None:
             _warn_of_no_cache()
         return None
@@ -87,9 +93,9 @@ class MachineCode(_Cache):
             return
         with contextlib.suppress(OSError):
             with tempfile.NamedTemporaryFile(dir=where, delete=False) as made:
-                made.write(dumps(data._reduce()))
+                made.write(dumps((_calls_of(data.library), *data._reduce())))
             os.chmod(made.name, READABLE)
-            os.replace(made.name, Path(where) / self._name(sig, data.codegen))
+            os.replace(made.name, Path(where) / self.name(sig, data.codegen))
 
     def enable(self) -> None:
         """Use files."""
@@ -102,13 +108,20 @@ class MachineCode(_Cache):
     def flush(self) -> None:
         """Flush nothing: what is cached is never out of date."""
 
-    def _name(self, sig: Any, codegen: Any) -> str:
+    def name(self, sig: Any, codegen: Any) -> str:
+        """Return the name of the machine code for arguments of these types: no other has it."""
         args, _ = sigutils.normalize_signature(sig)
         fields = [name for arg in args for name in _fields_of(arg)]
         words = (VERSIONS, codegen.magic_tuple(), str(args), fields, *_parts_of(self._dispatcher))
         digest = hashlib.sha256(repr(words).encode()).hexdigest()
         function = self._dispatcher.py_func
         return f"{function.__module__}.{function.__name__}-{digest[:32]}"
+
+
+def _calls_of(library: Any) -> list[tuple[str, str, tuple[Any, ...]]]:
+    """Return the shared functions that machine code calls: module, name and types of arguments."""
+    called = [shared[f.name] for f in library._final_module.functions if f.is_declaration and f.name in shared]
+    return [(function.py_func.__module__, function.py_func.__name__, args) for function, args in called]
 
 
 def kept() -> list[Path]:
@@ -203,6 +216,7 @@ def fingerprint(function: Any) -> str:
 def _parts_of(value: Any) -> Iterator[str]:
     """Yield everything that a value says, and for a function all that it uses."""
     if isinstance(value, Dispatcher):
+        yield type(value).__name__
         yield repr(sorted((k, sorted(v) if isinstance(v, set) else v) for k, v in value.targetoptions.items()))
         yield fingerprint(value)
     elif isinstance(value, _Intrinsic):

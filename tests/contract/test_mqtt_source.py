@@ -173,7 +173,7 @@ def test_a_message_of_qos_0_is_read_and_cannot_come_again(scene: Scene) -> None:
 
 def test_what_is_forgotten_is_gone(scene: Scene) -> None:
     source = scene.source()
-    source.begin(None, [])
+    assert source.begin(None, [])
     scene.add(1)
     fetched(source, 1)
     source.close()
@@ -206,7 +206,7 @@ def test_a_broker_that_was_killed_is_read_again(tmp_path: Path) -> None:
             scene.source().begin(None, [])
         broker.start()
         again = scene.source()
-        again.begin(None, [])
+        assert not again.begin(None, [])
         assert [(entry.position, entry.again) for entry in fetched(again, 1)] == [(second.position, True)]
 
 

@@ -279,6 +279,24 @@ def test_marks_are_never_ahead_of_the_disk(tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.undo()
 
 
+def test_marks_of_many_models_are_as_if_each_had_been_told_alone(tmp_path: Path) -> None:
+    said = []
+    for name in ("one by one", "together"):
+        marks = new_marks(tmp_path / name)
+        marks.write()
+        for number in range(9):
+            marks.created(f"m{number}", number, number)
+        reached = {f"m{number}": 10 * number for number in (1, 2, 3, 6, 0, 8)}
+        if name == "together":
+            marks.reached_all(reached)
+        else:
+            for model, sequence in reached.items():
+                marks.reached(model, sequence)
+        marks.close()
+        said.append((tmp_path / f"{name}-mark").read_bytes())
+    assert said[0] == said[1]
+
+
 def test_a_ping_has_new_marks_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(SqliteStore(tmp_path / "s", probe_seconds=0)) as store:
         lease = store.create("m", b"spec")

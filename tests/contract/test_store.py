@@ -104,6 +104,8 @@ def test_records_of_many_models_are_appended_together_each_whole_or_not(open_sto
     store.remember_many([(good, "r", b"answer"), (fenced, "r", b"no"), (known, "none", b"no")])
     assert store.recall("m", "r") == Remembered(b"body", 1, b"answer")
     assert (store.recall("f", "r"), store.recall("k", "none")) == (None, None)
+    assert store.remembering(["m", "k", "f", "none"], "r") == {"m", "k"}
+    assert store.remembering([], "r") == store.remembering(["m", "k"], "none") == set()
 
 
 def test_the_newest_writer_fences_the_others(open_store: Open) -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import pytest
+from fastapi import Request
 
 from livesvm.service.api.edge.admission import Admission
 from livesvm.service.api.edge.clients import client_of
+from livesvm.service.api.routes.access import awaited
+from livesvm.service.errors import TurnMissed, Withdrawn
+from livesvm.service.resources.solve_scheduler import Solve
 
 
 @dataclass(eq=False)
@@ -75,3 +83,31 @@ def test_the_client_with_most_connections_makes_space_for_others() -> None:
 )
 def test_what_counts_as_one_client(one: str, other: str, are_one: bool) -> None:
     assert (client_of(one) == client_of(other)) is are_one
+
+
+class CallElsewhere(Future[Any]):
+    """A call of another process, which ends it as withdrawn where it is cancelled here."""
+
+    def cancel(self) -> bool:
+        if not self.done():
+            self.set_exception(Withdrawn("it was withdrawn"))
+        return False
+
+
+@dataclass
+class Caller:
+    leaves: bool
+
+    async def receive(self) -> dict[str, str]:
+        if not self.leaves:
+            await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
+
+
+@pytest.mark.parametrize("call", [Future, CallElsewhere])
+def test_a_call_that_is_late_has_missed_its_turn_wherever_it_waits(call: Any) -> None:
+    caller, solve = cast(Request, Caller(leaves=False)), Solve(until=time.monotonic())
+    with pytest.raises(TurnMissed):
+        asyncio.run(awaited(caller, call(), solve, changes=False))
+    with pytest.raises(Withdrawn):
+        asyncio.run(awaited(cast(Request, Caller(leaves=True)), call(), Solve(), changes=False))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing
@@ -13,7 +12,7 @@ import pytest
 
 from livesvm.service.errors import IdempotencyConflict, QueueFull
 from livesvm.service.feeds.batch import Batch
-from livesvm.service.feeds.commands import table_of
+from livesvm.service.feeds.cells import table_of
 from livesvm.service.feeds.spec import FeedSpec, spec_of
 from livesvm.service.feeds.state import FeedState
 from livesvm.service.history.journal import append_together
@@ -45,7 +44,7 @@ def feeds(store: FailingStore) -> Iterator[Feeds]:
 
 def batch(first: int, last: int, request: str | None = None, names: tuple[str, ...] = NAMES) -> Batch:
     tables = {id_: table_of(rows_of(series(last, seed))[first:]) for seed, id_ in enumerate(names)}
-    return Batch(tables, hashlib.sha256(f"{first} {last}".encode()).digest(), request, 0.0, SPEC)
+    return Batch(tables, request, 0.0, SPEC)
 
 
 def positions(feeds: Feeds) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
@@ -22,7 +22,7 @@ from tests.support.jobs import until
 from tests.support.live_models import FailingStore, alive, batch, looked_after
 
 MEGABYTE = 2**20
-DUE = Due(updates=5, seconds=60.0, replay_seconds=10.0, solution_seconds=1e9)
+DUE = Due(updates=5, seconds=60.0, replay_seconds=10.0, solution_seconds=1e9, worth_seconds=0.0)
 
 
 @dataclass
@@ -134,6 +134,26 @@ def test_a_snapshot_is_asked_for_when_it_is_due_and_at_no_other_time(
             assert shelf.asked == asked
             assert checkpoints.has_changes == (expected.since is not None)
             assert checkpoints.deadline() == (None if expected.since is None else expected.since + DUE.seconds)
+
+
+def test_time_alone_asks_for_no_snapshot_that_costs_more_than_solving_again() -> None:
+    clock = Clock()
+    shelf = Shelf(clock)
+    state = cast(ModelState, State(1, 10))
+    due = replace(DUE, worth_seconds=0.5)
+    with patch("livesvm.service.history.checkpoints.time", clock):
+        checkpoints = Checkpoints(cast(Journal, shelf), due, Recovered(state, 1))
+        checkpoints.record_change(0.1, 10)
+        assert checkpoints.deadline() == clock.now + due.seconds  # there is none yet
+        checkpoints.save(state, b"")
+        checkpoints.record_change(0.3, 10)
+        clock.now += 2 * due.seconds
+        assert (checkpoints.is_worthwhile, checkpoints.deadline(), checkpoints.is_due(1)) == (False, None, False)
+        checkpoints.record_change(0.3, 10)
+        assert (checkpoints.is_worthwhile, checkpoints.is_due(1)) == (True, True)
+        shelf.is_away = True
+        checkpoints.save_quietly(state, b"")
+        assert (checkpoints.is_worthwhile, checkpoints.deadline()) == (True, clock.now + due.seconds)
 
 
 class CountingStore(FailingStore):

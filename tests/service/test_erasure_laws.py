@@ -19,10 +19,11 @@ from livesvm.service.datasets.catalogue import Found
 from livesvm.service.errors import ModelUnavailable, NothingToErase, NotSolved, UnknownFeed, UnknownModel
 from livesvm.service.history.erasure import BEGUN, EVERYWHERE, LEFT, Intent, Part, begun
 from livesvm.service.history.journal import Source
-from livesvm.service.history.names import FEEDS, is_feed, stored_feed
+from livesvm.service.history.names import FEEDS, FLEET, is_feed, stored_feed
 from livesvm.service.history.rescue import DIRECTORY, rescue
 from livesvm.service.hosting.handle import Erased
-from livesvm.service.lifecycle.erasures import DELETING, ErasureRequest, Erasures
+from livesvm.service.lifecycle.deletions import DELETED_AT_ONCE, DELETING
+from livesvm.service.lifecycle.erasures import ErasureRequest, Erasures
 from livesvm.service.lifecycle.receipts import RECEIPT
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.monitoring.health import Health
@@ -268,6 +269,52 @@ def test_a_deletion_leaves_nothing_around_what_it_is_of_and_all_around_others(
         assert [path.name for path in (tmp_path / DIRECTORY).iterdir()] == ["n-1.model"]
     finally:
         for kind in (BEGUN, LEFT, DELETING):
+            for at in store.documents(kind):
+                store.delete_document(at)
+
+
+def test_a_fleet_is_deleted_in_one_pass_that_goes_on_where_it_was_cut_off(
+    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, gone, wiped = World(random.Random(1)), list[str](), list[Any]()
+    monkeypatch.setattr(world, "erase", lambda stored: world.ended.append((stored, frozenset())))
+    erasures, wipe = made(world, store, tmp_path, monkeypatch), store.wipe
+    names = [f"x/{number}" for number in range(DELETED_AT_ONCE + 2)]
+    failing = {names[-1]}
+
+    def delete(id: str) -> Future[None]:
+        if id in gone:
+            raise UnknownFeed(id)
+        found: Future[None] = Future()
+        if id in failing:
+            found.set_exception(StoreUnavailable("away"))
+        else:
+            found.set_result(None)
+        return found
+
+    def note_wipe(wholly: bool, models: Any) -> Any:
+        wiped.append((wholly, list(models)))
+        return wipe(wholly=wholly, models=models)
+
+    monkeypatch.setattr(erasures, "_feeds", SimpleNamespace(delete=delete, forget=gone.append))
+    monkeypatch.setattr(store, "wipe", note_wipe)
+    for name in (stored_feed(names[0]), "n"):
+        store.put_document(DocumentName(LEFT, name), b"{}")
+    try:
+        with pytest.raises(StoreUnavailable):
+            erasures.delete_fleet("x", names)
+        assert (sorted(gone), world.ended, wiped) == (sorted(names[:-1]), [], [])
+        erasures.finish()
+        assert [at.name for at in store.documents(DELETING)] == [FLEET + "x"]  # which a restart begins again by itself
+        failing.clear()
+        erasures.delete_fleet("x", names[-2:])
+        assert sorted(gone) == sorted(names)
+        assert [one for one, _ in world.ended] == sorted(map(stored_feed, names))
+        assert wiped == [(False, sorted(map(stored_feed, names)))]
+        assert [at.name for at in store.documents(LEFT)] == ["n"]
+        assert store.documents(DELETING) == []
+    finally:
+        for kind in (LEFT, DELETING):
             for at in store.documents(kind):
                 store.delete_document(at)
 

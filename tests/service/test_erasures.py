@@ -20,7 +20,8 @@ from livesvm.service.history.journal import Source
 from livesvm.service.history.names import stored_feed
 from livesvm.service.history.rescue import DIRECTORY, rescue
 from livesvm.service.hosting.handle import Erased
-from livesvm.service.lifecycle.erasures import DELETING, OTHERS_SECONDS, ErasureRequest, Erasures
+from livesvm.service.lifecycle.deletions import DELETING
+from livesvm.service.lifecycle.erasures import OTHERS_SECONDS, ErasureRequest, Erasures
 from livesvm.service.lifecycle.receipts import RECEIPT
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.monitoring.health import Health

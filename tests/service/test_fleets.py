@@ -120,6 +120,13 @@ def test_a_call_has_one_effect_whatever_is_sent_again(http: httpx.Client, fleet:
     assert [http.get(f"/feeds/meters/{name}").json()["position"] for name in names] == [3, 3]
 
 
+def test_what_a_series_remembers_of_a_call_depends_on_no_reading_of_another(http: httpx.Client, fleet: str) -> None:
+    named = {"idempotency-key": "own-1"}
+    http.post(f"/fleets/{fleet}/observations", json={"rows": rows(("own", "other"), 0, 3)}, headers=named)
+    again = http.post(f"/fleets/{fleet}/observations", json={"rows": rows(("own",), 0, 3)}, headers=named)
+    assert (again.status_code, again.json()["replayed"]) == (200, 1)
+
+
 def test_columns_bring_the_same_as_objects(http: httpx.Client) -> None:
     from pyarrow import parquet, table
 

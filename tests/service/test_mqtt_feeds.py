@@ -13,8 +13,10 @@ import httpx
 import pytest
 from paho.mqtt.client import Client
 
+from livesvm.service.access.brokers import parse_broker
 from livesvm.service.feeds.sources.base import DeadLetter, Entry, Position, SourceError
 from livesvm.service.feeds.sources.mqtt import MqttSource
+from livesvm.service.feeds.sources.spec import MqttSpec
 from livesvm.service.feeds.spec import FeedSpec, spec_of
 from tests.contract.mosquitto import Listener, Mosquitto, client_of, needs_mosquitto, publish
 from tests.documents import LOCAL, blocks
@@ -115,6 +117,16 @@ def test_readings_wait_at_the_broker_while_the_service_is_away(tmp_path: Path, b
         at(feed, 70)
         same(feed, 70)
         assert feed.view.rows == 70
+        assert feed.flow is not None
+        assert feed.flow.forgotten == 0
+        spec = feed.spec
+    assert isinstance(spec.source, MqttSpec)
+    MqttSource(spec.source, "load", spec.layout, parse_broker(broker.url)).forget()  # as a broker that lost its disk
+    with feeds_of(tmp_path, broker) as registry:
+        feed = registry.feeds.get("load")
+        until(lambda: feed.flow is not None and feed.flow.forgotten == 1)
+        assert feed.flow is not None
+        assert feed.flow.sample(0).forgotten == 1
         registry.feeds.delete("load").result()
         registry.feeds.forget("load")
     meter.say("x")

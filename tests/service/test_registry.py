@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import ModelExists, StoreUnavailable
+from livesvm.service.store.base import Head, ModelExists, StoreUnavailable
+from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import InvalidInput
 from tests.support.live_models import FailingStore, batch
 
@@ -53,6 +55,26 @@ def opened(store: RegistryStore) -> Registry:
     registry = Registry(Context(settings, source, SolveScheduler(1)))
     registry.restore()
     return registry
+
+
+def test_of_many_replicas_so_many_are_watched_at_each_look(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "store")) as store:
+        metrics, asked = Metrics(), list[set[str]]()
+        registry = Registry(Context(Settings(), Source(store, Health(metrics), metrics), SolveScheduler(1)))
+        for name in ("a", "b", "c"):
+            registry.models.create(name, ModelSpec())
+        heads = store.heads
+
+        def noted(models: Iterable[str]) -> dict[str, Head]:
+            asked.append(set(models))
+            return heads(models)
+
+        with patch.object(store, "heads", noted):
+            for most in (2, 2, 2, None):
+                registry.watch(most)
+        assert list(map(len, asked)) == [2, 2, 2, 3]
+        assert asked[0] | asked[1] == asked[1] | asked[2] == {"a", "b", "c"}
+        registry.stop()
 
 
 def deleted(registry: Registry, model: str) -> None:

@@ -8,13 +8,21 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC, SVR
 
-from livesvm.service.models.commands import Batch, Edits, Removal, Update
+from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.watch import Watch
 from livesvm.service.models.window import Limits
 from livesvm.service.store import codec
-from livesvm.solvers import DriftTest, IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, before_learning, drift
+from livesvm.solvers import (
+    DriftTest,
+    IncrementalOneClassSVM,
+    IncrementalSVC,
+    IncrementalSVR,
+    before_learning,
+    drift,
+    leave_one_out,
+)
 from livesvm.solvers.analyses.drift.martingale import CARRIED, RUN
 from livesvm.solvers.errors import InvalidInput
 
@@ -277,6 +285,52 @@ def test_another_C_ends_an_alarm_and_a_new_class_is_passed_over() -> None:
     assert state.watch.test.n == n + 1
     state.apply(state.plan(Update(edits=Edits(C=3.0)), LIMITS, 10, 4.0, None))
     assert state.watch.alarm is None
+
+
+def switched(state: ModelState, rate: float | None) -> Any:
+    """Log a change of the test for drift, and apply what the log holds."""
+    command = state.plan(Update(edits=Edits(change={"drift_alarms": rate})), LIMITS, 10, 5.0, None)
+    return state.apply(Command.decode(command.encode()))
+
+
+@pytest.mark.parametrize("made", [{}, {"drift_alarms": 0.01}])
+def test_the_test_of_a_live_model_is_switched_on_and_off(made: dict[str, Any]) -> None:
+    state = hosted(**made)
+    switched(state, 0.05)  # before the first example, too
+    learn(state, X[:30], SIGNS[:30], 1.0)
+    learn(state, X[30:40], SIGNS[30:40], 2.0)
+    decided = state.estimator.window_y.copy(), state.C
+    assert state.watch is not None
+    assert (state.watch.false_alarms, state.watch.test.n) == (0.05, 10)
+    assert switched(state, 0.05).events == 0  # the same rate: the test goes on
+    assert state.watch.test.n == 10
+    for rate in (0.2, None):
+        switched(state, rate)
+        again = ModelState.decode(state.spec, 10, state.encode())
+        for one in (state, again):
+            assert (None if one.watch is None else one.watch.false_alarms) == rate
+    assert state.copy().watched is None
+    np.testing.assert_array_equal(state.estimator.window_y, decided[0])
+    assert (state.C, state.version) == (decided[1], 6)
+
+
+def test_a_task_without_errors_gets_no_test() -> None:
+    state = ModelState.empty(ModelSpec(id="m", task="oneclass"), 10)
+    with pytest.raises(InvalidInput, match="is no parameter of oneclass"):
+        switched(state, 0.05)
+
+
+def test_a_test_may_take_some_examples_alone() -> None:
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(120, 2))
+    y = rows[:, 0] * np.where(np.arange(120) < 90, 1.0, -1.0)
+    model, taken = IncrementalSVR(C=1.0, gamma=0.5).fit(rows, y), np.arange(120) % 2 == 1
+    found = drift(model, false_alarms=0.2, run=200, tested=taken)
+    left = np.abs(leave_one_out(model).decisions - y)
+    alarm = DriftTest(0.2, run=200).learn(left[taken])
+    assert alarm is not None
+    assert found.alarm is not None
+    assert (found.alarm.began, found.alarm.at) == (2 * alarm.began, 2 * alarm.at)
 
 
 @pytest.mark.parametrize("task", ["oneclass", "pu", "l2svc"])

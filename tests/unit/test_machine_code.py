@@ -176,6 +176,47 @@ def test_what_depends_on_a_change_is_compiled_again(
     assert run(package) == "(24.0, 101.0) {'total': 0, 'apart': 0}"  # the other version is still there
 
 
+CALLERS = {
+    "once.py": """
+import numpy as np
+from livesvm.solvers.runtime.compile import compiled, compiled_once
+
+@compiled_once
+def sums(x):
+    return np.cumsum(x)[-1]
+
+@compiled
+def first(x):
+    return 1.0 + sums(x)
+
+@compiled
+def second(x):
+    return 10.0 * sums(x)
+""",
+    "main.py": """
+import sys
+import numpy as np
+from livesvm.solvers.once import first, second, sums
+value = [f(np.array([1.0, 2.0])) for f in (first, second)]
+print(value, [sum(f.stats.cache_misses.values()) for f in (first, second, sums)])
+""",
+}
+
+
+def test_what_is_shared_is_compiled_once_and_loaded_for_each_caller(package: Path, run: Run) -> None:
+    for name, text in CALLERS.items():
+        (package / name).write_text(text)
+    assert run(package) == "[4.0, 30.0] [1, 1, 1]"
+    assert run(package) == "[4.0, 30.0] [0, 0, 0]"
+    edit(package, "once.py", "1.0 + sums", "2.0 + sums")
+    assert run(package) == "[5.0, 30.0] [1, 0, 0]"
+    edit(package, "once.py", "np.cumsum(x)[-1]", "np.cumsum(x)[0]")
+    assert run(package) == "[3.0, 10.0] [1, 1, 1]"
+    for shared in (package.parent / "kept" / "machine-code").glob("*sums*"):
+        shared.unlink()
+    assert run(package) == "[3.0, 10.0] [0, 0, 1]"
+
+
 def test_a_file_that_was_cut_off_is_made_again(package: Path, run: Run) -> None:
     for file in (package.parent / "kept" / "machine-code").iterdir():
         file.write_bytes(file.read_bytes()[:100])

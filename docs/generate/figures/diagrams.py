@@ -198,6 +198,23 @@ def mqtt() -> Figure:
     )
 
 
+def webhooks() -> Figure:
+    """Draw where an event waits until a receiver has it."""
+    return boxes(
+        {
+            "update": (1, 3, "update"),
+            "store": (4, 3, "store\n(outbox)"),
+            "courier": (7, 3, "delivery"),
+            "receiver": (9.5, 3, "receiver"),
+        },
+        ["update > store: event", "store > courier", "courier > receiver: signed"],
+        [
+            (2.6, 1.6, "answered once the\nevent is in the store"),
+            (7.8, 1.6, "tried again until it is answered\n200 to 299, or a dead letter"),
+        ],
+    )
+
+
 def rest() -> Figure:
     """Draw the two states of a replica."""
     seconds = _default("rest_seconds")
@@ -210,5 +227,5 @@ def rest() -> Figure:
 
 FIGURES: dict[str, Callable[[], Figure]] = {
     draw.__name__: draw
-    for draw in (update, interfaces, erase, secure, backup, watch, kubernetes, ray, durability, mqtt, rest)
+    for draw in (update, interfaces, erase, secure, backup, watch, kubernetes, ray, durability, mqtt, webhooks, rest)
 }

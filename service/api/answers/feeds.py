@@ -39,7 +39,9 @@ class ObservationAnswer(BaseModel):
     state: Literal["filling", "live"] = Field(description="`filling` until the window is first full.")
     forecasts: list[ForecastTold]
     scored: int = Field(description="Forecasts that these readings were compared with.")
-    events: list[dict[str, Any]] = Field(description="What the feed announced: live, rescaled, drift, chosen, known.")
+    events: list[dict[str, Any]] = Field(
+        description="What the feed announced: live, rescaled, drift, chosen, updated, known."
+    )
     durability: Literal["fsynced", "logged", "memory"]
 
 
@@ -106,7 +108,9 @@ class FeedDescription(BaseModel):
         description="Of each step, over everything. `assumes` says what forecasts knew of known columns: `perfect`: "
         "announced, and as it came; `announced`: otherwise; `held`: nothing; `mixed`.",
     )
-    recent: list[dict[str, Any]] = Field(default_factory=list, description="The same over the newest window.")
+    recent: list[dict[str, Any]] = Field(
+        default_factory=list, description="The same over the newest window, with the evidence of the test for drift."
+    )
     events: list[dict[str, Any]] = Field(default_factory=list, description="The newest that were announced.")
     source: FeedSource | None = None
     durability: Literal["fsynced", "logged", "memory"] | None = None

@@ -130,6 +130,59 @@ class Remedy(BaseModel):
     update: dict[str, Any] = Field(description="The body of `POST /models/{id}/update` that applies it.")
 
 
+class StepAlarm(BaseModel):
+    """A change in the window of a step."""
+
+    began: str | float = Field(description="Time of the reading at which it most likely began.")
+    n_since: int = Field(description="Examples since then.")
+    at: str | float = Field(description="Time of the reading that gave the alarm.")
+    classes: list[float] = Field(description="Of directions, -1 or 1: with a test that found it.")
+    log10_evidence: float = Field(description="Decimal logarithm of the capital of the test, which starts at 1.")
+
+
+class StepBeforeLearning(BaseModel):
+    """Errors of a step's model on the newest readings, each before it was learnt, and the test on what was served."""
+
+    false_alarms: float = Field(description="Largest probability of a false alarm of this step, in 1,000 errors.")
+    n_scored: int = Field(description="Errors that the test has taken so far; of step h each h-th.")
+    error: float | None
+    evidence: float = Field(description="At 1 there is an alarm.")
+    n: int = Field(description="Newest readings that the errors are on.")
+    rolling: list[float] = Field(description="Errors of consecutive parts, oldest first.")
+
+
+class StepRemedy(Remedy):
+    """Models that a step could have, and the body of `POST /feeds/{id}/update` that makes them."""
+
+
+class StepDrift(BaseModel):
+    """What has changed in the window of one step, in units of the target."""
+
+    step: int
+    n_examples: int
+    error: float = Field(description="Leave-one-out: mean absolute error, or share of wrong directions.")
+    classes: list[ClassError] | None = Field(description="The same by direction, -1 or 1; null of values.")
+    rolling: list[float] = Field(description="The same of consecutive parts of the window, oldest first.")
+    evidence: float = Field(description="Of the window's test; at 1 there is an alarm.")
+    alarm: StepAlarm | None = Field(description="The newest change in the window.")
+    before_learning: StepBeforeLearning
+    newest: int = Field(description="Newest examples that remedies are judged by.")
+    present: float = Field(description="Leave-one-out error of these by the present model.")
+    remedies: list[StepRemedy] = Field(description="All that were tried.")
+    remedy: StepRemedy | None = Field(description="The best of those that are better by two standard errors.")
+    seconds: float
+
+
+class FeedDriftAnswer(BaseModel):
+    """What has changed in the windows of a feed's steps, and what would help."""
+
+    version: int
+    false_alarms: float = Field(description="Largest probability of an alarm of any step where nothing has changed.")
+    steps: list[StepDrift]
+    update: dict[str, Any] | None = Field(description="Makes the remedies of all steps; null where there is none.")
+    seconds: float
+
+
 class DriftAnswer(BaseModel):
     """What has changed in the window by exact leave-one-out decisions, and what would help."""
 

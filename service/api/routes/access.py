@@ -37,6 +37,7 @@ SOON_SECONDS = 0.05
 PAGE = 200
 """Models or feeds in a list, unless more or fewer are asked for."""
 MOST = 1000
+BUSY = "the model was busy for as long as the caller could wait; nothing was changed"
 T = TypeVar("T")
 A = TypeVar("A", bound=Hosted)
 
@@ -206,19 +207,23 @@ async def awaited(request: Request, future: Future[T], solve: Solve, *, changes:
     Raises Withdrawn then, and TurnMissed if its turn does not come in the time that the caller gave.
     """
     answer = asyncio.wrap_future(future)
-    left = None
+    left, is_late = None, False
     try:
         await asyncio.wait([answer], timeout=SOON_SECONDS)
         if not answer.done():
             left = asyncio.ensure_future(_left(request))
             either: list[asyncio.Future[Any]] = [answer, left]
             await asyncio.wait(either, timeout=solve.rest(), return_when=asyncio.FIRST_COMPLETED)
+            is_late = not (answer.done() or left.done())
             if not answer.done() and future.cancel():
-                reason = "the model was busy for as long as the caller could wait; nothing was changed"
-                raise Withdrawn("the caller left before its turn came") if left.done() else TurnMissed(reason)
+                raise TurnMissed(BUSY) if is_late else Withdrawn("the caller left before its turn came")
             if left.done() and not changes:
                 solve.end(Withdrawn("the caller left"))
         return await answer
+    except Withdrawn:
+        if is_late:  # where it lives in another process, it was only withdrawn
+            raise TurnMissed(BUSY) from None
+        raise
     finally:
         future.cancel()
         if left is not None:

@@ -35,7 +35,7 @@ from livesvm.service.fleets import readings
 from livesvm.service.fleets.catalogue import Fleet, settings_of
 from livesvm.service.fleets.names import feed_of
 from livesvm.service.fleets.presenter import COLUMNS
-from livesvm.service.fleets.split import Table, digest_of
+from livesvm.service.fleets.split import Table
 from livesvm.service.lifecycle.parts import Service
 from livesvm.solvers.errors import InvalidInput
 
@@ -163,9 +163,9 @@ async def observe(id: FleetId, request: Request, service: Parts, idempotency_key
     Idempotency-Key, a call has one effect on each series.
     """
 
-    def take(fleet: Fleet, table: Table, asked: tuple[bytes, str | None]) -> dict[str, Any]:
+    def take(fleet: Fleet, table: Table, request: str | None) -> dict[str, Any]:
         """Have the series learn."""
-        return readings.observe(service.fleets, service.feeds(), fleet, table, asked)
+        return readings.observe(service.fleets, service.feeds(), fleet, table, request)
 
     return await _taken(take, id, request, service, idempotency_key)
 
@@ -180,9 +180,9 @@ async def observe(id: FleetId, request: Request, service: Parts, idempotency_key
 async def announce(id: FleetId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
     """Take values of known columns for times to come: of the series that rows name, or, where none does, of all."""
 
-    def take(fleet: Fleet, table: Table, asked: tuple[bytes, str | None]) -> dict[str, Any]:
+    def take(fleet: Fleet, table: Table, request: str | None) -> dict[str, Any]:
         """Have the series know."""
-        return readings.announce(service.feeds(), fleet, table, asked)
+        return readings.announce(service.feeds(), fleet, table, request)
 
     return await _taken(take, id, request, service, idempotency_key)
 
@@ -307,7 +307,7 @@ async def resume(id: FleetId, service: Parts) -> Response:
 
 
 async def _taken(
-    take: Callable[[Fleet, Table, tuple[bytes, str | None]], dict[str, Any]],
+    take: Callable[[Fleet, Table, str | None], dict[str, Any]],
     id: str,
     request: Request,
     service: Service,
@@ -319,9 +319,8 @@ async def _taken(
     body = await read_fleet_rows(request)
     with service.workers.place():
         table = await service.workers.run(parse_table, body, fleet.spec)
-    asked = digest_of(body.data, body.media), key
     with service.budget.holding("updates", BYTES_A_CELL * len(table) * (2 + len(fleet.spec.columns))):
-        return await _in_fleets(service, lambda: _json(take(fleet, table, asked)))
+        return await _in_fleets(service, lambda: _json(take(fleet, table, key)))
 
 
 async def _in_fleets(service: Service, call: Callable[[], Response]) -> Response:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, TypeVar
+from concurrent.futures import Future
+from typing import Annotated, Protocol, TypeVar
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic_core import to_json
@@ -26,6 +27,7 @@ from livesvm.service.resources.solve_scheduler import Solve
 router = APIRouter(tags=["learning"])
 
 T = TypeVar("T")
+C = TypeVar("C")
 
 
 def _asked(
@@ -39,6 +41,13 @@ def _asked(
 
 
 Asked = Annotated[DriftQuestion, Depends(_asked)]
+
+
+class Copied(Protocol[C]):
+    """A model or a feed that can be copied."""
+
+    def copy(self) -> Future[C]:
+        """Copy it as it is when its turn comes."""
 
 
 @router.post(
@@ -152,17 +161,29 @@ async def _worked_out(
     answer: Callable[[ModelCopy], T],
     more: Callable[[ModelCopy], int] = lambda copy: 0,
 ) -> T:
-    """Return what ``work`` computes from a copy of a model, once a place for a solve is free.
+    """Work out what a copy of a model gives; ``more`` bytes than the model are needed."""
+    live = service.models().get(id)
+    return await worked_out(live, request, service, solve, answer, lambda copy: live.describe().memory + more(copy))
+
+
+async def worked_out(
+    live: Copied[C],
+    request: Request,
+    service: Service,
+    solve: Solve,
+    answer: Callable[[C], T],
+    memory: Callable[[C], int],
+) -> T:
+    """Work out what a copy of a model or a feed gives, when there is a place for a solve, in so many bytes.
 
     Raises OutOfMemory where there is no space for these.
     """
-    live = service.models().get(id)
     solve.seconds = min(solve.seconds, service.settings.solve_seconds)
     copy = await awaited(request, live.copy(), solve, changes=False)
 
     def work() -> T:
         """Work it out, in a turn of its own."""
-        with service.budget.holding("jobs", live.describe().memory + more(copy)), service.turns.turn(solve):
+        with service.budget.holding("jobs", memory(copy)), service.turns.turn(solve):
             return answer(copy)
 
     return await awaited(request, service.questions.begin(work), solve, changes=False)

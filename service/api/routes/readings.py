@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -17,9 +18,11 @@ from livesvm.service.api.answers.feeds import (
     ObservationAnswer,
     WhatIfAnswer,
 )
+from livesvm.service.api.answers.questions import FeedDriftAnswer
 from livesvm.service.api.arrow import ARROW
 from livesvm.service.api.bodies.observations import BYTES_A_CELL, MEDIA, Row, parse_announcements, parse_rows, read_rows
-from livesvm.service.api.bodies.reading import JSON, Body
+from livesvm.service.api.bodies.reading import JSON, Body, parse_json, read_body, schema_content
+from livesvm.service.api.feed_updates import FeedUpdateRequest
 from livesvm.service.api.routes.access import (
     FeedId,
     MaxSeconds,
@@ -36,11 +39,13 @@ from livesvm.service.api.routes.access import (
     within,
 )
 from livesvm.service.api.routes.learn import IdempotencyKey
+from livesvm.service.api.routes.questions import Asked, worked_out
 from livesvm.service.api.streams import Event, every_event
 from livesvm.service.errors import ModelUnavailable, Restoring, UnknownFeed
 from livesvm.service.feeds.past_forecasts import MOST_POINTS, PastForecastsQuery
 from livesvm.service.feeds.presenter import seconds_asked
-from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.spec import MOST_STEPS, FeedSpec
+from livesvm.service.hosting.drift import feed_memory, look_for_drift_of_feed
 from livesvm.service.jobs.feed_plots import draw_feed
 from livesvm.service.jobs.plots import MEDIA as PICTURES
 from livesvm.service.jobs.plots import Extension
@@ -56,6 +61,9 @@ MOST_ROWS = 100_000
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="Most rows, the newest.")]
 Points = Annotated[int, Query(ge=1, le=MOST_POINTS, description="Most rows in the answer; of more, some evenly apart.")]
 Step = Annotated[int | None, Query(ge=1, description="Only forecasts of this step.")]
+Steps = Annotated[
+    list[int] | None, Query(max_length=MOST_STEPS, description="Only these steps; all of the feed when absent.")
+]
 From = Annotated[str | None, Query(alias="from", max_length=64, description="Earliest time.")]
 To = Annotated[str | None, Query(alias="to", max_length=64, description="Latest time.")]
 LastEventId = Annotated[
@@ -142,6 +150,60 @@ async def forecast(id: FeedId, service: Parts) -> Response:
     return _json({**found, "stale": live.stale})
 
 
+@router.post(
+    "/feeds/{id:feed}/update",
+    summary="Change what models hold, or their C",
+    dependencies=[scope("learn")],
+    responses=answers(200, ObservationAnswer, "The models of these steps are others, as durable as it says."),
+    openapi_extra=schema_content("FeedUpdateRequest"),
+)
+async def update(
+    id: FeedId,
+    request: Request,
+    service: Parts,
+    idempotency_key: IdempotencyKey = None,
+    max_seconds: MaxSeconds = None,
+) -> Response:
+    """Have the models of some steps forget all but their newest examples, or have another C, each along one path.
+
+    The window grows again with the next readings. Forecasts that were made stay as they are.
+    """
+    live = service.feeds().get(id)
+    body = await read_body(request)
+    with service.workers.place():
+        changes = (await service.workers.run(parse_json, body, FeedUpdateRequest)).changes()
+    solve = within(max_seconds)
+    return replied(await awaited(request, live.update(changes, idempotency_key, solve), solve))
+
+
+@router.get(
+    "/feeds/{id:feed}/drift",
+    summary="Ask whether the windows of a feed have changed, and what would help",
+    dependencies=[scope("learn")],
+    responses=answers(200, FeedDriftAnswer, "What has changed, and remedies, by step."),
+)
+async def tell_drift(
+    id: FeedId, request: Request, service: Parts, asked: Asked, step: Steps = None, max_seconds: MaxSeconds = None
+) -> Response:
+    """Test the window of each step for change by exact leave-one-out errors, with a stated rate of false alarms.
+
+    Remedies are the newest examples alone, and other C: each with the error that it would have had on the newest
+    examples. `update` is the body of `POST /feeds/{id}/update` that makes those of all steps that are better for sure.
+    """
+    live = service.feeds().get(id)
+    question = replace(asked, steps=tuple(step or ()))
+    with service.questions.place():
+        reported = await worked_out(
+            live,
+            request,
+            service,
+            within(max_seconds),
+            lambda copy: to_json(look_for_drift_of_feed(copy, question)),
+            lambda copy: feed_memory(copy.spec),
+        )
+    return Response(reported, media_type=JSON)
+
+
 @router.get(
     "/feeds/{id:feed}/history",
     summary="Look back",
@@ -194,7 +256,7 @@ async def certificate(id: FeedId, request: Request, service: Parts, max_seconds:
 )
 async def watch(id: FeedId, request: Request, service: Parts, last_event_id: LastEventId = None) -> Response:
     """Server-sent events: `readings` with forecasts after each call, and `live`, `rescaled`, `drift`, `chosen`,
-    `known`.
+    `updated`, `known`.
 
     Each has a number, which a restart does not change. A client that sends the last one in `Last-Event-ID` gets all
     after it; `missed` says that some of them are kept no more. Without it the stream begins with the newest.

@@ -65,8 +65,11 @@ class Backlog:
 class Source(Protocol):
     """The protocol; used by one thread. Every call blocks, and raises SourceError."""
 
-    def begin(self, taken: Position | None, dead: Sequence[DeadLetter]) -> None:
-        """Go on behind what a feed has ``taken``; of that, its newest call refused ``dead``."""
+    def begin(self, taken: Position | None, dead: Sequence[DeadLetter]) -> bool:
+        """Go on behind what a feed has ``taken``; of that, its newest call refused ``dead``.
+
+        Return whether the source does not remember the feed, where it is what remembers how far that is.
+        """
 
     def fetch(self, taken: Position | None, most: int, seconds: float) -> list[Entry]:
         """Return the next entries, behind ``taken`` where there is one order; none if none comes in ``seconds``."""

@@ -78,10 +78,11 @@ class MqttSource:
 
     # What is asked of it.
 
-    def begin(self, taken: Position | None, dead: Sequence[DeadLetter]) -> None:
+    def begin(self, taken: Position | None, dead: Sequence[DeadLetter]) -> bool:
         """Connect, and subscribe; what is not settled of an earlier connection comes again by itself."""
         client = self._connect(clean=False)
         self._ask(lambda: client.subscribe(self._spec.topic, **self._wanted())[1], "subscribe")
+        return self._is_new
 
     def fetch(self, taken: Position | None, most: int, seconds: float) -> list[Entry]:
         """Hand out messages that are not settled, in the order in which they came."""

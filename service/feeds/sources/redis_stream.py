@@ -68,13 +68,14 @@ class RedisStream:
 
     # What is asked of it.
 
-    def begin(self, taken: Position | None, dead: Sequence[DeadLetter]) -> None:
+    def begin(self, taken: Position | None, dead: Sequence[DeadLetter]) -> bool:
         """Make the group where there is none, and acknowledge what was taken when a service died."""
         with self._errors():
             self._make_group(taken)
             if taken is not None:
                 self._checked_end(taken)
                 self._settle_until(taken, dead)
+        return False
 
     def fetch(self, taken: Position | None, most: int, seconds: float) -> list[Entry]:
         """Return what was delivered and is not acknowledged; where there is nothing, what is delivered now."""

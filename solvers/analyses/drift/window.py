@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from livesvm.solvers.analyses.drift.martingale import Alarm, DriftTest
+from livesvm.solvers.analyses.drift.martingale import RUN, Alarm, DriftTest
 from livesvm.solvers.analyses.leave_one_out.assessment import checked, in_order, left_out
 from livesvm.solvers.analyses.scores import losses_of, places_of, scores_of
 from livesvm.solvers.errors import InvalidInput
@@ -104,7 +104,9 @@ def drift(
     model: LiveEstimator,
     *,
     false_alarms: float = 0.01,
+    run: int = RUN,
     times: ArrayLike | None = None,
+    tested: ArrayLike | None = None,
     newest: int | None = None,
     progress: Progress | None = None,
 ) -> Drift:
@@ -115,10 +117,15 @@ def drift(
     model : live classifier or regression model
         Fitted on at least two examples; it is not changed.
     false_alarms : float, default 0.01
-        Largest probability of an alarm where nothing has changed, in 5,000 examples. It holds where the examples are
-        exchangeable and have equal weights.
+        Largest probability of an alarm where nothing has changed, in ``run`` examples. It holds where the examples
+        are exchangeable and have equal weights.
+    run : int, default 5000
+        Examples after which the test begins again.
     times : array-like of shape (n,) or None, default None
         When each of the window's examples happened, in any unit, by which they are ordered; by default as they came.
+    tested : array-like of bool of shape (n,) or None, default None
+        Which of the window's examples the test takes, as those with errors that do not depend on each other; by
+        default all.
     newest : int or None, default None
         Examples that remedies are judged by; by default those since the change, or an eighth of the window, and at
         least 30.
@@ -152,14 +159,15 @@ def drift(
     >>> found.proposed.kind, found.proposed.value
     ('window', 64)
     """
-    started, view, test = time.perf_counter(), checked(model), DriftTest(false_alarms)
+    started, view, test = time.perf_counter(), checked(model), DriftTest(false_alarms, run=run)
     n, order = model.n_window_, in_order(times, model.n_window_)
+    taken = np.arange(n) if tested is None else np.flatnonzero(np.asarray(tested, np.bool_)[order])
     if view.prices is None and len(view.labels) < 2:
         raise InvalidInput("has no targets, and so no errors", field="model")
     if newest is not None and not 2 <= newest <= n:
         raise InvalidInput(f"must be between 2 and the {n} examples of the window, not {newest}", field="newest")
     with steadily(progress, (2 + len(SHARES) + len(COSTS)) * n) as tell:
-        losses, alarm = _tested(view, order, test, tell)
+        losses, alarm = _tested(view, order, taken, test, tell)
         m = newest or _newest(n, alarm)
         present = losses[-m:]
         tried = [_remedy(kind, value, present, found) for kind, value, found in _tried(view, order, m, alarm, tell)]
@@ -219,14 +227,15 @@ def means(losses: Floats) -> Floats:
     return np.array([part.mean() for part in np.array_split(losses, BLOCKS) if part.size])
 
 
-def _tested(view: View, order: Ints, test: DriftTest, tell: Teller) -> tuple[Floats, Alarm | None]:
-    """Return the leave-one-out losses in the order of time, and the newest alarm."""
+def _tested(view: View, order: Ints, taken: Ints, test: DriftTest, tell: Teller) -> tuple[Floats, Alarm | None]:
+    """Return the leave-one-out losses in the order of time, and the newest alarm of the places that are ``taken``."""
     decisions, targets = left_out(view.model, order, tell), np.asarray(view.window.y)[order]
-    kinds = None if view.prices is not None else places_of(view, targets).tolist()
-    alarm = test.learn(scores_of(view, decisions, targets), kinds)
+    kinds = None if view.prices is not None else places_of(view, targets)[taken].tolist()
+    alarm = test.learn(scores_of(view, decisions, targets)[taken], kinds)
     if alarm is not None:
-        names = tuple(view.labels[place] for place in alarm.kinds)
-        alarm = Alarm(names, alarm.began, alarm.at, alarm.log10_evidence)
+        names, numbers = tuple(view.labels[place] for place in alarm.kinds), (taken + 1).tolist()
+        began, at = numbers[alarm.began - 1], numbers[alarm.at - 1]
+        alarm = Alarm(names, began, at, alarm.log10_evidence)
     return losses_of(view, decisions, targets), alarm
 
 

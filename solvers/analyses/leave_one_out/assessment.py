@@ -103,7 +103,7 @@ def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> 
 def _kind_by_kind(copy: View, tell: Teller) -> tuple[Floats, int]:
     """Return the leave-one-out decisions where the losses of all depend on which examples are there.
 
-    They depend on how many there are of a kind, such as a class, and not on which of them leaves. One path takes the
+    They depend on how many there are in a kind, such as a class, and not on which of them leaves. One path takes the
     window to the losses that the others have once any of a kind has left; from there each of the kind leaves alone.
     """
     n, (alone, together) = copy.model.n_window_, leave_together(copy)

@@ -18,9 +18,9 @@ from livesvm.solvers.active_set.shrinking import follow_path
 from livesvm.solvers.active_set.workspace import ITERATION_EVENTS, Walk
 from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
-from livesvm.solvers.homotopy.finalize import put_on_ends
+from livesvm.solvers.homotopy.finalize import is_at_optimum, put_on_ends
 from livesvm.solvers.homotopy.follow import follow
-from livesvm.solvers.homotopy.optimality import Scales, audit_of, is_good, scales
+from livesvm.solvers.homotopy.optimality import Scales, scales
 from livesvm.solvers.homotopy.refresh import BLOCK, need_rows
 from livesvm.solvers.homotopy.run import walk_of
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
@@ -28,14 +28,13 @@ from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.linalg.cholesky import delete
 from livesvm.solvers.problem.state import Examples, PathState, empty_motion
 from livesvm.solvers.runtime.by_reference import by_reference
-from livesvm.solvers.runtime.compile import compiled_allocating
+from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import raise_what_stopped
 from livesvm.solvers.runtime.types import Floats, Ints
 
 FEW = 8  # events that most leave with; for so few no example is left out of a walk
 SMALL = 2000  # if the window is not larger than this
-ROUNDINGS = 4.0  # of each f that excuse a gap
-DUST, GOAL = SETTINGS.dust, SETTINGS.goal
+DUST, GOAL, ROUNDINGS = SETTINGS.dust, SETTINGS.goal, SETTINGS.one_walk
 PORTION = 32  # examples that leave between two reports of progress
 
 
@@ -198,30 +197,29 @@ def _leave_portion(
         if outcome == Exit.CANCELLED:
             break
         events += at.events
-        audit = audit_of(e, w.n, at.b, -1.0, 0.0, totals[i], w.intercept, w.n, w.factor.size[1])
-        if outcome == Exit.DONE and audit.balanced and is_good(audit, GOAL, ROUNDINGS):
+        if outcome == Exit.DONE and is_at_optimum(w, totals[i], GOAL, ROUNDINGS):
             put_on_ends(w, own, DUST)
             decisions[i] = e.f[slot]
             shift = center(w) if w.intercept and w.factor.size[1] == 0 else 0.0
             decisions[i] += shift
             if models.size > 0:
-                models[i, : w.n] = e.beta[: w.n]
+                for j in range(w.n):
+                    models[i, j] = e.beta[j]
                 models[i, w.n] = at.b + shift
         _put_back(w, kept)
     return decisions, events
 
 
-@compiled_allocating
+@compiled
 def _put_back(w: Walk, kept: Kept) -> None:
     """Undo what a walk has done to the examples and to the factor."""
-    e, fac, n, slots = w.examples, w.factor, w.n, kept.slots
-    e.n_kinks[:n] = kept.examples.n_kinks
-    e.segment[:n] = kept.examples.segment
-    e.levels[:n] = kept.examples.levels
-    e.f[:n] = kept.examples.f
-    e.beta[:n] = kept.examples.beta
-    e.dkinks[:n] = 0.0
-    e.dlevels[:n] = 0.0
+    e, fac, old, slots = w.examples, w.factor, kept.examples, kept.slots
+    for j in range(w.n):  # one by one: of copies of whole arrays Numba takes seconds to make machine code
+        e.n_kinks[j], e.segment[j], e.f[j], e.beta[j] = old.n_kinks[j], old.segment[j], old.f[j], old.beta[j]
+        for q in range(e.levels.shape[1]):
+            e.levels[j, q], e.dlevels[j, q] = old.levels[j, q], 0.0
+        for q in range(e.dkinks.shape[1]):
+            e.dkinks[j, q] = 0.0
     for k in range(fac.size[0]):
         if fac.slot[k] >= 0:
             fac.position[fac.slot[k]] = -1
@@ -233,4 +231,5 @@ def _put_back(w: Walk, kept: Kept) -> None:
         if slots[k] >= 0:
             fac.position[slots[k]] = k
             fac.size[1] += 1
-        fac.R[k, k:size] = kept.R[k, k:]
+        for c in range(k, size):
+            fac.R[k, c] = kept.R[k, c]

@@ -15,9 +15,9 @@ from livesvm.solvers.active_set.degeneracy import center, clear, perturb
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.shrinking import follow_path
 from livesvm.solvers.active_set.workspace import Status, Tolerances, Walk, whole_walk
-from livesvm.solvers.homotopy.finalize import put_on_ends
+from livesvm.solvers.homotopy.finalize import is_at_optimum, put_on_ends
 from livesvm.solvers.homotopy.motion import set_bound_rate, set_motion
-from livesvm.solvers.homotopy.optimality import audit_of, is_good, units_of
+from livesvm.solvers.homotopy.optimality import units_of
 from livesvm.solvers.homotopy.refresh import compute_f
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
 from livesvm.solvers.linalg.cholesky import empty_factor
@@ -31,8 +31,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 ROUNDS = 4  #: walks to the optimum of a value
 REFRESH = 256  #: events after which f is computed afresh
-ROUNDINGS = 4.0  #: of each f that excuse a gap
-GOAL, DUST, ACCEPTABLE = SETTINGS.goal, SETTINGS.dust, SETTINGS.acceptable
+GOAL, DUST, ACCEPTABLE, ROUNDINGS = SETTINGS.goal, SETTINGS.dust, SETTINGS.acceptable, SETTINGS.one_walk
 SPREAD, WIDEST = SETTINGS.perturbation, 1e-4
 
 
@@ -160,8 +159,7 @@ def _reach(w: Walk, s: Steps, since: int) -> int:
             since = 0
         if w.intercept and w.factor.size[1] == 0:
             at.b += center(w)
-        audit = audit_of(e, w.n, at.b, -1.0, 0.0, 0.0, w.intercept, w.n, w.factor.size[1])
-        if audit.balanced and is_good(audit, GOAL if round_ < ROUNDS - 1 else ACCEPTABLE, ROUNDINGS):
+        if is_at_optimum(w, 0.0, GOAL if round_ < ROUNDS - 1 else ACCEPTABLE, ROUNDINGS):
             return since
     return -1
 

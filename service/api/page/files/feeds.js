@@ -4,6 +4,7 @@ import { button, change, get } from "./api.js";
 import { chart } from "./chart.js";
 import { ago, clock, count, facts, field, h, runs, section, short, stamp, stepTable, table } from "./dom.js";
 import { compare } from "./backtest.js";
+import { feedDrift } from "./drift.js";
 import { eraseReadings } from "./erase.js";
 import { fleets } from "./fleets.js";
 import { tuning } from "./tuning.js";
@@ -58,7 +59,7 @@ export function feed(main, id) {
   main.replaceChildren(h("h1", {}, id), places.facts,
     section("Readings and forecasts", h("div", { class: "row" }, field("Step", step), field("Shown", length)), places.chart),
     section("What is to come", places.next), section("Record", places.record), may("learn") ? readings(id) : "",
-    section("What was chosen", places.chosen), may("learn") && has("/feeds/{id}/backtest") ? compare(id, leaving) : "",
+    section("What was chosen", places.chosen), may("learn") && has("/feeds/{id}/drift") ? feedDrift(id, refresh) : "", may("learn") && has("/feeds/{id}/backtest") ? compare(id, leaving) : "",
     may("learn") && has("/feeds/{id}/tune") ? tuning(id, leaving, refresh) : "", may("admin") && has("/feeds/{id}/erase") ? eraseReadings(id) : "", section("Events", log));
   let rows = [], coming = [], drawn = null, due = null, settings = null;
   leaving.push(() => drawn?.end(), () => clearTimeout(due));

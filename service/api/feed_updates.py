@@ -1,0 +1,52 @@
+"""The request that changes what the models of a feed hold, or their C."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from livesvm.service.feeds.forecaster import Change
+from livesvm.service.feeds.spec import MOST_STEPS
+from livesvm.service.models.fields import SHORT, Cost, Request
+from livesvm.solvers.errors import InvalidInput
+
+LEAST_KEPT = 10
+"""Examples that are left to a feed's model, at least."""
+
+
+class StepChange(Request):
+    """What changes of one step's models."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 2})
+
+    step: int = Field(ge=1, description="One of the feed's.")
+    keep: int | None = Field(
+        default=None, ge=LEAST_KEPT, le=10**5, description="Newest examples that its models hold; others are forgotten."
+    )
+    C: Cost | None = Field(default=None, description="From now on the C of its models.")
+
+    @model_validator(mode="after")
+    def _does_something(self) -> Self:
+        if self.keep is None and self.C is None:
+            raise ValueError("give keep or C")
+        return self
+
+
+class FeedUpdateRequest(Request):
+    """Fewer examples, or another C, for the models of some steps; made whole or not at all, along paths."""
+
+    most_bytes = SHORT
+    model_config = ConfigDict(json_schema_extra={"examples": [{"steps": [{"step": 1, "keep": 120}]}]})
+
+    steps: Annotated[list[StepChange], Field(min_length=1, max_length=MOST_STEPS)]
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        if len({one.step for one in self.steps}) < len(self.steps):
+            raise InvalidInput("names a step twice", field="steps")
+        return self
+
+    def changes(self) -> list[Change]:
+        """Return the changes for the feed."""
+        return [Change(one.step, one.keep, one.C) for one in self.steps]

@@ -1,0 +1,107 @@
+"""What lies around models and feeds that are deleted: noted in the store before, and removed after them.
+
+A crash in between loses nothing of that: what was to be deleted is named in a document until nothing of it remains.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future, wait
+from contextlib import suppress
+
+from livesvm.service import crash
+from livesvm.service.errors import UnknownFeed
+from livesvm.service.history.erasure import LEFT, Intent, begun
+from livesvm.service.history.journal import Source
+from livesvm.service.history.names import FLEET
+from livesvm.service.hosting.handle import Feeds
+from livesvm.service.lifecycle.name_index import NameIndex
+from livesvm.service.store.base import DocumentName
+
+DELETING = "deleting"
+"""Kind of documents: of models and feeds whose deletion has begun, by what they are stored under; or of a fleet, by its
+name, with the feeds that its series are."""
+DELETED_AT_ONCE = 8
+"""Feeds of a fleet: other calls of the store come between."""
+
+
+def delete_feeds(home: Feeds, ids: Sequence[str]) -> None:
+    """Delete feeds side by side, as they wait for one disk; raises what the first does that cannot be deleted."""
+    going: dict[str, Future[None]] = {}
+    for id_ in ids:
+        with suppress(UnknownFeed):
+            going[id_] = home.delete(id_)
+    wait(going.values())
+    crash.point("deleted")
+    errors = {id_: error for id_, found in going.items() if (error := found.exception()) is not None}
+    left = {id_: error for id_, error in errors.items() if not isinstance(error, UnknownFeed)}
+    for id_ in going.keys() - left.keys():
+        home.forget(id_)
+    for error in left.values():
+        raise error
+
+
+class Deletions:
+    """Deletions from their beginning to their end; its calls wait for disks.
+
+    Parameters
+    ----------
+    source : of all that is stored
+    names : the index of what that holds
+    remove : removes jobs and files of a model or feed; raises StoreError
+    drop : ends an erasure of a model or feed that is gone
+    """
+
+    def __init__(
+        self, source: Source, names: NameIndex, remove: Callable[[str], None], drop: Callable[[Intent], None]
+    ) -> None:
+        self._store, self._health, self._names = source.store, source.health, names
+        self._remove, self._drop = remove, drop
+
+    def begin(self, stored: str) -> None:
+        """Have the store know that one is deleted; raises StoreError."""
+        with self._health.store_call("document"):
+            self._store.put_document(DocumentName(DELETING, stored), b"")
+
+    def begin_fleet(self, fleet: str, feeds: Collection[str]) -> list[str]:
+        """Have the store know that the feeds of a fleet are; return these, with those of before a crash."""
+        at = DocumentName(DELETING, FLEET + fleet)
+        with self._health.store_call("document"):
+            known = set(json.loads(self._store.document(at) or b"[]"))
+            found = sorted(known | set(feeds))
+            if len(found) > len(known):
+                self._store.put_document(at, json.dumps(found).encode())
+        return found
+
+    def end(self, stored: str) -> None:
+        """Remove what is left of one that was deleted; raises StoreError."""
+        self._tidy([stored], stored)
+
+    def end_fleet(self, fleet: str, feeds: Sequence[str]) -> None:
+        """End the deletion of all feeds of a fleet."""
+        self._tidy(feeds, FLEET + fleet)
+
+    def end_all(self) -> None:
+        """End deletions of models and feeds that a crash has cut off; a fleet's begins again by itself."""
+        if deleting := {at.name for at in self._store.documents(DELETING) if not at.name.startswith(FLEET)}:
+            for stored in deleting - {found.id for found in self._store.models()}:
+                self.end(stored)
+
+    def _tidy(self, stored: Sequence[str], name: str) -> None:
+        for one in stored:
+            self._remove(one)
+        with self._health.store_call("delete"):
+            self._forget(set(stored))
+            self._names.drop(stored)
+            self._store.wipe(wholly=False, models=stored)
+            self._store.delete_document(DocumentName(DELETING, name))
+
+    def _forget(self, stored: set[str]) -> None:
+        """Forget what is known of erasures in those that are gone, once datasets have forgotten too."""
+        for intent in begun(self._store):
+            if intent.target in stored:
+                self._drop(intent)
+        for at in self._store.documents(LEFT):
+            if at.name in stored:
+                self._store.delete_document(at)

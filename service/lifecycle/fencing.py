@@ -1,0 +1,29 @@
+"""What webhooks are sent when models or feeds cannot be written any more."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import Counter
+
+from livesvm.service.history.journal import Source
+from livesvm.service.hosting.handle import Hosting
+from livesvm.service.webhooks.messages import Happened
+from livesvm.service.webhooks.outbox import Outbox
+
+
+class Fencing:
+    """Looks whether more models or feeds than before are fenced, or know records that the store has lost."""
+
+    def __init__(self, source: Source, hosting: Hosting, outbox: Outbox) -> None:
+        self._source, self._hosting, self._outbox = source, hosting, outbox
+        self._before = 0
+
+    def announce(self) -> None:
+        """Put that into the outbox; raises StoreError, and does it at the next look then."""
+        states = Counter(self._hosting.models.states()) + Counter(self._hosting.feeds.states())
+        data = {"fenced": states["fenced"], "behind": states["behind"]}
+        if (now := sum(data.values())) > self._before:
+            event = Happened("store.fenced", "", secrets.token_hex(8), time.time(), lambda spec: data)
+            self._outbox.keep(self._source, self._outbox.messages([event]))
+        self._before = now

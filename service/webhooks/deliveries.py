@@ -1,0 +1,126 @@
+"""Deliveries: looks for what waits, and hands it to the courier of each webhook."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+
+from livesvm.service.history.journal import Source
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import WEBHOOK_DEAD, WEBHOOK_WAITING, StoreError
+from livesvm.service.webhooks.catalogue import Webhooks
+from livesvm.service.webhooks.courier import Courier, Outcome
+from livesvm.service.webhooks.messages import Address
+from livesvm.service.webhooks.outbox import Outbox
+
+LOOK_SECONDS = 1.0
+"""Between two looks, where other processes may put something into the outbox."""
+
+log = logging.getLogger(__name__)
+
+
+class Deliveries:
+    """Sends what waits in the store, from this service and from those that show no life.
+
+    Parameters
+    ----------
+    before : called before each look, where there is a webhook; may put something into the outbox
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        settings: Settings,
+        webhooks: Webhooks,
+        outbox: Outbox,
+        before: Sequence[Callable[[], None]] = (),
+    ) -> None:
+        self._source, self._settings, self._webhooks = source, settings, webhooks
+        self._outbox, self._before = outbox, before
+        self._couriers: dict[str, Courier] = {}
+        self._counts = {"waiting": 0, "dead": 0}
+        self._of: dict[str, dict[str, int]] = {}
+        self._is_over = False
+        self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
+
+    def begin(self) -> None:
+        """Send from now on."""
+        self._outbox.rang.set()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Send nothing more; what is under way is sent again at the next start."""
+        self._is_over = True
+        self._outbox.rang.set()
+        for courier in list(self._couriers.values()):
+            courier.stop()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def counts(self) -> dict[str, int]:
+        """Return how many messages wait, and how many are dead letters, as of the last look."""
+        return self._counts
+
+    def of(self, id: str) -> dict[str, int]:
+        """Return the same of one webhook."""
+        return {state: found.get(id, 0) for state, found in self._of.items()} or dict.fromkeys(self._counts, 0)
+
+    def last(self, id: str) -> Outcome | None:
+        """Return what came of the newest attempt since the start."""
+        courier = self._couriers.get(id)
+        return None if courier is None else courier.last
+
+    def _run(self) -> None:
+        while not self._is_over:
+            others = self._source.store.shared and self._settings.webhook_hosts  # which may create a webhook
+            looks = self._outbox.webhooks or others or self._couriers
+            self._outbox.rang.wait(LOOK_SECONDS if looks else None)
+            self._outbox.rang.clear()
+            try:
+                if not self._is_over:
+                    self._look()
+            except StoreError:
+                pass  # health knows
+            except Exception:
+                if not self._is_over:
+                    log.exception("what waits for webhooks was not looked at; it is again")
+
+    def _look(self) -> None:
+        """Learn what waits; messages are read before webhooks, so that one of none is one of a webhook that is gone."""
+        store = self._source.store
+        if self._outbox.webhooks or not store.shared:
+            for call in self._before if self._outbox.webhooks else ():
+                call()
+            waiting, dead = (self._webhooks.addresses(kind) for kind in (WEBHOOK_WAITING, WEBHOOK_DEAD))
+        else:
+            waiting = dead = []
+        if store.shared:
+            self._webhooks.learn()
+        known = {one.id: one for one in self._outbox.webhooks}
+        for id_ in self._couriers.keys() - known.keys():
+            self._couriers.pop(id_).stop()
+        mine: dict[str, list[Address]] = {id_: [] for id_ in known}
+        silent = {holder: store.is_silent(holder) for holder in {one.holder for one in waiting} - {self._outbox.holder}}
+        for address in waiting:
+            if address.webhook not in known:
+                store.delete_document(address.waiting)
+            elif silent.get(address.holder, True):
+                mine[address.webhook].append(address)
+        for id_, addresses in mine.items():
+            if addresses or id_ in self._couriers:
+                self._courier(id_).offer(addresses)
+        self._of = {"waiting": _by_webhook(waiting), "dead": _by_webhook(dead)}
+        self._counts = {state: sum(found.values()) for state, found in self._of.items()}
+
+    def _courier(self, id: str) -> Courier:
+        if id not in self._couriers:
+            self._couriers[id] = Courier(self._webhooks.get(id), self._source, self._settings)
+        return self._couriers[id]
+
+
+def _by_webhook(addresses: Sequence[Address]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for address in addresses:
+        found[address.webhook] = found.get(address.webhook, 0) + 1
+    return found

@@ -1,0 +1,125 @@
+"""Messages to receivers, as documents of the store: those that wait, and dead letters."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Self
+
+from pydantic_core import to_json
+
+from livesvm.service.store.base import WEBHOOK_DEAD, WEBHOOK_WAITING, DocumentName, StoreDamaged
+from livesvm.service.webhooks.spec import Webhook, WebhookSpec, key_in
+
+Document = dict[str, Any]
+
+
+class Happened(NamedTuple):
+    """An event, of which a replay makes the same again.
+
+    Parameters
+    ----------
+    type : of the event
+    stored : what the model or feed is stored under; empty for events of the service
+    key : tells it from all others of the same
+    at : Unix time, which the message has
+    data_for : makes what a webhook is sent; None where it is sent nothing
+    """
+
+    type: str
+    stored: str
+    key: str
+    at: float
+    data_for: Callable[[WebhookSpec], Document | None]
+
+
+class Address(NamedTuple):
+    """What the name of a message's document says; the model or feed comes first, as its share holds the message.
+
+    ``made``: when the message was made, in milliseconds.
+    """
+
+    stored: str
+    webhook: str
+    holder: str
+    type: str
+    made: str
+    id: str
+
+    @property
+    def age(self) -> tuple[str, str]:
+        """Return what messages are sorted by, the oldest first."""
+        return self.made, self.id
+
+    @classmethod
+    def of(cls, at: DocumentName) -> Self:
+        """Return the parts of a document's name."""
+        return cls(*at.name.split(" "))
+
+    @property
+    def waiting(self) -> DocumentName:
+        """Return where the message waits."""
+        return DocumentName(WEBHOOK_WAITING, " ".join(self))
+
+    @property
+    def dead(self) -> DocumentName:
+        """Return where the message is as a dead letter."""
+        return DocumentName(WEBHOOK_DEAD, " ".join(self))
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message to one receiver.
+
+    ``since`` is the Unix time from which it is tried; a dead letter has ``attempts``, the last ``reason`` and the time
+    at which it was given up.
+    """
+
+    body: str
+    since: float
+    attempts: int = 0
+    reason: str | None = None
+    dead_at: float | None = None
+
+    def encode(self) -> bytes:
+        """Return all of it, for the store."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Return the message that was encoded; raises StoreDamaged."""
+        try:
+            return cls(**json.loads(data))
+        except (ValueError, TypeError) as error:
+            raise StoreDamaged(f"a message of a webhook cannot be read: {error}") from error
+
+
+def message_for(webhook: Webhook, happened: Happened, holder: str) -> tuple[Address, Message] | None:
+    """Return what a webhook is sent of an event, None if nothing; of the same event always under the same id."""
+    data = happened.data_for(webhook.spec)
+    if data is None:
+        return None
+    now, known_by = time.time(), f"{webhook.id} {happened.type} {happened.stored} {happened.key}"
+    id_, made = f"msg_{hashlib.sha256(known_by.encode()).hexdigest()[:32]}", f"{int(now * 1000):013d}"
+    when = datetime.fromtimestamp(happened.at, UTC).isoformat()
+    body = to_json({"type": happened.type, "timestamp": when, "data": data}, inf_nan_mode="null").decode()
+    return Address(happened.stored, webhook.id, holder, happened.type, made, id_), Message(body, now)
+
+
+def headers_of(secret: str, id: str, body: str, at: float) -> dict[str, str]:
+    """Return the headers of an attempt, signed as Standard Webhooks has it."""
+    timestamp = str(int(at))
+    signed = hmac.digest(key_in(secret), f"{id}.{timestamp}.{body}".encode(), "sha256")
+    return {
+        "content-type": "application/json",
+        "user-agent": "LiveSVM",
+        "webhook-id": id,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": f"v1,{base64.b64encode(signed).decode()}",
+    }

@@ -1,0 +1,60 @@
+"""The outbox: what happened is a document of the store before its call is answered, and is sent from there.
+
+Where a process dies before an event is stored, the next start applies the call again, and stores the event then. So
+every event of an acknowledged call is sent at least once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+
+from livesvm.service.history.journal import Source
+from livesvm.service.history.names import id_of, is_feed
+from livesvm.service.store.base import WEBHOOK_DEAD, WEBHOOK_WAITING
+from livesvm.service.webhooks.messages import Address, Happened, Message, message_for
+from livesvm.service.webhooks.spec import FORECAST, Webhook
+
+Messages = Sequence[tuple[Address, Message]]
+
+
+class Outbox:
+    """The webhooks that this process knows, and what they are sent.
+
+    Parameters
+    ----------
+    holder : the service that is to send what is put here
+    """
+
+    def __init__(self, holder: str = "-") -> None:
+        self.holder = holder
+        self.webhooks: tuple[Webhook, ...] = ()  #: replaced, never changed
+        self.rang = threading.Event()  #: something is new
+
+    def wants(self, type: str, stored: str) -> list[Webhook]:
+        """Return the webhooks that are sent events of a type, of what is stored under a name."""
+        model, feed = (None, id_of(stored)) if is_feed(stored) else (stored or None, None)
+        return [one for one in self.webhooks if type in one.spec.events and one.spec.concerns(model, feed)]
+
+    def messages(self, happened: Iterable[Happened]) -> Messages:
+        """Return what is to be sent of events."""
+        pairs = ((webhook, event) for event in happened for webhook in self.wants(event.type, event.stored))
+        found = (message_for(webhook, event, self.holder) for webhook, event in pairs)
+        return [one for one in found if one is not None]
+
+    def keep(self, source: Source, messages: Messages) -> None:
+        """Have the store keep messages; raises StoreError. Done again, it has the same effect."""
+        with source.health.store_call("document"):
+            for address, message in messages:
+                source.store.put_document(address.waiting, message.encode())
+        self.rang.set()
+
+
+def forget_forecasts(source: Source, stored: str) -> None:
+    """Remove messages and dead letters that hold forecasts of a feed; raises StoreError."""
+    with source.health.store_call("document"):
+        for kind in (WEBHOOK_WAITING, WEBHOOK_DEAD):  # in the order in which a message moves
+            for at in source.store.documents(kind):
+                address = Address.of(at)
+                if address.stored == stored and address.type == FORECAST:
+                    source.store.delete_document(at)
