@@ -117,7 +117,7 @@ class SVC(_Stream, base.MiniBatchClassifier):
     window : int or None, default 1000
         How many of the newest examples it knows; None: all.
     probability : bool, default False
-        Whether there is ``predict_proba_one``, by exact leave-one-out decisions, each time anew after an update.
+        Whether there is ``predict_proba_one``, by exact leave-one-out decisions, each time again after an update.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ def _default_memory_mb() -> int:
 LEAST_MEMORY_MB = 512
 """Less does not hold the service itself with a small model and one request."""
 _DEFAULTS = {"solves": "cores - 1", "memory_mb": "3/4 of memory"}
-"""How defaults are told that depend on the machine."""
+"""The text of defaults that depend on the machine."""
 
 
 class Settings(BaseSettings):
@@ -394,7 +394,7 @@ def _check_source(url: str) -> None:
 
 
 def table() -> list[tuple[str, str, str]]:
-    """(variable, default, meaning) of every setting, in order."""
+    """Return (variable, default, meaning) of every setting, in order."""
     rows = []
     for name, field in Settings.model_fields.items():
         default = _DEFAULTS.get(name, str(field.default))

@@ -7,7 +7,7 @@ The relative gap is the gap in units of the objective, primal or dual, whichever
 optimum, as that of constant targets, and then a gap of one rounding would count as all of it. So the unit is no less
 than `unit_of_gap` says: that of a gap that rounding of the decision values makes by itself, of which one counts as
 ``ROUNDING_COUNTS``, or ``NOTHING`` of the cost of the model that is 0 everywhere, but never more than that cost. A gap
-that is a share of it is told as at least that share, whatever the coefficients are.
+that is a share of it is reported as at least that share, whatever the coefficients are.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def certify(
     total: float = 0.0,
     intercept: bool = True,
 ) -> Certificate:
-    """Return the certificate of coefficients ``beta`` (n,) whose decision values are ``f`` (n,), intercept included.
+    """Return the certificate of coefficients ``beta`` (n,) with decision values ``f`` (n,), intercept included.
 
     ``diagonal`` (n,) holds k(x, x). ``total`` is what the betas must sum up to when there is an intercept.
     """

@@ -35,7 +35,7 @@ class InvalidInput(SolverError, ValueError):
 
 
 class InvalidType(InvalidInput, TypeError):
-    """An argument is of a type that cannot be used."""
+    """An argument has a type that cannot be used."""
 
 
 class DuplicateKey(InvalidInput):

@@ -22,7 +22,7 @@ Indices = NDArray[np.int32]
 MOST_FEATURES = 2**31 - 1
 SPARSE = ("width", "indptr", "indices", "values")  #: what sparse rows are kept as
 BYTES = 12  #: of a feature that is held: its index and its value
-ROOM = 4  #: rows that are rewritten have room for a fourth of themselves
+ROOM = 4  #: rows that are rewritten have space for a fourth of themselves
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +92,9 @@ class SparseRows:
         """Pickle what is held of these rows, and nothing besides."""
         return SparseRows.from_arrays, (self.to_arrays(),)
 
-    def __getitem__(self, who: Any) -> SparseRows:
+    def __getitem__(self, chosen: Any) -> SparseRows:
         """Return the rows of a slice, an array of places, or one place, (1, d); what they hold is shared."""
-        places = [who] if isinstance(who, int) else who
+        places = [chosen] if isinstance(chosen, int) else chosen
         return replace(self, start=self.start[places].copy(), stop=self.stop[places].copy(), free=0)
 
     def __iter__(self) -> Iterator[SparseRows]:
@@ -102,7 +102,7 @@ class SparseRows:
         return (self[i] for i in range(len(self)))
 
     def packed(self, room: int = 0) -> SparseRows:
-        """Return the same rows one behind the other, sharing nothing, with room for so many more numbers."""
+        """Return the same rows one behind the other, sharing nothing, with space for so many more numbers."""
         ends = self.indptr
         places = np.repeat(self.start - ends[:-1], self.stop - self.start) + np.arange(ends[-1])
         indices, values = np.empty(ends[-1] + room, np.int32), np.empty(ends[-1] + room)

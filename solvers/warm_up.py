@@ -19,11 +19,11 @@ from livesvm.solvers.estimators.regression import LiveSVR
 from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
 from livesvm.solvers.frank_wolfe import warm_up as frank_wolfe
 from livesvm.solvers.homotopy.batch_update import fill, hold_near
-from livesvm.solvers.homotopy.edit import meet, place
+from livesvm.solvers.homotopy.edit import compute_f_of_new, place
 from livesvm.solvers.homotopy.optimality import audited, scales
-from livesvm.solvers.homotopy.recompute import doubtful, refresh_free
-from livesvm.solvers.homotopy.refill import refill
-from livesvm.solvers.homotopy.run import NOBODY, walk_of
+from livesvm.solvers.homotopy.refactorize import refactorize
+from livesvm.solvers.homotopy.refresh import refresh_free, uncertain_band
+from livesvm.solvers.homotopy.run import NO_EXAMPLES, walk_of
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.lines import Lines, Scaling, write_scaled
 from livesvm.solvers.models.slide import Sliding, Standing, decide, slide
@@ -96,7 +96,7 @@ def _updates(X: Array, y: Array) -> None:
     for function in (Kernel("rbf", 0.5), Kernel("linear")):
         function.matrix(held, held)
     _what_comes_up_rarely(model)
-    state = PathState(Kernel("rbf", 0.5), refill, intercept=True, cache_bytes=2**20)
+    state = PathState(Kernel("rbf", 0.5), refactorize, intercept=True, cache_bytes=2**20)
     fill(state, np.vstack([X, X]), hinge(np.tile(y.astype(float), 2), np.ones(2 * len(y))), 0.0, by_path=False)
     model.update(robust=Robustness(theta=0.5, s=-0.5))
 
@@ -131,18 +131,18 @@ def _what_comes_up_rarely(model: LiveSVC) -> None:
     degeneracy.perturb(w, np.zeros((w.n, 2)), 0.0, 0.0)
     frequencies(w, motion.work)
     degeneracy.center(w)
-    doubtful(0.0, refresh_free(state), 0.0)
+    uncertain_band(0.0, refresh_free(state), 0.0)
     audited(state).good(1.0)
     audited(state).optimal(1.0)
-    hold_near(state, NOBODY)
-    place(state.examples, NOBODY)
+    hold_near(state, NO_EXAMPLES)
+    place(state.examples, NO_EXAMPLES)
     rows = state.rows
-    meet(state.examples, rows.values, rows.row_of, NOBODY, w.n, 0.0, NOBODY)
-    state.drop_losses(NOBODY)
+    compute_f_of_new(state.examples, rows.values, rows.row_of, NO_EXAMPLES, w.n, 0.0, NO_EXAMPLES)
+    state.drop_losses(NO_EXAMPLES)
     model.certificate()
     Kernel("laplacian").matrix(np.zeros((1, 1)), np.zeros((1, 1)))
-    state.rows.room_beside(NOBODY)
-    state.rows.update_columns(NOBODY, NOBODY, state.rows.values, NOBODY)
+    state.rows.room_beside(NO_EXAMPLES)
+    state.rows.update_columns(NO_EXAMPLES, NO_EXAMPLES, state.rows.values, NO_EXAMPLES)
 
 
 def _paths(X: Array, y: Array) -> None:

@@ -33,7 +33,7 @@ LONGEST = ("test_retraining.py", "test_schema.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest files; where models live elsewhere, leave out what is of a process that they live in."""
+    """Begin with the longest files; where models live elsewhere, leave out tests of their process."""
     items.sort(key=lambda item: item.path.name not in LONGEST)
     if (elsewhere.ACTORS or elsewhere.WORKERS) is not None:
         items[:] = [item for item in items if item.get_closest_marker("alone") is None]

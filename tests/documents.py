@@ -57,7 +57,7 @@ def blocks(document: str, language: str) -> list[str]:
 
 
 def command_lines(document: str, program: str) -> list[list[str]]:
-    """The words after ``program`` wherever the document names a command of it: in blocks, and in code within text."""
+    """Yield the words after ``program`` wherever the document has a command of it, in blocks or in text."""
     fenced = [line for block in blocks(document, "sh") for line in block.splitlines()]
     rest = _FENCED.sub("", read(document))
     indented = [line for block in _INDENTED.findall(rest) for line in dedent(block).splitlines()]

@@ -141,7 +141,7 @@ def precomputed(kind: Kind) -> None:
 
 
 def little_room(kind: Kind) -> None:
-    """An update whose kernel rows do not all fit."""
+    """Update where not all kernel rows fit."""
     model = solvers.IncrementalSVC(C=0.1, gamma=0.1, cache_mb=0.05).fit(kind(X), kind(Y))
     model.update(add=(kind(X[:40] + 0.1), kind(Y[:40])), remove=model.keys_[:30])
 
@@ -162,7 +162,7 @@ def classifiers() -> list[Any]:
 
 
 def sparse_life(kind: Kind) -> None:
-    """Updates with sparse rows, of two classes and of four, one of which comes late."""
+    """Update with sparse rows, of two classes and of four, one of which comes late."""
     held = sparse.csr_array(X)
     values = kind(held.data)
     if not values.dtype.isnative:

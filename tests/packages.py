@@ -5,8 +5,8 @@
 The source distribution and the wheel are built; the wheel built from the unpacked source distribution has the same
 files as the one built from the tree. The wheel is installed into a fresh environment and used there: an estimator, the
 service with its worker processes, and the demonstration. Some tests are run in the unpacked source distribution. With
-``--python`` the fresh environment is of that Python, and has what the tests need, which it runs. It exits 1 with the
-first command that fails.
+``--python`` the fresh environment belongs to that Python, and has what the tests need, which it runs. It exits 1 with
+the first command that fails.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.documents import ROOT
 
 TESTS = ("tests/unit/test_package.py", "tests/unit/test_deployment.py", "tests/unit/test_certificate.py")
 LARGEST_WHEEL = 4 * 2**20
-"""In bytes; a larger one has taken in what nobody imports."""
+"""In bytes; a larger one has files that are not needed."""
 SITE = "livesvm/service/api/page/site/index.html"
 """The documentation, of a tree in which it was built."""
 USE = """

@@ -185,7 +185,7 @@ def constant(random: Random, n: int) -> Table:
 
 
 def separable(random: Random, n: int) -> Table:
-    """Return two far groups: few support vectors and, at large C, nobody at the bound."""
+    """Return two far groups: few support vectors and, at large C, no example at the bound."""
     y = np.where(random.random(n) < 0.5, 1.0, -1.0)
     X = _gaussian(random, n, 3) * 0.5
     X[:, 0] += 3.0 * y
@@ -223,9 +223,7 @@ def mixed(random: Random, n: int) -> Table:
 
 
 def skewed(random: Random, n: int) -> Table:
-    """A river's flow over the last days, will it rise: nearly all rows lie in one corner of the unit cube, their labels
-    a matter of chance, and a smooth kernel hardly tells them apart.
-    """
+    """Return a river's flow over days and whether it will rise: rows crowd in a corner, labels are nearly random."""
     drops = random.exponential(size=n + 7) * (random.random(n + 7) < 0.3)
     flow = np.zeros(n + 7)
     for day in range(1, n + 7):

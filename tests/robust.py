@@ -18,10 +18,10 @@ INF = np.inf
 
 @dataclass(frozen=True)
 class Judged:
-    """How well the conditions hold, how close anybody is to the wall, and the objective with nothing dropped."""
+    """How well the conditions hold, the distance to the nearest cutoff, and the objective with nothing dropped."""
 
     violation: float
-    wall: float
+    cutoff: float
     objective: float
 
 

@@ -18,14 +18,14 @@ def gaps(model: IncrementalSVC) -> dict[tuple[Any, Any], Gap]:
     labels, beta = model.classes_, coefficients(model)
     found = {}
     for q, (a, b) in enumerate(combinations(range(labels.size), 2)):
-        who = np.flatnonzero((y == labels[a]) | (y == labels[b]))
-        if np.unique(y[who]).size == 0:
+        indices = np.flatnonzero((y == labels[a]) | (y == labels[b]))
+        if np.unique(y[indices]).size == 0:
             continue
-        costs = weight[who] * class_weights(model, y)[who]
+        costs = weight[indices] * class_weights(model, y)[indices]
         positive = labels[a] if labels.size > 2 else labels[b]  # two classes have the sign of ``classes_[1]``
-        losses = hinge(np.where(y[who] == positive, 1.0, -1.0), model.C, costs, fit_intercept=model.fit_intercept)
-        K = kernel(X[who], X[who])
-        found[labels[a], labels[b]] = gap(K, losses, beta[q][who], float(model.intercept_[q]))
+        losses = hinge(np.where(y[indices] == positive, 1.0, -1.0), model.C, costs, fit_intercept=model.fit_intercept)
+        K = kernel(X[indices], X[indices])
+        found[labels[a], labels[b]] = gap(K, losses, beta[q][indices], float(model.intercept_[q]))
     return found
 
 

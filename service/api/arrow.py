@@ -20,7 +20,7 @@ from livesvm.solvers.sparse import SparseRows
 ARROW = "application/vnd.apache.arrow.stream"
 _OF_ROWS = ("prediction", "decision", "set", "low", "high")
 """What an answer with a coverage has for each row."""
-_TEXTS = frozenset({"series", "served", "state", "time", "made_at"})
+_TEXTS = frozenset({"series", "feed", "served", "state", "time", "made_at"})
 _FORECAST = ("low", "high", "error", "last", "seasonal", "right")
 
 
@@ -83,11 +83,11 @@ def _microseconds(times: Vector) -> NDArray[np.int64]:
     return whole.astype(np.int64) * 1_000_000 + np.rint((times - whole) * 1e6).astype(np.int64)
 
 
-def of_answer(told: Mapping[str, Any]) -> bytes:
+def of_answer(reported: Mapping[str, Any]) -> bytes:
     """Return an answer to ``predict`` with a coverage: columns of what it has for each row, metadata of the rest."""
     pa = library()
-    columns = {name: pa.array(told[name]) for name in _OF_ROWS if name in told}
-    return _stream(pa.table(columns), {name: value for name, value in told.items() if name not in columns})
+    columns = {name: pa.array(reported[name]) for name in _OF_ROWS if name in reported}
+    return _stream(pa.table(columns), {name: value for name, value in reported.items() if name not in columns})
 
 
 def of_page(page: Page) -> bytes:
@@ -119,16 +119,16 @@ def of_page(page: Page) -> bytes:
     return _stream(pa.table(columns), said)
 
 
-def of_history(told: Mapping[str, Any]) -> bytes:
+def of_history(reported: Mapping[str, Any]) -> bytes:
     """Return a feed's readings with a row for each forecast of one, and one for a reading that was not forecast."""
     rows = []
-    for reading in told["rows"]:
+    for reading in reported["rows"]:
         head = {name: reading[name] for name in ("time", "value", "held")}
         for made in reading["forecasts"] or [{}]:
             said = {"step": made.get("step"), "made_at": made.get("made_at"), "forecast": made.get("value")}
             rows.append(head | said | {name: made.get(name) for name in _FORECAST})
     names = ("time", "value", "held", "step", "made_at", "forecast", *_FORECAST)
-    return of_rows(rows, names, {"every": told["every"]})
+    return of_rows(rows, names, {"every": reported["every"]})
 
 
 def of_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str], said: Mapping[str, Any] | None = None) -> bytes:

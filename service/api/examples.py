@@ -140,7 +140,7 @@ def _tag_columns(tags: Tags) -> np.ndarray[Any, Any]:
 
 def _csv(page: Page) -> bytes:
     if isinstance(page.X, SparseRows):
-        raise NotAcceptable(f"sparse features are told as {MEDIA['json']} or {MEDIA['npz']}, not as {MEDIA['csv']}")
+        raise NotAcceptable(f"sparse features are sent as {MEDIA['json']} or {MEDIA['npz']}, not as {MEDIA['csv']}")
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     features = [f"x{column}" for column in range(page.X.shape[1])]

@@ -107,9 +107,9 @@ async def forward(request: Request, front: FrontEnd, service: Service) -> Respon
 async def others_jobs(request: Request, fronts: list[FrontEnd]) -> tuple[list[dict[str, Any]], list[str]]:
     """Return descriptions of all jobs of other front ends, and the names of those that did not tell theirs in time."""
     found = await asyncio.gather(*(_jobs_of(request, front) for front in fronts))
-    told = [jobs for jobs in found if jobs is not None]
+    reported = [jobs for jobs in found if jobs is not None]
     silent = [front.name for front, jobs in zip(fronts, found, strict=True) if jobs is None]
-    return [job for jobs in told for job in jobs], silent
+    return [job for jobs in reported for job in jobs], silent
 
 
 async def _jobs_of(request: Request, front: FrontEnd) -> list[dict[str, Any]] | None:

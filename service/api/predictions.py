@@ -127,7 +127,7 @@ def is_short(body: Body) -> bool:
 
 
 def _of_row(seen: Published, products: float) -> float:
-    """Work of one row, whose kernel values take so many multiplications each."""
+    """Work of one row, with so many multiplications for each kernel value."""
     return ROW * seen.n_values + seen.n_support * (KERNEL + products + seen.n_values - 1)
 
 
@@ -233,17 +233,17 @@ def listed(values: NDArray[Any]) -> bytes:
 
 
 def _named(answered: Answered, with_chances: bool) -> bytes:
-    """Return which classes decisions are of, and pairs of them, where that does not go without saying."""
+    """Return the classes of decisions, and the pairs of them, where they are not obvious."""
     seen = answered.seen
     classes = seen.answers_with
     if with_chances and seen.classes is not None:
         classes = seen.classes.tolist()
     if classes is None:
         return b"]"
-    told: dict[str, Any] = {"classes": classes}
+    reported: dict[str, Any] = {"classes": classes}
     if len(classes) > 2 and answered.spec.decision_function_shape == "ovo":
-        told["pairs"] = list(combinations(classes, 2))
-    return b"]," + to_json(told)[1:-1]
+        reported["pairs"] = list(combinations(classes, 2))
+    return b"]," + to_json(reported)[1:-1]
 
 
 def _cut(threshold: Threshold | None) -> bytes:

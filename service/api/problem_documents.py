@@ -215,10 +215,10 @@ def reason_for_log(error: Exception) -> dict[str, Any]:
     if not isinstance(error, InvalidInput | InvalidRequest | ValidationError):
         return {"detail": cut(str(error))}
     document = problem(error)
-    told = {name: document[name] for name in ("field", "row", "column") if name in document}
-    if not _NAME.fullmatch(told.get("field", "")):
-        told.pop("field", None)
-    return told | {"detail": _VALUE.sub("..", document.get("reason", ""))}
+    reported = {name: document[name] for name in ("field", "row", "column") if name in document}
+    if not _NAME.fullmatch(reported.get("field", "")):
+        reported.pop("field", None)
+    return reported | {"detail": _VALUE.sub("..", document.get("reason", ""))}
 
 
 def problem_of_failure(failure: dict[str, Any]) -> dict[str, Any]:

@@ -30,8 +30,8 @@ def install(app: FastAPI) -> None:
     """Have the application tell every error as a problem document."""
     for kind in (ServiceError, SolverError, StoreError, ValidationError, Exception):
         app.add_exception_handler(kind, _told)
-    app.add_exception_handler(RequestValidationError, _told_faults)
-    app.add_exception_handler(HTTPException, _told_http)
+    app.add_exception_handler(RequestValidationError, _fault_fields)
+    app.add_exception_handler(HTTPException, _http_problem)
 
 
 class CutOffs:
@@ -91,13 +91,13 @@ def headers_of(kind: Kind) -> dict[str, str]:
     return headers
 
 
-async def _told_faults(request: Request, error: Exception) -> Response:
+async def _fault_fields(request: Request, error: Exception) -> Response:
     """Return what the framework found in the request."""
     return await _told(request, InvalidRequest(error.errors()) if isinstance(error, RequestValidationError) else error)
 
 
-async def _told_http(request: Request, error: Exception) -> Response:
-    """Return what the framework itself refuses: unknown paths and methods; which there are, is told instead."""
+async def _http_problem(request: Request, error: Exception) -> Response:
+    """Return what the framework itself refuses: unknown paths and methods; the answer lists those that exist."""
     status, headers = 500, None
     detail = "The request failed."
     if isinstance(error, HTTPException):

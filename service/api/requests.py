@@ -43,7 +43,7 @@ HalfLife = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
 Time = Annotated[str, StringConstraints(max_length=64)] | Annotated[float, Field(allow_inf_nan=False)]
 SeriesName = str | int
 MOST_TIMES = 10_000
-MOST_TOLD = 1000
+MOST_REPORTED = 1000
 """Examples that an explanation may tell of a row."""
 MOST_OLDEST = 10**9
 """Examples that a removal may ask for."""
@@ -179,7 +179,7 @@ class UpdateRequest(Request):
     robust: None = Field(default=None, description="`null`: a robust model's losses are convex again.")
     change: ChangeSpec | None = Field(
         default=None,
-        description="Other parameters: those of the losses along a path; kernel, intercept and scale by solving anew, "
+        description="Other parameters: those of the losses along a path; kernel, intercept and scale by solving again, "
         "in one step as readers see it. Stands alone.",
     )
     rescale: Literal[True] | None = Field(
@@ -297,7 +297,7 @@ class WhatIfRequest(UpdateRequest):
 
     X: Matrix | None = None
     erase: EraseRequest | None = Field(
-        default=None, description="Weigh an erasure, as `POST /models/{id}/erase` makes it. Stands alone, beside `X`."
+        default=None, description="Weigh an erasure, as `POST /models/{id}/erase` makes it. Alone, or with `X`."
     )
 
     @model_validator(mode="after")
@@ -316,13 +316,13 @@ class WhatIfRequest(UpdateRequest):
 
 
 class ExplainRequest(Request):
-    """Rows whose decisions are to be explained; with their targets, what each example is worth for them."""
+    """Rows to explain; with their targets, also the value of each example for them."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"X": [[0.2, 0.5]], "most": 5}]})
 
     X: Matrix
     y: Targets | None = Field(default=None, description="`svc`, `svr`: asks what examples are worth for these rows.")
-    most: int = Field(default=10, ge=1, le=MOST_TOLD, description="Examples that are told, of a row or of all.")
+    most: int = Field(default=10, ge=1, le=MOST_REPORTED, description="Examples in the answer, for each row or in all.")
 
     def question(self) -> ExplainQuestion:
         """Return what is asked of the model's copy."""
@@ -337,8 +337,8 @@ class FeedEraseRequest(Request):
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "examples": [{"times": ["2024-01-01T00:00"]}]})
 
     times: list[Time] = Field(default_factory=list, max_length=MOST_TIMES)
-    begin: Time | None = Field(default=None, alias="from", description="The first; all before when absent beside `to`.")
-    end: Time | None = Field(default=None, alias="to", description="The last; all since when absent beside `from`.")
+    begin: Time | None = Field(default=None, alias="from", description="The first; all before when absent with `to`.")
+    end: Time | None = Field(default=None, alias="to", description="The last; all since when absent with `from`.")
 
     @model_validator(mode="after")
     def _something(self) -> Self:

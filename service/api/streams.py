@@ -44,7 +44,7 @@ class Streams:
     ----------
     limit : streams that may be open at once
     heartbeat_seconds : after so long without news a stream says that it is still there
-    stall_seconds : a reader that takes nothing for so long is let go
+    stall_seconds : a reader that takes nothing for so long is closed
     """
 
     def __init__(self, limit: int, heartbeat_seconds: float, stall_seconds: float) -> None:
@@ -127,7 +127,7 @@ async def _next(pieces: AsyncIterator[bytes]) -> bytes | None:
 
 
 class _EventStream(StreamingResponse):
-    """A response that lets go of a reader that takes nothing."""
+    """A response that releases a reader that takes nothing."""
 
     media_type = MEDIA_TYPE
 

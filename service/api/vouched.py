@@ -13,8 +13,8 @@ VOUCHED = "livesvm-vouched"
 
 def asked_of(request: Request) -> bytes:
     """Return what another front end vouches for, besides the body: what is asked, and how."""
-    told = (request.headers.get(name, "") for name in ("idempotency-key", "content-type"))
-    return "\n".join((request.method, target_of(request).decode("latin-1"), *told)).encode("latin-1")
+    reported = (request.headers.get(name, "") for name in ("idempotency-key", "content-type"))
+    return "\n".join((request.method, target_of(request).decode("latin-1"), *reported)).encode("latin-1")
 
 
 def target_of(request: Request) -> bytes:

@@ -109,6 +109,21 @@ def announce(
         show(answer if as_json else answer["forecasts"], as_json, FORECASTS)
 
 
+@app.command("forecast")
+def forecast(
+    feed: FeedId,
+    steps: Annotated[str, typer.Option(help="Only these steps, with commas.")] = "",
+    url: Url = LOCAL,
+    key: ApiKey = "",
+    as_json: AsJson = False,
+) -> None:
+    """Print the newest forecasts of a feed, a row each step."""
+    with connected(url, key) as client:
+        wanted = [int(step) for step in steps.split(",")] if steps else []
+        rows = [row for row in client.forecast(feed)["forecasts"] if not wanted or row["step"] in wanted]
+        show(rows, as_json, FORECASTS)
+
+
 @app.command("run")
 def run(
     feed: FeedId,

@@ -17,7 +17,7 @@ app = typer.Typer(help="One specification of a feed for many series.", no_args_i
 FleetId = Annotated[str, typer.Argument(help="The fleet's id.", metavar="FLEET")]
 Size = Annotated[int, typer.Option(help="Rows of one call.", min=1, max=200_000)]
 KeyOption = Annotated[str | None, typer.Option(help="Sent again under this name, it has one effect.")]
-FORECASTS = ("series", "step", "time", "value", "low", "high", "served", "state")
+FORECASTS = ("series", "feed", "step", "time", "value", "low", "high", "served", "state")
 SERIES = ("series", "feed", "state", "position", "time", "ratio", "coverage")
 RATIOS = {"mean": "mean ratio", "median": "median ratio"}
 FLEETS = ("id", "state", "series", "created_at")

@@ -105,7 +105,7 @@ def explain(
     worth: Annotated[
         bool, typer.Option("--worth", help="Tell what examples are worth for the file's targets.")
     ] = False,
-    most: Annotated[int, typer.Option(help="Examples that are told, of a row or of all.")] = 10,
+    most: Annotated[int, typer.Option(help="Examples to print, for each row or in all.")] = 10,
     url: Url = LOCAL,
     key: ApiKey = "",
     as_json: AsJson = False,

@@ -48,8 +48,8 @@ def verify(
 def key(url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
     """Print the public key by which a service signs receipts, for `receipt verify --key`."""
     with connected(url, key) as client:
-        told = client.receipt_key()
-    print(json.dumps(told) if as_json else told["public_key"])
+        reported = client.receipt_key()
+    print(json.dumps(reported) if as_json else reported["public_key"])
 
 
 def _readings(text: str) -> list[int | str]:
@@ -58,4 +58,4 @@ def _readings(text: str) -> list[int | str]:
 
 @app.callback()
 def _group() -> None:
-    """Receipts of erasures."""
+    """Hold the commands about receipts of erasures."""

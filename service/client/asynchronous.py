@@ -22,7 +22,7 @@ from livesvm.service.client import feeds as feed_requests
 from livesvm.service.client import fleets as fleet_requests
 from livesvm.service.client import requests
 from livesvm.service.client import webhooks as webhook_requests
-from livesvm.service.client.events import RETRY_SECONDS, STREAM_SECONDS, FeedEvents, is_over, told_by
+from livesvm.service.client.events import RETRY_SECONDS, STREAM_SECONDS, FeedEvents, event_in, is_over
 from livesvm.service.client.problems import checked, ended
 from livesvm.service.client.requests import Request, T, pieces
 from livesvm.service.client.retries import policy
@@ -139,8 +139,8 @@ class AsyncClient:
                     if not events.is_success:
                         await asyncio.sleep(RETRY_SECONDS)
                     async for line in events.aiter_lines():
-                        if (told := told_by(line)) is not None and told != seen:
-                            seen = told
+                        if (reported := event_in(line)) is not None and reported != seen:
+                            seen = reported
                             yield seen
 
     async def wait(
@@ -166,8 +166,8 @@ class AsyncClient:
             with suppress(httpx.TransportError):
                 async with self._http.stream("GET", path, headers=events.headers(), timeout=STREAM_SECONDS) as answer:
                     async for line in answer.aiter_lines():
-                        if (told := events.told_by(line)) is not None:
-                            yield told
+                        if (reported := events.event_in(line)) is not None:
+                            yield reported
             await asyncio.sleep(RETRY_SECONDS)
 
     async def is_ready(self) -> bool:

@@ -12,7 +12,7 @@ RETRY_SECONDS = 1.0
 """Before it is asked again for a stream that was not to be had."""
 
 
-def told_by(line: str) -> dict[str, Any] | None:
+def event_in(line: str) -> dict[str, Any] | None:
     """Return the job that a line of the stream tells of, if it is such a line."""
     name, _, data = line.partition(":")
     if name != "data":
@@ -36,7 +36,7 @@ class FeedEvents:
         """Return what the next request for the stream says."""
         return {} if self.newest is None else {"last-event-id": str(self.newest)}
 
-    def told_by(self, line: str) -> dict[str, Any] | None:
+    def event_in(self, line: str) -> dict[str, Any] | None:
         """Return the event that a line completes, with its ``id`` and ``kind``.
 
         Of some that are kept no more ``missed``.

@@ -80,8 +80,8 @@ def history(
 ) -> Request[list[Document]]:
     """Return the newest readings of a feed's window, oldest first, with the forecasts that were made for them.
 
-    ``begin`` and ``end`` are times as the feed's readings have them, or datetimes. Forecasts are of one ``step`` or of
-    all; of more readings than ``points``, some evenly apart are told.
+    ``begin`` and ``end`` are times as the feed's readings have them, or datetimes. Forecasts belong to one ``step`` or
+    of all; of more readings than ``points``, some evenly apart are reported.
     """
     given = {"limit": limit, "from": begin, "to": end, "step": step, "points": points}
     params = {name: _plain(value) for name, value in given.items() if value is not None}

@@ -30,8 +30,8 @@ def checked(response: httpx.Response) -> httpx.Response:
     except ValueError:
         document = None
     is_problem = isinstance(document, dict)  # what stands between may answer otherwise
-    told = document if is_problem else {"detail": response.text}
-    raise ServiceProblem(response.status_code, told, response.headers.get("x-request-id"))
+    reported = document if is_problem else {"detail": response.text}
+    raise ServiceProblem(response.status_code, reported, response.headers.get("x-request-id"))
 
 
 def ended(job: dict[str, Any]) -> dict[str, Any]:

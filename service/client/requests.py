@@ -29,7 +29,7 @@ DATASET_MEDIA = {
     "csv": "text/csv",
     "parquet": "application/vnd.apache.parquet",
 }
-"""Formats of datasets, as the service is told of them."""
+"""Formats of datasets, as the service names them."""
 JobKind = Literal["assessment", "regularization-path", "outlier-path"]
 
 
@@ -78,7 +78,7 @@ def page(name: str, after: str) -> Request[Page]:
     """Return one page of the list of models, or of feeds."""
 
     def read(answer: httpx.Response) -> Page:
-        """Return the entries of the page; services before 0.3 told all at once."""
+        """Return the entries of the page; services before 0.3 sent all at once."""
         found = answer.json()
         return Page(list(found[name]), found.get("next"))
 
@@ -330,7 +330,7 @@ def write_back(id: str) -> Request[Document]:
 def examples(
     id: str, keys: Sequence[Key] | None = None, *, offset: int = 0, limit: int | None = None
 ) -> Request[Document]:
-    """Some of a window's examples: ``version``, ``n_examples``, ``examples``, and the offset ``next`` of what follows.
+    """Return some of a window's examples: ``version``, ``n_examples``, ``examples``, and the offset ``next``.
 
     Parameters
     ----------
@@ -437,7 +437,7 @@ def put_dataset(
     ----------
     data : its bytes, or the file that holds them, which is read as it is sent
     format : "npz", "svmlight", "csv" or "parquet"
-    target, weights, key : of a table, the columns that hold them, by name or by number from 0; a key is whose a row is
+    target, weights, key : of a table, the columns that hold them, by name or by number from 0; a key names an owner
     """
     digest = hashlib.sha256()
     for piece in pieces(data) if isinstance(data, Path) else (data,):
@@ -508,7 +508,7 @@ def _plain(value: Any) -> Any:
 
 
 def _targets(values: ArrayLike | None) -> Any:
-    """Targets as JSON: words as they are, everything else as numbers; of both in one list each is what it was."""
+    """Return targets as JSON: words as they are, everything else as numbers."""
     import numpy as np
 
     found = None if values is None else np.asarray(values)

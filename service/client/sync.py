@@ -22,7 +22,7 @@ from livesvm.service.client import feeds as feed_requests
 from livesvm.service.client import fleets as fleet_requests
 from livesvm.service.client import requests
 from livesvm.service.client import webhooks as webhook_requests
-from livesvm.service.client.events import RETRY_SECONDS, STREAM_SECONDS, FeedEvents, is_over, told_by
+from livesvm.service.client.events import RETRY_SECONDS, STREAM_SECONDS, FeedEvents, event_in, is_over
 from livesvm.service.client.problems import checked, ended
 from livesvm.service.client.requests import Request, T, pieces
 from livesvm.service.client.retries import policy
@@ -135,9 +135,9 @@ class Client:
             with suppress(httpx.TransportError), stream as events:
                 if not events.is_success:
                     sleep(RETRY_SECONDS)
-                for told in filter(None, map(told_by, events.iter_lines())):
-                    if told != seen:
-                        seen = told
+                for reported in filter(None, map(event_in, events.iter_lines())):
+                    if reported != seen:
+                        seen = reported
                         yield seen
 
     def wait(self, job: str, on_progress: Callable[[dict[str, Any]], object] = lambda job: None) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class Client:
             stream = self._http.stream("GET", path, headers=events.headers(), timeout=STREAM_SECONDS)
             with suppress(httpx.TransportError), stream as answer:
                 if answer.is_success:
-                    yield from filter(None, map(events.told_by, answer.iter_lines()))
+                    yield from filter(None, map(events.event_in, answer.iter_lines()))
             sleep(RETRY_SECONDS)
 
     def is_ready(self) -> bool:

@@ -29,7 +29,7 @@ LEAST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e8
 BLOCK = 2**20
 """Numbers that are looked at, or bytes that are read, at once."""
 MOST_LABELS = 20
-"""Distinct labels that are told of a dataset; of more it is said that there are many."""
+"""Distinct labels that are listed of a dataset; beyond that, it only says that there are many."""
 MOST_WORDS = 1000
 """Distinct labels that are words, at most."""
 

@@ -27,9 +27,9 @@ from typing import Any, BinaryIO, Protocol
 from livesvm.service import crash
 from livesvm.service.datasets import parquet_file, rewriting
 from livesvm.service.datasets.arrays import Arrays
+from livesvm.service.datasets.disk_share import DiskShare
 from livesvm.service.datasets.keys import among, from_text, marks_of, to_text
 from livesvm.service.datasets.parsing import Format
-from livesvm.service.datasets.room import Room
 from livesvm.service.errors import (
     BodyTooLarge,
     CutOff,
@@ -104,8 +104,8 @@ class FileTransfer(Protocol):
 class Upload:
     """A file that is being received, in a directory of its own."""
 
-    def __init__(self, directory: Path, limit: int, room: Room) -> None:
-        self.directory, self._limit, self._room = directory, limit, room
+    def __init__(self, directory: Path, limit: int, room: DiskShare) -> None:
+        self.directory, self._limit, self._share = directory, limit, room
         self._digest = hashlib.sha256()
         self.size = 0
         with _on_disk():
@@ -124,7 +124,7 @@ class Upload:
             raise BodyTooLarge(f"the dataset has more than {self._limit} bytes (LIVESVM_DATASET_BYTES)")
         self._digest.update(data)
         with _on_disk():
-            self._room.check()
+            self._share.check()
             self._file.write(data)
 
     def received(self, expected: str | None) -> str:
@@ -152,7 +152,7 @@ class Datasets:
         self._settings, self._store, self._health, self._budget = settings, store, health, budget
         self._carrier = carrier
         self._root = settings.data_dir / DIRECTORY
-        self._room = Room(self._root, settings.datasets_share, settings.disk_room_mb * MEGABYTE)
+        self._share = DiskShare(self._root, settings.datasets_share, settings.disk_room_mb * MEGABYTE)
         self._lock = threading.Lock()
         self._closed = False
         self._known: set[str] = set()
@@ -178,7 +178,7 @@ class Datasets:
     def begin(self, name: str) -> Upload:
         """Return a place for an upload; raises TooManyDatasets, StoreUnavailable."""
         self._check_room(name)
-        return Upload(self._root / f"d-{secrets.token_hex(8)}", self._settings.dataset_bytes, self._room)
+        return Upload(self._root / f"d-{secrets.token_hex(8)}", self._settings.dataset_bytes, self._share)
 
     def finish(self, upload: Upload, name: str, asked: UploadFormat, expected: str | None) -> tuple[Document, bool]:
         """Make a dataset of an upload that is whole; its description, and whether it is a new one.
@@ -331,8 +331,8 @@ class Datasets:
             if now is None:
                 self._store.delete_document(at)
             else:
-                anew = {**described, **now, "directory": fresh.name, "sha256": rewriting.checksum(now)}
-                self._store.put_document(at, json.dumps(anew).encode())
+                renewed = {**described, **now, "directory": fresh.name, "sha256": rewriting.checksum(now)}
+                self._store.put_document(at, json.dumps(renewed).encode())
         if now is None:
             shutil.rmtree(fresh, ignore_errors=True)
 
@@ -409,7 +409,7 @@ class Datasets:
         if self._closed:
             raise CutOff("the service stops")
         with _on_disk():
-            self._room.check()
+            self._share.check()
 
     def _work(self, upload: Upload, asked: UploadFormat, salt: str) -> Document:
         return {
@@ -427,7 +427,7 @@ class Datasets:
 
 
 def _named(salt: str, keys: Sequence[int | str], rows: Found) -> set[int | str]:
-    """Return which of the keys some rows are of."""
+    """Return which of the keys some rows have."""
     wanted = among(marks_of(salt, keys), from_text(rows.marks))
     return {key for key, is_there in zip(keys, wanted.tolist(), strict=True) if is_there}
 

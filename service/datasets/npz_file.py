@@ -244,13 +244,13 @@ def _texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, kinds: 
                 raise InvalidInput("holds fewer bytes than its shape asks for", field=name)
             found = np.frombuffer(data, dtype).astype(dtype.newbyteorder("="))
             try:
-                told = found.tolist()
+                reported = found.tolist()
             except ValueError as error:
                 raise InvalidInput("holds characters that are none", field=name) from error
-            if "" in told:
-                raise InvalidInput("is empty", field=name, row=row + told.index(""))
+            if "" in reported:
+                raise InvalidInput("is empty", field=name, row=row + reported.index(""))
             yield found
-            row += len(told)
+            row += len(reported)
         if stream.read(1):
             raise InvalidInput("holds more bytes than its shape asks for", field=name)
 

@@ -60,8 +60,8 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
                     np.zeros(batch.num_rows) if j in texts else np.asarray(column, np.float64)
                     for j, column in enumerate(batch.columns)
                 ]
-                told = {j: [str(cell) for cell in batch.columns[j].to_pylist()] for j in texts}
-                columns.hand_over(np.column_stack(numbers), sink, told, row)
+                reported = {j: [str(cell) for cell in batch.columns[j].to_pylist()] for j in texts}
+                columns.hand_over(np.column_stack(numbers), sink, reported, row)
                 row += batch.num_rows
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # of the disk

@@ -1,6 +1,6 @@
 """An uploaded file made into arrays, in a process of its own: what each format holds, and what is wrong with it.
 
-Rows and columns that are told count from 0, those of a table without its head.
+Rows and columns that are reported count from 0, those of a table without its head.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _READERS: Mapping[str, Callable[[Path, Sink, Document], None]] = {
 
 
 def parse(asked: Document, tell: Callable[[Document], None]) -> Document:
-    """Return what is known of the dataset in a file, whose arrays are written next to it; raises InvalidInput.
+    """Return the description of the dataset in a file, with its arrays written next to it; raises InvalidInput.
 
     Parameters
     ----------

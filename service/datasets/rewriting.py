@@ -41,7 +41,7 @@ def without(arrays: Arrays, marks: Marks, directory: Path) -> Document | None:
 
 
 def checksum(described: Document) -> str:
-    """SHA-256 of the checksums of a dataset's files, by name: what it is told by when its upload is no more."""
+    """SHA-256 of the checksums of a dataset's files, by name: its name when its upload is gone."""
     files = sorted(described["files"].items())
     return hashlib.sha256("".join(f"{name}:{file['sha256']}\n" for name, file in files).encode()).hexdigest()
 

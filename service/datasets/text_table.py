@@ -45,8 +45,8 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
         row, each = 0, max(1, NUMBERS // len(cells))
         while block := list(islice(lines, each)):
             found = _numbers(block, comma, len(cells), row, texts)
-            told = _cells(block, comma, len(cells), row) if texts else []
-            columns.hand_over(found, sink, {at: [cells[at] for cells in told] for at in texts}, row)
+            reported = _cells(block, comma, len(cells), row) if texts else []
+            columns.hand_over(found, sink, {at: [cells[at] for cells in reported] for at in texts}, row)
             row += len(block)
 
 

@@ -1,4 +1,4 @@
-"""Part one: the river's flow 1, 3 and 7 days ahead, by a feed that is told nothing but the names of the columns.
+"""Part one: the river's flow 1, 3 and 7 days ahead, by a feed that gets nothing but the names of the columns.
 
 The feed is sent the readings as they are in the file: two years at once, which fill its window, then one a day. Every
 forecast is kept by the feed and scored when its day has come. Next to it stand the naive forecasts that the feed scores
@@ -61,10 +61,10 @@ class TrainedAgain:
         self._machines, self._scales, seconds = [], [], 0.0
         for model in self.feed.models:
             live = model.models[0]
-            told = {name: live.get_params()[name] for name in ("C", "epsilon", "gamma")}
+            reported = {name: live.get_params()[name] for name in ("C", "epsilon", "gamma")}
             X, y = live.window_X, live.window_y
             start = perf_counter()
-            self._machines.append(SVR(kernel="rbf", tol=1e-3, **told).fit(X, y))
+            self._machines.append(SVR(kernel="rbf", tol=1e-3, **reported).fit(X, y))
             seconds += perf_counter() - start
             scale = StepModel(model.spec, model.recipe)
             scale.scale = model.scale
@@ -134,7 +134,7 @@ def introduce(rows: list[dict[str, Any]]) -> None:
 Fisher River, Manitoba: a feed is sent the raw readings of flow, rain and temperature of 1988 to 1991, and forecasts
 the flow 1, 3 and 7 days ahead. It chooses features, scale, gamma and C itself, when the first {WINDOW} days fill its
 window ({first}..{last}); then it gets one reading a day, and every forecast is scored when its day comes.
-naive: the better of the last value and that of a season ago. SVR: scikit-learn's, trained anew once a month.
+naive: the better of the last value and that of a season ago. SVR: scikit-learn's, trained again once a month.
 """)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 RATE = 0.005  #: of the level, a reading
-BEYOND = 1.5  #: times the highest score: the side of a band whose level has reached 0
+BEYOND = 1.5  #: times the highest score: the side of a band at level 0
 
 
 class Band(NamedTuple):
@@ -60,7 +60,7 @@ class Side:
         return float(np.partition(self.scores, place)[place])
 
     def learn(self, score: float, offset: float | None) -> None:
-        """Take the score of a reading whose side was at ``offset``."""
+        """Take the score of a reading with its side at ``offset``."""
         if offset is not None:
             missed = score > offset
             self.level += RATE * (self.miss - missed)
@@ -112,7 +112,7 @@ class ConformalBand:
         return Band(min(ends), max(ends))
 
     def learn(self, actual: float, low: float, high: float, band: Band) -> None:
-        """Take a reading whose forecast, or quantiles, were ``low`` and ``high``, and its ``band``."""
+        """Take a reading with its forecast, or quantiles ``low`` and ``high``, and its ``band``."""
         below, above = self.sides
         below.learn(low - actual, None if band.low is None else low - band.low)
         above.learn(actual - high, None if band.high is None else band.high - high)

@@ -277,7 +277,7 @@ class Delivery:
         return progress.behind(self.came, self.dead, self.in_flight)
 
     def digest(self) -> bytes:
-        """It has no name, and needs none."""
+        """Return None: the command has no name, and needs none."""
         return b""
 
     def encode(self) -> bytes:
@@ -343,19 +343,19 @@ class Pause:
     request = None
 
     def check(self, feed: Forecaster) -> None:
-        """It can always be."""
+        """Accept every state."""
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
-        """Nothing comes of it for forecasts."""
+        """Apply nothing: forecasts stay."""
         kind, line = "paused" if self.paused else "resumed", feed.timeline
         return FeedOutcome(0, 0, 0, [], list(feed.latest), [Event(kind, line.slot, line.time, {})])
 
     def after(self, progress: Progress) -> Progress:
-        """As far as before."""
+        """Return the position before the command: it does not move."""
         return progress._replace(paused=self.paused)
 
     def digest(self) -> bytes:
-        """It has no name: twice is once."""
+        """Return None: the command has no name, and repeating it has no effect."""
         return b""
 
     def encode(self) -> bytes:

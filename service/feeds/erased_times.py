@@ -28,8 +28,8 @@ class Forgotten:
     Parameters
     ----------
     gone : slots of the readings
-    values : of all slots whose values are others now: of those, and of missing ones that held theirs
-    oldest : the first slot whose reading may still be known; None where that is of every slot
+    values : of all slots with changed values, and of missing ones that held those
+    oldest : the first slot whose reading may still be known; None where that belongs to every slot
     """
 
     gone: frozenset[int]
@@ -64,7 +64,7 @@ def _is_between(slots: list[int], first: int, last: int) -> bool:
 
 
 def from_history(history: History, newest: int, forgotten: Forgotten) -> None:
-    """Put other values in the history, whose newest reading is that of slot ``newest``."""
+    """Put other values in the history up to slot ``newest``."""
     for slot, values in forgotten.values.items():
         history.correct(newest - slot, values[0])
     if forgotten.oldest is not None:
@@ -92,13 +92,13 @@ def from_rows(rows: Rows, steps: tuple[int, ...], history: History, newest: int,
         if begin < beyond or forgotten.takes(slot, slot + ahead):
             rows.drop(ordinal)
         else:
-            _make_anew(rows, steps, ordinal, Past(values[: slot - first + 1]), forgotten)
+            _make_again(rows, steps, ordinal, Past(values[: slot - first + 1]), forgotten)
     for slot in forgotten.gone:
         rows.come_true(slot, steps, np.nan)
     return count
 
 
-def _make_anew(rows: Rows, steps: tuple[int, ...], ordinal: int, past: Past, forgotten: Forgotten) -> None:
+def _make_again(rows: Rows, steps: tuple[int, ...], ordinal: int, past: Past, forgotten: Forgotten) -> None:
     layout, at = rows.layout, ordinal % rows.size
     slot = int(rows.slot[at])
     others = forgotten.values.get(slot, (0.0, *rows.shared[at, layout.shared - layout.others :]))
@@ -109,7 +109,7 @@ def _make_anew(rows: Rows, steps: tuple[int, ...], ordinal: int, past: Past, for
 def are_of(layout: Layout, step: int, made: Ints, forgotten: Forgotten) -> NDArray[np.bool_]:
     """Return which forecasts, made at these slots for so many steps ahead, belong to a reading that is to be erased.
 
-    That is the reading they are of, the one they were made at, the one before it, or the seasonal one.
+    That is the reading that they forecast, the one they were made at, the one before it, or the seasonal one.
     """
     before = made - (layout.lags[1] - 1 if len(layout.lags) > 1 else 0)
     seasonal = made - (seasonal_back(layout.seasons[0], step) if layout.seasons else 0)

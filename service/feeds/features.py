@@ -75,7 +75,7 @@ class Layout:
 
     @cached_property
     def calendar(self) -> int:
-        """How many of a step's own features are of its time."""
+        """How many of a step's own features belong to its time."""
         return 2 * (len(self.cycles) + self.weekend + (self.holidays is not None))
 
     @cached_property
@@ -91,7 +91,7 @@ class Layout:
 
 
 def layout_of(spec: FeedSpec, season: int, every: Every) -> Layout:
-    """Return the features of a feed whose season and distance are known."""
+    """Return the features of a feed with a known season and distance."""
     rolling = sorted(spec.rolling_widths(), key=lambda pair: pair[0] == "std")
     has_calendar = spec.calendar and spec.time is not None
     cycles = calendar_cycles(every) if has_calendar else ()
@@ -288,7 +288,7 @@ class Ahead:
         self.values.setdefault(slot, values)
 
     def reach(self, slot: int, values: tuple[float, ...]) -> None:
-        """Take what was true of a slot; what was announced up to it is of no use any more."""
+        """Take what was true of a slot; what was announced up to it is useless any more."""
         for known in range(self._reached + 1, slot + 1) if self.values else ():
             self.values.pop(known, None)
         self._reached, self.newest = slot, values

@@ -89,7 +89,7 @@ class Change(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """A forecast whose reading has not come."""
+    """A forecast before its reading."""
 
     step: int  #: its index
     forecast: Forecast
@@ -109,7 +109,7 @@ class Forecaster:
     spec : its settings
 
     ``observe`` is the only thing that changes it. Should a solver's error come out of that, what it has learnt is not
-    whole any more: the feed has to be made anew from its log.
+    whole any more: the feed has to be made again from its log.
     """
 
     def __init__(self, spec: FeedSpec) -> None:
@@ -131,7 +131,7 @@ class Forecaster:
         self.knowledge = Knowledge(len(self.steps))
         self.pending: dict[int, list[Pending]] = {}
         self.latest: list[Forecast] = []
-        self.due: list[list[int]] = [[] for _ in self.steps]  # ordinals whose targets are known, and not learnt
+        self.due: list[list[int]] = [[] for _ in self.steps]  # ordinals with targets that are known, and not learnt
         self.readings = 0
         self.looked_at = 0  # readings when scales were last looked at
         self._events: list[Event] = []
@@ -162,7 +162,7 @@ class Forecaster:
     def check(self, rows: Sequence[Row], *, logged: bool = False, moves: bool = False) -> Plan:
         """Return what one call's rows bring; nothing is changed. Raises InvalidInput, naming row and column.
 
-        Of rows that are ``logged`` no leap is refused: who logged them may not have known that rule; nor, with
+        Of rows that are ``logged`` no leap is refused: they may be older than that rule; nor, with
         ``moves``, that the clock moves with readings alone.
         """
         return self.timeline.read(rows, logged=logged, moves=moves)
@@ -264,7 +264,7 @@ class Forecaster:
         return self.readings + sum(not reading.held for reading in plan.readings) >= self.spec.window
 
     def filled_by(self, plan: Plan) -> Forecaster:
-        """Return another forecaster whose first full window holds what a call brings; it has no models yet."""
+        """Return another forecaster with a first full window of what a call brings; it has no models yet."""
         other = Forecaster(self.spec)
         other.timeline = plan.timeline
         batches = other._batches([*self.first, *plan.readings])
@@ -347,7 +347,7 @@ class Forecaster:
         return out
 
     def reference(self, step: int, ordinals: Sequence[int]) -> Floats:
-        """Return what the targets of rows are told from, (n,); zeros for directions."""
+        """Return what the targets of rows are distinguished from, (n,); zeros for directions."""
         assert self.rows is not None
         if self.spec.task == "direction":
             return np.zeros(len(ordinals))
@@ -368,7 +368,7 @@ class Forecaster:
             self._look()
 
     def _look(self) -> None:
-        """Scale anew, and solve from nothing, the models whose examples spread otherwise than when they were scaled."""
+        """Scale again, and solve from nothing, the models with examples that spread otherwise than at their scaling."""
         assert self.rows is not None
         self.looked_at = self.readings
         if self.rows.layout.known and self.knowledge.is_over():
@@ -378,11 +378,11 @@ class Forecaster:
             self.knowledge.longest = self.ahead.lead(self.newest_taken.slot, self.steps)
         off = [i for i, model in enumerate(self.models) if model.is_off_scale(*self.examples(i, self.rows.known(i)))]
         for i in off:
-            self.learn_anew(i)
+            self.learn_again(i)
         if off:
             self._announce("rescaled", {"steps": [self.steps[i] for i in off]})
 
-    def learn_anew(self, step: int) -> None:
+    def learn_again(self, step: int) -> None:
         """Have a step's models, by index, learn the window from nothing, with a scale of it; raises SolverError."""
         assert self.rows is not None
         known = self.rows.known(step)
@@ -415,7 +415,7 @@ class Forecaster:
         self.models = [StepModel(self.spec, recipe) for recipe in self.choice.recipes]
         for i, model in enumerate(self.models):
             model.refits = refits[i]
-            self.learn_anew(i)
+            self.learn_again(i)
         for contest, errors in zip(self.contests, self.choice.errors, strict=False):
             if not contest.n:
                 contest.begin(errors)
@@ -432,14 +432,14 @@ class Forecaster:
         return [{"step": step, **model.recipe._asdict(), "refits": model.refits} for step, model in steps]
 
     def choose_again(self) -> FeedOutcome:
-        """Choose what is ``auto`` over the window as it is, and learn it anew; forecasts made stay as they are."""
+        """Choose what is ``auto`` over the window as it is, and learn it again; forecasts made stay as they are."""
         self._events, self._scored = [], []
         if self.models:
             self._choose("chosen")
         return FeedOutcome(0, 0, 0, [], list(self.latest), self._events)
 
     def adopt(self, recipes: Sequence[Recipe]) -> FeedOutcome:
-        """Learn the window anew with these recipes, one a step; forecasts made stay as they are."""
+        """Learn the window again with these recipes, one a step; forecasts made stay as they are."""
         self._events, self._scored = [], []
         if self.choice is not None:
             self._adopt(model_selection.Choice(list(recipes), self.choice.trials), "chosen")
@@ -527,7 +527,7 @@ class Forecaster:
         return self.timeline.newest
 
     def _forecast_again(self) -> None:
-        """Forecast anew from the newest reading, of which more is known ahead than there was."""
+        """Forecast again from the newest reading, of which more is known ahead than there was."""
         if self.rows is None:
             return
         reading = self._newest_reading()
@@ -556,7 +556,7 @@ class Forecaster:
         self.rows.know(self.steps, changed, lead, self.ahead.values)
         if self.models:
             for i in affected:
-                self.learn_anew(i)
+                self.learn_again(i)
                 self.contests[i] = Contest(self.spec.window)  # its record was of a model that knew otherwise
             self._announce("known", {"lead": lead})
 

@@ -62,17 +62,17 @@ def _forget_rows(feed: Forecaster, rows: Rows, forgotten: Forgotten) -> bool:
     if layout.known and feed.timeline.last is not None:
         feed.ahead.newest = feed.timeline.last[1 + layout.others :]
     _forget_pending(feed, layout, newest, forgotten)
-    _learn_anew(feed, rows, records)
+    _learn_again(feed, rows, records)
     return True
 
 
-def _learn_anew(feed: Forecaster, rows: Rows, records: list[NDArray[np.bool_]]) -> None:
+def _learn_again(feed: Forecaster, rows: Rows, records: list[NDArray[np.bool_]]) -> None:
     begun = [band is not None and band.forget(goes) for band, goes in zip(feed.bands, records, strict=True)]
     if min(len(rows.known(i)) for i in range(len(feed.steps))) < model_selection.LEAST:
         _begin_again(feed)
         return
     for i, with_residuals in enumerate(begun):
-        feed.learn_anew(i)
+        feed.learn_again(i)
         if with_residuals:
             _reseed(feed, rows, i)
     _forecast_again(feed, rows, feed.timeline.slot)
@@ -103,7 +103,7 @@ def _forget_pending(feed: Forecaster, layout: Layout, newest: int, forgotten: Fo
 
 
 def _reseed(feed: Forecaster, rows: Rows, i: int) -> None:
-    """Have the residuals that a band began with be of what is left."""
+    """Keep those first residuals of a band that belong to readings that are left."""
     band = feed.bands[i]
     assert band is not None
     forecasts, y = model_selection.rolling_forecasts(feed.spec, rows, i, feed.models[i].recipe)

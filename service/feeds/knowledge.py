@@ -43,7 +43,7 @@ class Knowledge:
         self.counts[step, kind] += 1
 
     def scored(self, slot: int) -> None:
-        """Forget what was announced of a slot whose forecasts are scored."""
+        """Forget announcements for a slot with scored forecasts."""
         self._is_exact.pop(slot, None)
 
     def assumed(self, step: int) -> Assumed | None:

@@ -134,12 +134,12 @@ def tried_out(spec: FeedSpec, rows: Rows, recipes: list[Recipe], trials: list[Tr
             forecasts, y = rolling_forecasts(spec, rows, step, recipe)
             choice.residuals.append(y[:, None] - forecasts)
             if spec.task == "value":
-                choice.errors.append(_beside_naive(rows, step, forecasts[:, 0] - y))
+                choice.errors.append(_against_naive(rows, step, forecasts[:, 0] - y))
     return choice
 
 
-def _beside_naive(rows: Rows, step: int, errors: Floats) -> Floats:
-    """Return errors of a model over the newest rows whose targets are known, (n,), next to naive ones: (n, 3)."""
+def _against_naive(rows: Rows, step: int, errors: Floats) -> Floats:
+    """Return errors of a model over the newest rows with known targets, (n,), next to naive ones: (n, 3)."""
     ordinals = rows.known(step)
     at = rows.places(ordinals[len(ordinals) - len(errors) :])
     actual, last = rows.target[at, step], rows.shared[at, 0]
@@ -182,8 +182,8 @@ def _search(spec: FeedSpec, windows: Sequence[Rows], step: int, trials: list[Tri
                 units.extend(one if 0 < one < math.inf and len(errors) > 1 else 1.0 for one in errors)
             known[recipe] = sum(one / unit for one, unit in zip(errors, units, strict=True)) / len(errors)
             if recipe.represent != "level" and found[0][1].size and spec.task == "value":
-                told = [float(np.abs(y).mean()) / unit for (_, y), unit in zip(found, units, strict=True)]
-                naive = min(naive, sum(told) / len(told))
+                reported = [float(np.abs(y).mean()) / unit for (_, y), unit in zip(found, units, strict=True)]
+                naive = min(naive, sum(reported) / len(reported))
             trials.append(Trial(spec.horizons[step], recipe, known[recipe]))
         return known[recipe]
 

@@ -29,8 +29,8 @@ class PastForecastsQuery:
     Parameters
     ----------
     limit : readings that are looked at, the newest
-    begin, end : seconds since 1970, or numbers of a feed without times; both are among what is told
-    step : whose forecasts are told; of all steps when absent
+    begin, end : seconds since 1970, or numbers of a feed without times; both are among what is reported
+    step : that is reported; all steps when absent
     points : readings that are returned at most, evenly apart, the newest among them
     """
 

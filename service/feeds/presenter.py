@@ -30,7 +30,7 @@ def time_of(timeline: Timeline, seconds: float | None) -> str | float | None:
 
 @lru_cache(maxsize=1024)
 def _text_of(seconds: float, zone: tzinfo | None, is_bare: bool) -> str | float:
-    """A time as text, with a zone unless it ``is_bare``; feeds of one clock ask for the same."""
+    """Return a time as text, with a zone unless it ``is_bare``; a feed has one or the other throughout."""
     try:
         when = moment(seconds, zone)
     except (OverflowError, ValueError):  # beyond the calendar
@@ -63,20 +63,20 @@ def forecasts(timeline: Timeline, found: Iterable[Forecast]) -> list[Document]:
 
 
 def _forecast(timeline: Timeline, one: Forecast) -> Document:
-    told: Document = {"step": one.step, "time": time_of(timeline, one.time), "value": one.value}
+    reported: Document = {"step": one.step, "time": time_of(timeline, one.time), "value": one.value}
     if timeline.spec.known:
-        told["known"] = "announced" if one.known else "held"
+        reported["known"] = "announced" if one.known else "held"
     if timeline.spec.task == "direction":
-        return told | {"direction": "up" if one.value > 0 else "down"}
-    return told | {"low": one.low, "high": one.high, "served": one.served}
+        return reported | {"direction": "up" if one.value > 0 else "down"}
+    return reported | {"low": one.low, "high": one.high, "served": one.served}
 
 
 def forecast_made(timeline: Timeline, step: int, scored: Scored) -> Document:
-    """Return a forecast whose reading has come."""
-    told: Document = {"step": step, "made_at": time_of(timeline, scored.made_at), "value": scored.value}
+    """Return a forecast with its reading."""
+    reported: Document = {"step": step, "made_at": time_of(timeline, scored.made_at), "value": scored.value}
     if timeline.spec.task == "direction":
-        return told | {"right": (scored.value > 0) == (scored.actual > scored.last)}
-    return told | {
+        return reported | {"right": (scored.value > 0) == (scored.actual > scored.last)}
+    return reported | {
         "low": _finite(scored.low),
         "high": _finite(scored.high),
         "error": scored.actual - scored.value,
@@ -90,7 +90,7 @@ def scores(feed: Forecaster) -> tuple[list[Document], list[Document]]:
     task = feed.spec.task
     steps: list[tuple[int, StepScores]] = list(zip(feed.steps, feed.scores, strict=True))
     overall = [{"step": step, **one.overall(task)} for step, one in steps]
-    if feed.spec.known:  # what is known ahead is part of what errors are of
+    if feed.spec.known:  # errors assume what is known ahead
         for i, one in enumerate(overall):
             one["assumes"] = feed.knowledge.assumed(i)
     recent = [{"step": step, **one.lately(task)} for step, one in steps]

@@ -80,9 +80,9 @@ class Recovery:
         except SolverError as error:
             raise _Impossible(record, error) from error
         if call.request is not None and owes(self.source, self.lease.model, call.request):
-            told = answer(done, self.source.store.durability())
+            reported = answer(done, self.source.store.durability())
             with self.source.health.store_call("answer"):
-                self.source.store.remember(self.lease, call.request, told)
+                self.source.store.remember(self.lease, call.request, reported)
 
     def _newest_good(self, snapshots: Sequence[SnapshotInfo]) -> tuple[FeedState, SnapshotInfo | None, int]:
         damaged = 0

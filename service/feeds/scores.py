@@ -1,6 +1,6 @@
 """The record of a step's forecasts: each was made before its reading was known [Dawid 1984, prequential].
 
-Beside every forecast stand the two naive ones: the last value known when it was made, and the seasonal value, the last
+Next to every forecast stand the two naive ones: the last value known when it was made, and the seasonal value, the last
 one known of the same phase.
 """
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 class Scored(NamedTuple):
-    """A forecast beside its reading; of directions ``value`` is the decision value, positive for up."""
+    """A forecast next to its reading; of directions ``value`` is the decision value, positive for up."""
 
     slot: int  #: of the reading
     time: float  #: of the reading, seconds since 1970
@@ -34,7 +34,7 @@ class Scored(NamedTuple):
 
 FIELDS = Scored._fields
 _SLOT, _TIME, _MADE, _VALUE, _LOW, _HIGH, _ACTUAL, _LAST, _SEASONAL, _CHANGE, _MODEL = range(len(FIELDS))
-FIRST = 32  # forecasts that a record has room for at first
+FIRST = 32  # forecasts that a record has space for at first
 SUMS = (
     "n",
     "absolute",
@@ -73,7 +73,7 @@ class StepScores:
         return self._ring.nbytes + self.sums.nbytes
 
     def learn(self, scored: Sequence[Scored]) -> None:
-        """Take forecasts whose readings have come, in order."""
+        """Take forecasts with their readings, in order."""
         rows = np.array(scored)
         self._make_room(self._n + len(rows))
         self._ring[(self._n + np.arange(len(rows))) % len(self._ring)] = rows
@@ -81,7 +81,7 @@ class StepScores:
         self.sums += measured(rows, self.coverage) if len(rows) > 1 else _of_one(scored[0], self.coverage)
 
     def _make_room(self, n: int) -> None:
-        """Have room for ``n`` forecasts, or for as many as are kept."""
+        """Have space for ``n`` forecasts, or for as many as are kept."""
         size = len(self._ring)
         if size < min(n, self._most):
             grown = np.zeros((min(self._most, max(n, 2 * size)), len(FIELDS)))

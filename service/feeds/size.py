@@ -17,7 +17,7 @@ PYTHON = 400
 
 
 def feed_bytes(spec: FeedSpec) -> int:
-    """Return bytes of a feed whose window is full, with every example of every model free."""
+    """Return bytes of a feed with a full window and every example of every model free."""
     width = features_at_most(spec)
     rows = spec.window + spec.batch + 1
     models = len(spec.horizons) * (1 + len(spec.quantiles or []))

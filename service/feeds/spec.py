@@ -106,7 +106,7 @@ class FeedSpec(BaseModel):
     )
     unannounced: Literal["hold", "refuse"] = Field(
         default="hold",
-        description="Of a forecast whose known columns nobody announced: hold their last values, and learn so where "
+        description="For known columns that were not announced: hold their last values, and learn so where "
         "that is usual, or make none.",
     )
     late: Literal["refuse", "correct"] = Field(default="refuse", description="Of readings older than the newest.")
@@ -120,7 +120,10 @@ class FeedSpec(BaseModel):
         "two thirds of what is learnt is the same.",
     )
     events: int = Field(
-        default=200, ge=20, le=200, description="Events that are kept for who comes back, fewer where steps are many."
+        default=200,
+        ge=20,
+        le=200,
+        description="Events that are kept for clients that reconnect; fewer where steps are many.",
     )
     recipes: Annotated[list[StepRecipe], Field(min_length=1, max_length=MOST_STEPS)] | None = Field(
         default=None,

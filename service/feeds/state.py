@@ -58,7 +58,7 @@ class FeedState:
         self.sequence += 1
 
     def apply(self, call: Call, plan: Plan | None = None) -> Document:
-        """Bring a call; what it did, as it is told. Raises SolverError or NotSolved, with the feed broken."""
+        """Bring a call; what it did, as it is reported. Raises SolverError or NotSolved, with the feed broken."""
         outcome = call.apply(self.forecaster, plan)
         self.sequence += 1
         self.version += 1

@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 EPSILON = 0.05
 CACHE_MB = 64
 KEPT_BYTES = 42  #: of an example of a cool model: key, target, mostly no weight, coefficient, f, segment and side
-STANDING = ("f", "events")  #: of a cool model, and not of a snapshot, which is of the data alone
+STANDING = ("f", "events")  #: of a cool model, and not of a snapshot, which belongs to the data alone
 
 Models = list[LiveSVR | LiveSVC]
 

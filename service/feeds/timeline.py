@@ -38,7 +38,7 @@ from livesvm.solvers.errors import InvalidInput
 ENOUGH = 8  #: readings from which their distance is found
 LEAP = 366 * DAY  #: that a gap may always be long
 MOST_HELD = 10**5  #: readings of one call, those that gaps hold among them
-LOOSE = 8  #: readings that a cool timeline has beside its arrays, so that few readings make these anew
+LOOSE = 8  #: readings that a cool timeline has next to its arrays, so that few readings make these again
 OFF = 0.25  #: by how much of their distance readings may be early or late
 
 PAST = ("time", "slot", "held", "given", "values")  #: what is kept of the last window
@@ -519,7 +519,7 @@ def _unpacked(arrays: Mapping[str, Any]) -> dict[float, Past]:
 
 
 def _past(slot: int, given: Given, values: tuple[float, ...], held: bool) -> Past:
-    """Return a slot whose values are held once, where all of them were given."""
+    """Return a slot that holds its values once, where all of them were given."""
     return Past(slot, values if given == values else given, values, held)
 
 

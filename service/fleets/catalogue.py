@@ -154,7 +154,7 @@ class Fleets:
         self._change(fleet.id, deleting=True)
 
     def end_deletion(self, fleet: Fleet) -> None:
-        """Forget one whose series are gone."""
+        """Forget a fleet without series."""
         with self._health.store_call("document"):
             self._store.delete_document(fleet.at_store)
         self._read.pop(fleet.id, None)

@@ -33,11 +33,11 @@ OF_FEEDS = frozenset(
         "writeback",
     ]
 )
-"""What stands behind the id of a feed in a path: a name that begins so is told apart by quoting its first letter."""
+"""What stands behind the id of a feed in a path: a name that begins so is distinguished by quoting its first letter."""
 
 
 def name_of(value: Any, row: int | None = None, field: str = "series") -> str:
-    """The name of a series by what a row says: text, or a whole number; raises InvalidInput."""
+    """Return the name of a series from a row's cell, text or a whole number; raises InvalidInput."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
@@ -50,7 +50,8 @@ def name_of(value: Any, row: int | None = None, field: str = "series") -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as ids and paths have it: every byte but letters a to z, digits, ``.``, ``_``, ``-`` as ~ and two digits.
+    """Return a name as ids and paths have it: bytes but letters a to z, digits, ``.``, ``_``, ``-`` as ~ and two
+    digits.
 
     Names are different where these are. Raises InvalidInput for one that is too long.
 
@@ -71,16 +72,16 @@ def quoted(name: str) -> str:
 
 
 def unquoted(quoted: str) -> str:
-    """The name that was quoted."""
+    """Return the name that was quoted."""
     data = _QUOTED.sub(lambda found: chr(int(found[1], 16)), quoted)
     return data.encode("latin-1", errors="replace").decode("utf-8", errors="replace")
 
 
 def feed_of(fleet: str, name: str) -> str:
-    """The id of the feed that a series is; raises InvalidInput."""
+    """Return the feed id of a series; raises InvalidInput."""
     return prefix_of(fleet) + quoted(name)
 
 
 def series_of(feed: str) -> str:
-    """The name of the series that a feed of a fleet is."""
+    """Return the series name of a fleet's feed."""
     return unquoted(feed.partition("/")[2])

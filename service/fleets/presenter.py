@@ -1,4 +1,4 @@
-"""What is told of a fleet: the forecasts of its series in long form, and their scores."""
+"""What is reported of a fleet: the forecasts of its series in long form, and their scores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORST = 20
 PAGE = 1000
 WOKEN = 32
 """Series that are woken together where nothing is known of their forecasts."""
-COLUMNS = ("series", "step", "time", "value", "low", "high", "served", "state")
+COLUMNS = ("series", "feed", "step", "time", "value", "low", "high", "served", "state")
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,21 @@ class SeriesTold:
 
 
 def forecasts(feeds: Sequence[AnyFeed], steps: frozenset[int]) -> list[Document]:
-    """Rows of the newest forecasts of series, by series and step; those at rest stay there, where that is known."""
+    """Return rows of the newest forecasts, by series and step; series at rest stay at rest where that is known."""
     asleep = [feed for feed in feeds if feed.shown is None and not _is_told(feed.glimpse) and feed.reason is None]
     for first in range(0, len(asleep), WOKEN):
         wait([news for feed in asleep[first : first + WOKEN] if (news := _awoken(feed)) is not None])
     rows = []
     for feed in feeds:
         seen = feed.shown or feed.glimpse
-        told = () if seen is None else (seen.forecasts or ())
+        reported = () if seen is None else (seen.forecasts or ())
         name = series_of(feed.id)
         state = feed.state if seen is None or feed.reason is not None else seen.state
-        found = [{**one, "series": name, "state": state} for one in told if not steps or one["step"] in steps]
+        found = [
+            {**one, "series": name, "feed": feed.id, "state": state}
+            for one in reported
+            if not steps or one["step"] in steps
+        ]
         rows += [{column: one.get(column) for column in COLUMNS} for one in found]
     return rows
 
@@ -66,7 +70,7 @@ def _awoken(feed: AnyFeed) -> Any:
 
 
 def series_told(feed: AnyFeed) -> SeriesTold:
-    """One series, without waking it."""
+    """Return the description of one series, without waking it."""
     name, seen = series_of(feed.id), feed.shown or feed.glimpse
     if seen is None or feed.reason is not None:
         return SeriesTold(name, feed.id, feed.state, error=feed.reason)
@@ -75,19 +79,19 @@ def series_told(feed: AnyFeed) -> SeriesTold:
 
 
 def ratio_of(steps: Iterable[StepSample]) -> float | None:
-    """The error over the better naive one's, the mean over steps; None where nothing is scored."""
+    """Return the mean over steps of the error over the better naive one's; None where nothing is scored."""
     found = [step.error / step.naive_error for step in steps if step.naive_error > 0.0]
     return mean(found) if found else None
 
 
 def coverage_of(steps: Iterable[StepSample]) -> float | None:
-    """The share of readings in the band, the mean over steps."""
+    """Return the mean over steps of the share of readings in the band."""
     found = [step.coverage for step in steps if step.coverage is not None]
     return mean(found) if found else None
 
 
 def scores(feeds: Feeds, fleet: Fleet) -> Document:
-    """What is told of all series together, over their newest windows; none of them is woken."""
+    """Return the scores of all series together, over their newest windows; none is woken."""
     found: list[SeriesTold] = []
     after = ""
     while page := feeds.page(after, PAGE, fleet.prefix):
@@ -116,7 +120,7 @@ def scores(feeds: Feeds, fleet: Fleet) -> Document:
 
 
 def check_served(feeds: Feeds, ids: Sequence[str]) -> list[AnyFeed]:
-    """Some series by their feeds' ids; raises UnknownFeed or ModelUnavailable."""
+    """Return some series by their feeds' ids; raises UnknownFeed or ModelUnavailable."""
     found = [feeds.find(id_) for id_ in ids]
     for feed in found:
         if feed.state in ("failed", "held") and feed.glimpse is None and feed.shown is None:

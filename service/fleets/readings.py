@@ -42,7 +42,7 @@ def observe(
     found = split(fleet, table)
     done = feeds.observe_many(found.batch(fleet, request, time.time())) if found.tables else BatchDone()
     fleets.choose(fleet, done.given)
-    return told(found, done, None if is_whole else MOST_REFUSED)
+    return reported(found, done, None if is_whole else MOST_REFUSED)
 
 
 def announce(feeds: Feeds, fleet: Fleet, table: Table, request: str | None) -> Document:
@@ -62,11 +62,11 @@ def announce(feeds: Feeds, fleet: Fleet, table: Table, request: str | None) -> D
     else:
         found = split(fleet, table)
     batch = Batch(found.tables, request, time.time())
-    return told(found, feeds.observe_many(batch) if found.tables else BatchDone())
+    return reported(found, feeds.observe_many(batch) if found.tables else BatchDone())
 
 
-def told(found: Split, done: BatchDone, most: int | None = MOST_REFUSED) -> Document:
-    """The answer to a call: how many series and rows were taken, and which were refused, at most so many."""
+def reported(found: Split, done: BatchDone, most: int | None = MOST_REFUSED) -> Document:
+    """Return the answer to a call: how many series and rows were taken, and which were refused, up to a limit."""
     counts = dict.fromkeys(COUNTS, 0)
     durability = None
     for body in done.answers.values():
@@ -88,14 +88,14 @@ def told(found: Split, done: BatchDone, most: int | None = MOST_REFUSED) -> Docu
 
 
 def _placed(found: Split, id: str, refusal: Refusal) -> Refusal:
-    """A refusal with the number that its row has in the call; the first of the series, where it is of no row."""
+    """Return a refusal with its row's number in the call, by default the first row of the series."""
     numbers = found.numbers[id]
     at = refusal.row if refusal.row is not None and refusal.row < len(numbers) else 0
     return replace(refusal, row=numbers[at])
 
 
 def ids_of(feeds: Feeds, fleet: Fleet) -> list[str]:
-    """The ids of the feeds that its series are."""
+    """Return the ids of the feeds behind these series."""
     found: list[str] = []
     while page := feeds.page(found[-1] if found else "", PAGE, fleet.prefix):
         found += [feed.id for feed in page]

@@ -1,4 +1,4 @@
-"""What a fleet is told: the settings of a feed, and how its series are told apart."""
+"""What a fleet is given: the settings of a feed, and how its series are distinguished."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ OWN = frozenset({"series", "shared", "new", "source"})
 class FleetSpec(FeedSpec):
     """A fleet, as it is created; only ``target`` has to be given. What is chosen is chosen for all series together."""
 
-    events: int = Field(default=20, ge=20, le=200, description="Events that each series keeps for who comes back.")
+    events: int = Field(
+        default=20, ge=20, le=200, description="Events that each series keeps for clients that reconnect."
+    )
     series: Name = Field(default="series", description="The column that names the series.")
     shared: list[Name] = Field(
         default_factory=list,
@@ -46,5 +48,5 @@ class FleetSpec(FeedSpec):
         return Layout(self.columns, self.time, self.series)
 
     def of_series(self) -> FeedSpec:
-        """The settings of each series."""
+        """Return the settings of each series."""
         return FeedSpec.model_validate(self.model_dump(exclude=set(OWN)))

@@ -1,4 +1,4 @@
-"""Rows of many series in one call, told apart: of each series its own, in the order in which they came."""
+"""Rows of many series in one call, distinguished: of each series its own, in the order in which they came."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Table:
         self._rows, self._columns = rows, dict(columns or {})
 
     def __len__(self) -> int:
-        """How many rows."""
+        """Return the number of rows."""
         return len(next(iter(self._columns.values()), ())) if self._rows is None else len(self._rows)
 
     def column(self, name: str) -> list[Any] | None:
-        """The cells of one column; None of one that no row has."""
+        """Return the cells of one column; None if no row has it."""
         if self._rows is None:
             return self._columns.get(name)
         return [row.get(name) for row in self._rows] if any(name in row for row in self._rows) else None
 
     def some(self, at: Sequence[int], without: str) -> list[Row]:
-        """Some rows as objects, without a column."""
+        """Return some rows as objects, without one column."""
         if self._rows is not None:
             return [{name: cell for name, cell in self._rows[i].items() if name != without} for i in at]
         columns = [(name, cells) for name, cells in self._columns.items() if name != without]
@@ -54,7 +54,7 @@ class Split:
     refused: list[tuple[str | None, Refusal]] = field(default_factory=list)  #: with the names, as far as known
 
     def batch(self, fleet: Fleet, request: str | None, at: float) -> Batch:
-        """The call that brings them to the feeds."""
+        """Return the call that sends these rows to the feeds."""
         spec = fleet.spec.of_series() if fleet.spec.new == "create" else None
         return Batch(self.tables, request, at, spec, fleet.given)
 
@@ -85,7 +85,7 @@ def split(fleet: Fleet, table: Table) -> Split:
 
 
 def for_all(fleet: Fleet, table: Table, ids: Sequence[str]) -> dict[str, Row]:
-    """Rows that name no series, for each of these feeds."""
+    """Return rows that name no series, once for each of these feeds."""
     rows = table_of(table.some(range(len(table)), fleet.spec.series))
     return dict.fromkeys(ids, rows)
 

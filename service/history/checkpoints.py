@@ -18,7 +18,7 @@ LEAST_BYTES = 2**20
 """A log of less needs no snapshot for its size, however small that would be."""
 
 MANY_FREE = 2000
-"""Free examples whose factor a restart had better not build before it predicts: no update is left for it to solve."""
+"""Free examples, from which on a restart predicts before it builds the factor: no update is left to solve."""
 
 CERTAIN_SECONDS = 1.0
 """An update that took longer to solve is answered when its solution is stored: without one
@@ -106,9 +106,9 @@ class Checkpoints:
         self._replay = 0.0
         self._unsolved = 0.0
         if recovered.log_bytes:
-            self.note_change(recovered.replay_seconds, recovered.log_bytes)
+            self.record_change(recovered.replay_seconds, recovered.log_bytes)
 
-    def note_change(self, seconds: float, size: int) -> None:
+    def record_change(self, seconds: float, size: int) -> None:
         """Count from now unless something has changed before; so long it took to solve, so many bytes were logged."""
         self._changed_since = self._changed_since or time.monotonic()
         self._replay += seconds
@@ -177,7 +177,7 @@ class Checkpoints:
     def saved(self, state: Snapshotted, size: int) -> None:
         """Know that the store has a snapshot of so many bytes."""
         self._snapshot_bytes = size
-        self._start_anew(state, None)
+        self._start_afresh(state, None)
 
     def save_quietly(self, state: Snapshotted, summary: bytes) -> None:
         """Write a snapshot; a failure loses nothing, as the log has it all, and is tried again later."""
@@ -186,9 +186,9 @@ class Checkpoints:
             self.save(state, summary)
         except Exception as error:
             log.warning("model %s: no snapshot was written: %s", self._journal.lease.model, error)
-            self._start_anew(state, None if self._journal.fenced else time.monotonic())
+            self._start_afresh(state, None if self._journal.fenced else time.monotonic())
 
-    def _start_anew(self, state: Snapshotted, changed_since: float | None) -> None:
+    def _start_afresh(self, state: Snapshotted, changed_since: float | None) -> None:
         self._version = state.version
         self._changed_since = changed_since
         self._has_failed = changed_since is not None

@@ -44,7 +44,7 @@ class Entry(Protocol):
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
         """Return the answer to its caller."""
 
-    def told(self, outcome: Outcome) -> dict[str, Any]:
+    def reported(self, outcome: Outcome) -> dict[str, Any]:
         """Return what it changed, in numbers, for the log."""
 
     def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
@@ -93,7 +93,7 @@ class Restoration:
         """Return the answer to its caller."""
         return outcome.answer(version, durability, restored=self.version)
 
-    def told(self, outcome: Outcome) -> dict[str, Any]:
+    def reported(self, outcome: Outcome) -> dict[str, Any]:
         """Return what it changed, in numbers, for the log."""
         return {"action": "restore", "restored": self.version}
 
@@ -113,7 +113,7 @@ class Retraining:
     Parameters
     ----------
     job : that found it
-    changed : how many examples had to be brought in, or let go of, as the window has slid since
+    changed : how many examples had to be added or released, as the window has slid since
     """
 
     job: str
@@ -153,10 +153,10 @@ class Retraining:
 
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
         """Return the answer to its caller."""
-        told = {"added": [], "removed": [], "changed": outcome.changed, "events": 0, "seconds": outcome.seconds}
-        return outcome.answer(version, durability, **told)
+        reported = {"added": [], "removed": [], "changed": outcome.changed, "events": 0, "seconds": outcome.seconds}
+        return outcome.answer(version, durability, **reported)
 
-    def told(self, outcome: Outcome) -> dict[str, Any]:
+    def reported(self, outcome: Outcome) -> dict[str, Any]:
         """Return what it changed, in numbers, for the log."""
         return {"action": "retrain", "job": self.job, "changed": self.changed}
 

@@ -74,7 +74,7 @@ class Intent:
     Parameters
     ----------
     target : what the erasure was asked of is stored under, or :data:`EVERYWHERE`
-    keys, tags : salted hashes of those whose examples are to be forgotten
+    keys, tags : salted hashes of the examples to erase
     requests : of the names of requests that are to be forgotten with them; of a feed by its times all go
     by_time : whether the keys are times of a feed's readings
     not_found : of what was asked for, and nothing that is stored names
@@ -147,7 +147,7 @@ class Intent:
         return len({*self.keys, *self.part(stored).keys})
 
     def leaving(self, stored: str, keys: Iterable[Key], tags: Mapping[Key, Sequence[str]]) -> list[Key]:
-        """Return those of a model's keys that the erasure is of, by name or by one of their tags."""
+        """Return the keys of a model that the erasure names, or that have one of its tags."""
         wanted, tagged = {*self.keys, *self.part(stored).keys}, set(self.tags)
         return [
             key for key in keys if self.hash(key) in wanted or not tagged.isdisjoint(map(self.hash, tags.get(key, ())))
@@ -213,7 +213,7 @@ class Left:
             raise InvalidInput(what, field="version")
 
     def bury(self, requests: Mapping[str, int], oldest: int) -> None:
-        """Know requests by their hashes alone, and let go of records up to ``oldest``."""
+        """Know requests by their hashes alone, and release records up to ``oldest``."""
         salt = bytes.fromhex(self.salt)
         known = self.requests | {hashed(salt, name): sequence for name, sequence in requests.items()}
         self.requests = {name: sequence for name, sequence in known.items() if sequence > oldest}

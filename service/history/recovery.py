@@ -60,7 +60,7 @@ def recover(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Reco
     """Return the model after its last acknowledged update; raises StoreError if that cannot be had, or NotSolved.
 
     A model whose updates did fit into ``cache_mb`` may need a little more when it is put together again, as its arrays
-    have other spare room then. It may take twice as much: what was acknowledged comes before the limit.
+    have other spare space then. It may take twice as much: what was acknowledged comes before the limit.
     """
     try:
         return _recovered(source, lease, spec, means)

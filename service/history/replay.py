@@ -2,7 +2,7 @@
 
 A path to where several updates lead together has fewer events than theirs one after the other [Karasuyama & Takeuchi,
 sec. 5], and there is one optimum. So updates that only add and remove are replayed together, but for one that brings a
-class, or whose answer is still owed.
+class, or with an answer still owed.
 
 Should that fail in a way that was not foreseen, a second replay takes one update at a time and can tell which it is.
 """
@@ -220,7 +220,7 @@ def owes(source: Source, model: str, request: str | None) -> bool:
     """Return whether a request, if that is what an entry came with, has no answer yet."""
     try:
         earlier = None if request is None else source.store.recall(model, request)
-    except StoreDamaged as error:  # a retry will be told; what it did is in the log
+    except StoreDamaged as error:  # a retry will see it; what it did is in the log
         log.warning("%s", error)
         return False
     return earlier is not None and earlier.answer is None

@@ -47,25 +47,25 @@ def remove_all(data_dir: Path, model: str) -> int:
 
 
 def files_of(data_dir: Path, model: str) -> list[Path]:
-    """The files of a model."""
+    """Return the files of a model."""
     named = _file_name(model)
     name = re.compile(rf"{re.escape(named)}-\d+{re.escape(_ENDING)}(\.new)?")
     return [path for path in (data_dir / DIRECTORY).glob(f"{named}-*") if name.fullmatch(path.name)]
 
 
 def rescued(data_dir: Path, models: Iterable[str]) -> set[str]:
-    """Those of the models that have such files."""
+    """Return the models that have such files."""
     there = {path.name.rpartition("-")[0] for path in (data_dir / DIRECTORY).glob("*")}
     return {model for model in models if _file_name(model) in there} if there else set()
 
 
 def _file_name(model: str) -> str:
-    """The id of a model, or of a series of a fleet, without what file systems take for a directory."""
+    """Return a file name for a model or series id that no file system takes for a directory."""
     return model.replace("/", "@")
 
 
 def snapshot_in(path: Path) -> bytes:
-    """The snapshot in such a file; raises StoreDamaged."""
+    """Return the snapshot in such a file; raises StoreDamaged."""
     try:
         data: bytes = codec.decode(path.read_bytes())["data"]
     except OSError as error:

@@ -33,7 +33,7 @@ from livesvm.service.store.base import StoreBehind, StoreError, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput, SolverError
 
 SAMPLE = 5
-"""Feeds from whose windows is chosen what the others share."""
+"""Feeds from which the shared settings are chosen."""
 HOT = 16
 """Feeds of a call that keep what the next one would make again."""
 AT_ONCE = 64
@@ -46,7 +46,7 @@ class Home(Protocol):
     """Where the feeds are."""
 
     def known(self, id: str) -> HostedFeed | None:
-        """One, however it is, if there is one."""
+        """Return the feed of this id in any state, if there is one."""
 
     def create(self, id: str, spec: FeedSpec) -> HostedFeed:
         """Store a new one."""
@@ -58,7 +58,7 @@ class Taking:
     Parameters
     ----------
     home, context : where the feeds are, and what they share
-    order : held while feeds are told to wait, so that any two batches come to all feeds in one order
+    order : held while feeds are made to wait, so that any two batches come to all feeds in one order
     """
 
     def __init__(self, home: Home, context: Context, order: threading.Lock, batch: Batch) -> None:
@@ -103,7 +103,7 @@ class Taking:
                 self._held[id_] = found[id_]
 
     def _found(self, id: str) -> HostedFeed | None:
-        """A feed by its id; one that there is not is created, if what comes for it can be taken."""
+        """Return a feed by its id, creating it if it is missing and its rows can be accepted."""
         found = self._home.known(id)
         if found is not None:
             return found
@@ -120,7 +120,7 @@ class Taking:
             return None
 
     def _planned(self) -> dict[str, Planned]:
-        """What the batch brings to each feed, checked; nothing is written yet."""
+        """Return the checked plan of the batch for each feed; nothing is written yet."""
         planned: dict[str, Planned] = {}
         feeds, request = self._opened(), self._batch.request
         stored = [feed.stored for feed in feeds.values()]
@@ -162,7 +162,7 @@ class Taking:
         return opened
 
     def _with_choice(self, planned: dict[str, Planned]) -> dict[str, Planned]:
-        """The same, with what those need not choose whose window is full for the first time."""
+        """Return the plan with the choices of a full window, for feeds that fill their window in this batch."""
         filling = [id_ for id_, one in planned.items() if self._feed(id_).fills_with(one.plan)]
         if not filling:
             return planned
@@ -188,11 +188,11 @@ class Taking:
         for ids in _some(list(zip(records, errors, strict=True))):
             for id_, error in ids:
                 try:
-                    told = self._held[id_].take_with(planned[id_], records[id_], durability, error)
+                    reported = self._held[id_].take_with(planned[id_], records[id_], durability, error)
                 except (ServiceError, SolverError, StoreError) as refusal:
                     self._refuse(id_, refusal)
                 else:
-                    self._done.answers[id_] = told
+                    self._done.answers[id_] = reported
                     self._learnt += 1
                     if self._learnt > HOT:
                         self._held[id_].cool_held()
@@ -202,9 +202,9 @@ class Taking:
 
     def _answered(self, ids: Sequence[str]) -> None:
         """Remember the answers of some feeds, and let these go."""
-        request, told = self._batch.request, self._done.answers
+        request, reported = self._batch.request, self._done.answers
         if request is not None:
-            answers = [(self._held[id_].journal, request, told[id_]) for id_ in ids if id_ in told]
+            answers = [(self._held[id_].journal, request, reported[id_]) for id_ in ids if id_ in reported]
             if answers:
                 remember_together(self._context.source, answers)
         crash.point("before-answer")
@@ -216,7 +216,7 @@ class Taking:
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """What is told of an error."""
+    """Return the description of an error for the answer."""
     if isinstance(error, InvalidInput):
         return Refusal(error.reason, error.row, error.field)
     reason = "the store no longer has all that it had acknowledged" if isinstance(error, StoreBehind) else str(error)

@@ -51,7 +51,7 @@ class Kind(Generic[R]):
     check: Callable[[Any, Context], None]
 
     def stored(self, id: str) -> str:
-        """What one is stored under."""
+        """Return the name that a replica is stored under."""
         return self.prefix + id
 
 
@@ -79,20 +79,20 @@ class Collection(Generic[R]):
     # What routes and jobs ask.
 
     def get(self, id: str) -> R:
-        """One that is served; raises UnknownModel or UnknownFeed, ModelUnavailable or Restoring."""
+        """Return a replica that is served; raises UnknownModel or UnknownFeed, ModelUnavailable or Restoring."""
         found: R = self.find(id).serving()
         if self._is_closed:
             raise ModelUnavailable("the service is being stopped")
         return found
 
     def find(self, id: str) -> R:
-        """One, however it is; raises UnknownModel or UnknownFeed."""
+        """Return a replica in any state; raises UnknownModel or UnknownFeed."""
         if (found := self.known(id)) is None:
             raise self.kind.replica.gone(f"there is no {self.kind.replica.word} {id[:64]!r}")
         return found
 
     def known(self, id: str) -> R | None:
-        """One, however it is, if there is one."""
+        """Return a replica in any state, if there is one."""
         with self._lock:
             if (found := self._handles.get(id)) is not None:
                 return found
@@ -100,13 +100,13 @@ class Collection(Generic[R]):
             return None if indexed is None else self._handle(id, indexed)
 
     def page(self, after: str = "", limit: int | None = None, under: str = "") -> list[R]:
-        """Some, or all, in the order of ids, behind one of them: those of a prefix, or those that are no series."""
+        """Return replicas in the order of ids, after one of them: those of a prefix, or those that are no series."""
         with self._lock:
             ids = list(islice(self._listed(after, under), limit))
         return [found for id_ in ids if (found := self.known(id_)) is not None]
 
     def _listed(self, after: str, under: str) -> Iterator[str]:
-        """The ids behind one: those that begin with ``under``; without that, those that are no series of a fleet."""
+        """Return the ids after one: those that begin with ``under``, by default those that are no series of a fleet."""
         at = bisect_right(self._ids, after) if after else bisect_left(self._ids, under)
         while at < len(self._ids):
             id_ = self._ids[at]
@@ -119,25 +119,25 @@ class Collection(Generic[R]):
             at += 1
 
     def count(self, under: str) -> int:
-        """How many ids begin with this prefix."""
+        """Return how many ids begin with this prefix."""
         with self._lock:
             return bisect_left(self._ids, under[:-1] + AFTER_SERIES) - bisect_left(self._ids, under)
 
     def __contains__(self, id: str) -> bool:
-        """Whether there is one of that id."""
+        """Return whether there is a replica of that id."""
         return id in self._index
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of replicas."""
         return len(self._ids)
 
     def awake(self) -> list[R]:
-        """Those whose state is in memory, and those that are not served."""
+        """Return the replicas with their state in memory, and those that are not served."""
         with self._lock:
             return list(self._kept.values())
 
     def states(self) -> Mapping[ServingState, int]:
-        """How many are in which state."""
+        """Count the replicas by state."""
         with self._lock:
             kept = dict(self._kept)
             held = sum(len(ids - kept.keys()) for ids in self._held_by.values())
@@ -148,14 +148,14 @@ class Collection(Generic[R]):
         return +counts
 
     def glance(self, limit: int) -> Mapping[str, object]:
-        """Of the first ones, and of those that are awake, something that changes when what is told of them does."""
+        """Return a value that changes when the description of one of the first replicas, or of one awake, does."""
         with self._lock:
             found: dict[str, object] = {id_: self._index[id_] for id_ in islice(self._listed("", ""), limit)}
             kept = [replica for replica in self._kept.values() if fleet_of(replica.id) is None]
         return found | {replica.id: replica.stamp() for replica in kept}
 
     def samples(self, limit: int) -> list[Any]:
-        """What the metrics show of the first ones that are served."""
+        """Return the samples of the first replicas that are served, for the metrics."""
         with self._lock:
             held = set[str]().union(*self._held_by.values())
             ids = [id_ for id_ in self._listed("", "") if id_ not in held]
@@ -167,14 +167,14 @@ class Collection(Generic[R]):
         kind, source = self.kind, self._context.source
         kind.check(spec, self._context)
         id = id or self.new_id()
-        stored, told = kind.stored(id), first_summary(spec, kind.replica.wakes(spec))
+        stored, reported = kind.stored(id), first_summary(spec, kind.replica.wakes(spec))
         with self._reserved(id):
             try:
                 with source.health.store_call("create"):
-                    lease = source.store.create(stored, kind.replica.encode_spec(spec), 0, told)
+                    lease = source.store.create(stored, kind.replica.encode_spec(spec), 0, reported)
             except ModelExists:
                 raise self._exists(id) from None
-            replica = self._add(id, Indexed(stored, 0, told, 0))
+            replica = self._add(id, Indexed(stored, 0, reported, 0))
             try:
                 replica.begin(lease)
             except StoreError as error:
@@ -195,7 +195,7 @@ class Collection(Generic[R]):
         return self.find(id).delete()
 
     def forget(self, id: str) -> None:
-        """Let go of one that was deleted."""
+        """Release one that was deleted."""
         found = self.known(id)
         self.drop(id)
         if found is not None:
@@ -205,14 +205,14 @@ class Collection(Generic[R]):
     # What its replicas tell.
 
     def woke(self, replica: R) -> None:
-        """One is awake, or unavailable: it is kept as it is."""
+        """Note that a replica is awake or unavailable, and keep it."""
         with self._lock:
             if self._handles.get(replica.id) is replica:
                 self._kept[replica.id] = replica
                 self._stale.discard(replica.id)
 
     def rested(self, replica: R, now: Indexed) -> None:
-        """One is at rest: what the index says of it is all that is kept."""
+        """Note that a replica is at rest: only its entry of the index is kept."""
         with self._lock:
             if self._kept.pop(replica.id, None) is not None:
                 self._index[replica.id] = now
@@ -265,17 +265,17 @@ class Collection(Generic[R]):
                 ids.discard(id)
 
     def stale(self) -> list[str]:
-        """Those that are to be woken, as what is known of them at rest may be old, or as something is read for them."""
+        """Return the replicas to wake, because what the index has of them may be old or something reads for them."""
         with self._lock:
             return sorted(self._stale)
 
     def resting(self) -> list[str]:
-        """Those at rest, without those whose handle is referenced."""
+        """Return replicas at rest, without those that a handle references."""
         with self._lock:
             return [id_ for id_ in self._ids if id_ not in self._handles]
 
     def holders(self) -> dict[str, list[str]]:
-        """Which other services hold how many, as far as is known: what those are stored under."""
+        """Return the names of replicas that other services hold, by holder, as far as is known."""
         with self._lock:
             self._addresses.clear()
             found = {name: [self.kind.stored(id_) for id_ in ids] for name, ids in self._held_by.items() if ids}
@@ -285,8 +285,8 @@ class Collection(Generic[R]):
             found[""] = rest
         return found
 
-    def gone_but(self, stored: set[str]) -> list[str]:
-        """Those that are not among what is stored, nor awake, nor being made."""
+    def gone_except(self, stored: set[str]) -> list[str]:
+        """Return the replicas that are neither stored, nor awake, nor being made."""
         with self._lock:
             busy = {id_ for id_, replica in self._kept.items() if replica.is_awake} | self._making
             return [id_ for id_ in self._ids if id_ not in busy and self.kind.stored(id_) not in stored]
@@ -296,7 +296,7 @@ class Collection(Generic[R]):
         self._is_closed = True
 
     def all_handles(self) -> list[R]:
-        """Every handle that is referenced."""
+        """Return every handle that is referenced."""
         with self._lock:
             return list(self._handles.values())
 
@@ -322,7 +322,7 @@ class Collection(Generic[R]):
             replica.set_aside("failed", found.damage)
 
     def _where(self, holder: str) -> str:
-        """Where people reach a service, asked once between two looks."""
+        """Return the public address of a service, asked for once between two checks."""
         if holder not in self._addresses:
             self._addresses[holder] = self._context.source.store.whereabouts(holder)
         return self._addresses[holder]

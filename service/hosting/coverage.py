@@ -24,7 +24,7 @@ from livesvm.solvers.analyses.leave_one_out.tableau import bytes_of
 from livesvm.solvers.errors import InvalidInput
 
 KEPT = 16
-"""Models whose newest version is kept calibrated."""
+"""Models that keep their newest version calibrated."""
 COPIES = 3
 """Of the coefficients, while they are put together."""
 EXCHANGEABLE = "the examples and the rows come from one distribution, in any order"
@@ -56,7 +56,7 @@ class Covering:
     ages: Vector
 
     def memory(self, X: Rows) -> int:
-        """Bytes that an answer for these rows takes: the decisions of all models, some rows at a time, and its text."""
+        """Return the bytes that an answer for these rows takes: the decisions of all models, in blocks, and text."""
         return X.nbytes + 3 * 8 * max(BLOCK, self.ages.size) * self.seen.n_values + 200 * len(X)
 
     def answer(self, spec: ModelSpec, X: Rows, wanted: Wanted) -> dict[str, Any]:
@@ -64,16 +64,16 @@ class Covering:
         decision, prediction = self.seen.decide(spec, X)
         weights = np.ones(self.ages.size) if wanted.half_life is None else 0.5 ** (self.ages / wanted.half_life)
         found = replace(self.found, weights=weights)
-        told = {"version": self.seen.version, "decision": decision.tolist(), "prediction": prediction.tolist()}
+        reported = {"version": self.seen.version, "decision": decision.tolist(), "prediction": prediction.tolist()}
         if (named := self.seen.answers_with) is not None:
-            told["classes"] = named
-        told["promise"] = _promise(wanted)
+            reported["classes"] = named
+        reported["promise"] = _promise(wanted)
         if found.classes is None:
             low, high = found.intervals(X, wanted.coverage, wanted.method)
-            return told | {"low": _listed(low), "high": _listed(high)}
+            return reported | {"low": _listed(low), "high": _listed(high)}
         labels = found.classes.tolist()
         sets = found.sets(X, wanted.coverage)
-        return told | {"set": [[label for label, is_in in zip(labels, row, strict=True) if is_in] for row in sets]}
+        return reported | {"set": [[label for label, is_in in zip(labels, row, strict=True) if is_in] for row in sets]}
 
 
 def memory_without_each(copy: ModelCopy) -> int:
@@ -93,7 +93,7 @@ def cover(copy: ModelCopy) -> Covering:
 
 
 def check(spec: ModelSpec, wanted: Wanted) -> None:
-    """Raise InvalidInput for a model of which this cannot be told."""
+    """Raise InvalidInput for a model of which this cannot be computed."""
     task = task_of(spec)
     if not (task.is_exact and (task.has_labels or task.has_values)):
         raise InvalidInput(f"cannot be promised by models of task {spec.task}", field="coverage")

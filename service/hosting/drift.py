@@ -60,8 +60,8 @@ def look_for_drift(copy: ModelCopy, asked: DriftQuestion) -> Document:
     rate = asked.false_alarms or (copy.watched or {}).get("false_alarms", 0.01)
     found = drift(state.estimator, false_alarms=rate, times=copy.times, newest=asked.newest)
     times = sorted(copy.times.tolist())
-    told = _told(found, lambda number: times[number - 1], _update_of_model)
-    return {"version": copy.version, "false_alarms": rate, "before_learning": copy.watched, **told}
+    reported = _told(found, lambda number: times[number - 1], _update_of_model)
+    return {"version": copy.version, "false_alarms": rate, "before_learning": copy.watched, **reported}
 
 
 def look_for_drift_of_feed(copy: FeedCopy, asked: DriftQuestion) -> Document:
@@ -114,8 +114,12 @@ def _of_step(feed: Forecaster, i: int, rate: float, newest: int | None) -> Docum
         changed = {"C": one.value} if one.kind == "C" else {"keep": int(one.value)}
         return {"steps": [{"step": step, **changed}]}
 
-    told = _told(found, lambda number: _time_of(feed, int(of_readings[number - 1])), update, unit)
-    return {"step": step, "before_learning": before_learning(feed.drifts[i], feed.scores[i], feed.spec.task), **told}
+    reported = _told(found, lambda number: _time_of(feed, int(of_readings[number - 1])), update, unit)
+    return {
+        "step": step,
+        "before_learning": before_learning(feed.drifts[i], feed.scores[i], feed.spec.task),
+        **reported,
+    }
 
 
 def _time_of(feed: Forecaster, slot: int) -> str | float | None:

@@ -22,7 +22,7 @@ class Stored(Protocol):
     def sequence(self) -> int: ...
 
     def encode(self) -> bytes:
-        """All of it."""
+        """Encode the whole record."""
 
 
 def solve(state: ModelState, intent: Intent, stored: str) -> tuple[Outcome | None, dict[str, Any] | None]:

@@ -1,4 +1,4 @@
-"""Why a model decides rows as it does: the examples whose leaving would move a decision the most, exactly."""
+"""Why a model decides rows as it does: the examples that would move a decision the most by leaving, exactly."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ExplainQuestion:
     ----------
     X : rows (m, d)
     y : (m,) their targets; None: each decision is explained, else what each example is worth for their loss
-    most : examples that are told, of a row or of all
+    most : examples that are reported, of a row or of all
     """
 
     X: Rows
@@ -48,7 +48,7 @@ def explain(copy: ModelCopy, asked: ExplainQuestion, settings: Settings) -> Docu
 
     Raises
     ------
-    InvalidInput : rows of another width; targets, or a task, of which this cannot be told
+    InvalidInput : rows of another width; targets, or a task, of which this cannot be computed
     NotSolved, SolverError : a model without an example could not be found
     """
     task = task_of(copy.spec)
@@ -71,11 +71,11 @@ def _values(estimator: LiveEstimator, asked: ExplainQuestion, targets: dict[Key,
     assert asked.y is not None
     found = data_values(estimator, asked.X, asked.y)
     first = np.argsort(found.values, kind="stable")[: asked.most]
-    told = [
+    reported = [
         {"key": found.keys[place], "target": targets[found.keys[place]], "value": float(found.values[place])}
         for place in first
     ]
-    return {"values": told, "loss": found.loss, **_effort(found)}
+    return {"values": reported, "loss": found.loss, **_effort(found)}
 
 
 def _effort(found: Any) -> Document:
@@ -87,14 +87,14 @@ def _rows(
 ) -> list[Document]:
     _, prediction = seen.decide(copy.spec, asked.X)
     several, labels = found.decisions.ndim == 2, [] if seen.classes is None else seen.classes.tolist()
-    told = []
+    reported = []
     for row, label in enumerate(prediction.tolist()):
         now, without, against = found.decisions[row], found.without[:, row], None
         if several:
             pair, sign, rival = _closest(now, int(winners(now[None], len(labels))[0]), len(labels))
             now, without = sign * now[pair], sign * without[:, pair]
             against = labels[rival]
-        told.append(
+        reported.append(
             {
                 "prediction": label,
                 "against": against,
@@ -102,7 +102,7 @@ def _rows(
                 "because": _because(found.keys, float(now), without, asked.most, targets),
             }
         )
-    return told
+    return reported
 
 
 def _because(keys: tuple[Key, ...], now: float, without: Vector, most: int, targets: dict[Key, Any]) -> list[Document]:
@@ -121,7 +121,7 @@ def _because(keys: tuple[Key, ...], now: float, without: Vector, most: int, targ
 
 
 def _closest(decisions: NDArray[np.float64], won: int, n_classes: int) -> tuple[int, float, int]:
-    """Return the pair whose decision for the class that won is the closest, its sign for that, and the other class."""
+    """Return the pair with the closest decision for the class that won, its sign for that, and the other class."""
     margins = [
         (1.0 if a == won else -1.0, pair, b if a == won else a)
         for pair, (a, b) in enumerate(combinations(range(n_classes), 2))

@@ -47,10 +47,10 @@ from livesvm.service.webhooks.messages import Happened
 from livesvm.solvers.errors import SolverError
 
 _SHOWN = ("version", "position", "rows", "state", "time", "every", "updated_at")
-"""Of its view, what is told of a feed at rest."""
+"""Of its view, what is reported of a feed at rest."""
 
-MOST_TOLD = 48
-"""Forecasts that are told of a feed at rest; one with more wakes for them."""
+MOST_REPORTED = 48
+"""Forecasts that are reported of a feed at rest; one with more wakes for them."""
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Planned(NamedTuple):
     digest: bytes
 
     def with_given(self, given: Given) -> Planned:
-        """The same with what is not to be chosen."""
+        """Return the same without what is left to be chosen."""
         return self._replace(call=self.call.with_given(given))
 
 
@@ -82,17 +82,17 @@ class HostedFeed(Replica[FeedState]):
 
     @staticmethod
     def parse_spec(text: str) -> FeedSpec:
-        """The specification in JSON."""
+        """Parse a specification in JSON."""
         return stored_spec(text)
 
     @classmethod
     def wakes(cls, spec: FeedSpec) -> bool:
-        """Whether it wakes with the service: one with a source does."""
+        """Return whether a feed wakes with the service, as one with a source does."""
         return spec.source is not None
 
     @property
     def spec(self) -> FeedSpec:
-        """What it was created as; of one of which that is not known, or damaged, no more than that there is one."""
+        """Its specification; where that is unknown or damaged, only that the feed exists."""
         return self._spec or UNKNOWN
 
     # What readers ask, from any thread.
@@ -121,15 +121,15 @@ class HostedFeed(Replica[FeedState]):
         return glimpse_of(self.spec, self._summary)
 
     def news(self) -> Future[None] | None:
-        """Ends once it is awake; None where it is, or cannot be."""
+        """Return a future that ends once the feed is awake; None where it is, or cannot be."""
         return None if self._fault is not None or self._view is not None else self.wake()
 
     def stamp(self) -> object:
-        """Its state, and its view."""
+        """Return the state and the view."""
         return self.state, self._view
 
     def sample(self) -> FeedSample | None:
-        """What the metrics show; None where nothing is known."""
+        """Return the sample for the metrics; None where nothing is known."""
         return sample_of(self, self.shown or self.glimpse) if self.is_served else None
 
     @property
@@ -177,7 +177,7 @@ class HostedFeed(Replica[FeedState]):
         return self._ask(Update(list(changes), request, time.time()), solve)
 
     def seen(self, wanted: Wanted | None) -> Future[Seen]:
-        """The readings that are wanted, if any, by their times as text; raises InvalidInput where there is none."""
+        """Return the wanted readings by their times as text; raises InvalidInput where one is missing."""
         return self._submit(lambda: self._seen(wanted), rests=False, always=True)
 
     def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
@@ -189,7 +189,7 @@ class HostedFeed(Replica[FeedState]):
         return self._submit(lambda: self._erase(intent, self.begun(solve)), always=True)
 
     def history(self, asked: PastForecastsQuery) -> Future[dict[str, Any]]:
-        """Readings with the forecasts that were made for them; the future may raise InvalidInput."""
+        """Return readings with the forecasts that were made for them; the future may raise InvalidInput."""
         return self.read(lambda: look_back(self.current.forecaster, asked))
 
     def what_if(self, rows: Sequence[Mapping[str, Any]]) -> Future[dict[str, Any]]:
@@ -201,7 +201,7 @@ class HostedFeed(Replica[FeedState]):
         return self.read(lambda: self._certificate(self.begun(solve)))
 
     def events(self) -> Future[list[dict[str, Any]]]:
-        """Every event that is kept, oldest first."""
+        """Return every event that is kept, oldest first."""
         return self.read(lambda: list(self.view.events), always=True)
 
     def copy(self) -> Future[FeedCopy]:
@@ -209,7 +209,7 @@ class HostedFeed(Replica[FeedState]):
         return self.read(self._copy, always=True)
 
     def give_up(self, reason: ServiceError) -> None:
-        """End the solve that is under way, and refuse what waits, as nobody needs this feed here any more."""
+        """End the solve that is under way, and refuse what waits: this feed is not needed here any more."""
         self.leave_source()
         super().give_up(reason)
 
@@ -219,7 +219,7 @@ class HostedFeed(Replica[FeedState]):
             self._pump.leave()
 
     def stop(self) -> None:
-        """Let the mailbox run empty, write a snapshot if anything changed, and let go of the feed."""
+        """Let the mailbox run empty, write a snapshot if anything changed, and release the feed."""
         pump = self._pump
         if pump is not None:
             pump.stop()
@@ -249,10 +249,10 @@ class HostedFeed(Replica[FeedState]):
 
     def _tell(self) -> dict[str, Any]:
         seen = self.view
-        told = {name: getattr(seen, name) for name in _SHOWN}
+        reported = {name: getattr(seen, name) for name in _SHOWN}
         steps = [list(astuple(step)) for step in steps_of(seen)]
-        forecasts = seen.forecasts if len(seen.forecasts) <= MOST_TOLD else None
-        return told | {"steps": steps, "forecasts": forecasts}
+        forecasts = seen.forecasts if len(seen.forecasts) <= MOST_REPORTED else None
+        return reported | {"steps": steps, "forecasts": forecasts}
 
     def _happened(self) -> Iterable[Happened]:
         return of_feed(self.id, self.stored, self.current)
@@ -283,18 +283,18 @@ class HostedFeed(Replica[FeedState]):
         with self.held.growing(feed_bytes(self.spec)):
             done, record, durability = self.perform(call, digest, lambda: state.apply(call, plan), solve)
         self._show_after(done, began, len(record))
-        told = answer(done, durability)
+        reported = answer(done, durability)
         counts = {name: done[name] for name in ("accepted", "ignored", "corrected", "announced", "position")}
         changed(call.action, f"{self}", version=state.version, durability=durability.value, **counts)
-        self.remember(call.request, told)
-        return Reply(told)
+        self.remember(call.request, reported)
+        return Reply(reported)
 
     def _show_after(self, done: dict[str, Any], began: float, size: int) -> None:
         """Show readers what a call has done, which this thread began at a time of its own, by a record of a size."""
         before = self.view
         same = done["state"] == before.state == "live" and not done["events"]
         self._view = View.of(self.current, before if same else None)
-        self.checkpoints.note_change(time.thread_time() - began, size)
+        self.checkpoints.record_change(time.thread_time() - began, size)
         self.announce()
         for event in done["events"]:
             self.context.source.metrics.feed_events.labels(event["kind"]).inc()
@@ -310,7 +310,7 @@ class HostedFeed(Replica[FeedState]):
         self.check_open()
 
     def plan_with(self, call: Observations, digest: bytes, *, is_stored: bool) -> Reply | Planned:
-        """What a call brings, checked; or its answer of before, of which the store may know. Raises as a call does."""
+        """Return the checked plan of a call, or its earlier answer, perhaps from the store. Raises as a call does."""
         if call.request is not None:
             earlier = self.journal.recall(call.request, digest, is_stored=is_stored)
             if earlier is not None:
@@ -320,7 +320,7 @@ class HostedFeed(Replica[FeedState]):
         return Planned(chosen, plan, digest)
 
     def _choice(self, solve: Solve | None = None) -> Given:
-        """What is chosen again, as errors have grown, before the call that is logged with it; then ``solve`` goes on.
+        """Choose again, as errors have grown, before the call that is logged with it; then ``solve`` goes on.
 
         Where that cannot be found in the time of a solve, all stays as it is.
         """
@@ -336,7 +336,7 @@ class HostedFeed(Replica[FeedState]):
                 self._under_way = solve
 
     def appending(self, planned: Planned) -> Appending:
-        """The record of a call that is logged with others."""
+        """Return the record of a call that is logged together with others."""
         record, named = self.written(planned.call, planned.digest)
         return Appending(self.journal.lease, self.current.sequence + 1, record, named)
 
@@ -403,7 +403,9 @@ class HostedFeed(Replica[FeedState]):
 
 
 def glimpse_of(spec: FeedSpec, found: Summary | None) -> Glimpse | None:
-    """What its summary tells of a feed at rest; None if nothing."""
-    if found is None or found.told is None:
+    """Return what its summary says of a feed at rest; None if nothing."""
+    if found is None or found.reported is None:
         return None
-    return Glimpse(spec.target, **found.told | {"steps": tuple(StepSample(*step) for step in found.told["steps"])})
+    return Glimpse(
+        spec.target, **found.reported | {"steps": tuple(StepSample(*step) for step in found.reported["steps"])}
+    )

@@ -81,7 +81,7 @@ class Description:
 
     ``predicted`` counts the rows that it has predicted since it came back; ``classes`` has the examples of each label;
     ``drift`` is what a test for drift says, where there is one, as ``Watch.shown`` has it;
-    ``parameters`` are the present ones, but for C and the kernel, whose coefficient in use is ``gamma``.
+    ``parameters`` are the present ones, but for C and the kernel; ``gamma`` is the coefficient in use.
     """
 
     state: ServingState
@@ -148,7 +148,7 @@ class FeedCopy:
 
 @dataclass(frozen=True)
 class Glimpse:
-    """What is told of a feed while it is at rest; ``state`` is as in its view."""
+    """What is reported of a feed while it is at rest; ``state`` is as in its view."""
 
     target: str
     state: str
@@ -309,7 +309,7 @@ class FeedHandle(Protocol):
         """Have the models of some steps hold fewer examples, or another C."""
 
     def seen(self, wanted: WantedReadings | None) -> Future[Seen]:
-        """The readings that are wanted, if any, by their times as text; raises InvalidInput where there is none."""
+        """Return the wanted readings by their times as text; raises InvalidInput where one is missing."""
 
     def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
         """Forget readings, by their times as text, and all that was stored of the feed before."""
@@ -353,7 +353,7 @@ class Hosted(Protocol):
         """Why it is not served."""
 
     def news(self) -> Future[None] | None:
-        """Ends once all that anybody has been told of it is known here; None where that is so already.
+        """Return a future that ends once all announced changes are known here; None where they are.
 
         It may raise ModelUnavailable, and UnknownModel or UnknownFeed if it is gone.
         """
@@ -397,10 +397,10 @@ class Collection(Protocol[H, A]):
         """Return one that is served; raises UnknownModel or UnknownFeed, ModelUnavailable or Restoring."""
 
     def find(self, id: str) -> A:
-        """One, however it is; raises UnknownModel or UnknownFeed."""
+        """Return a replica in any state; raises UnknownModel or UnknownFeed."""
 
     def page(self, after: str = "", limit: int | None = None, under: str = "") -> Sequence[A]:
-        """Some, or all, in the order of ids, behind one of them: those of a prefix, or those that are no series."""
+        """Return replicas in the order of ids, after one of them: those of a prefix, or those that are no series."""
 
     def count(self, under: str) -> int:
         """Return how many ids begin with this prefix."""
@@ -409,13 +409,13 @@ class Collection(Protocol[H, A]):
         """Return how many there are."""
 
     def __contains__(self, id: str) -> bool:
-        """Whether there is one of that id."""
+        """Return whether there is a replica of that id."""
 
     def glance(self, limit: int) -> Mapping[str, object]:
-        """Of the first ones, and of those that are awake, something that changes when their descriptions do."""
+        """Return a value that changes when the description of one of the first replicas, or of one awake, does."""
 
     def awake(self) -> Sequence[A]:
-        """Return those whose state is in memory, and those that are not served."""
+        """Return the replicas with their state in memory, and those that are not served."""
 
     def states(self) -> Mapping[ServingState, int]:
         """Return how many are in which state."""
@@ -427,7 +427,7 @@ class Collection(Protocol[H, A]):
         """Remove one and all that is stored of it; whoever asked calls :meth:`forget` when that is done."""
 
     def forget(self, id: str) -> None:
-        """Let go of one that was deleted."""
+        """Release one that was deleted."""
 
 
 class Models(Collection["ModelHandle", AnyModel], Protocol):
@@ -477,10 +477,10 @@ class Hosting(Protocol):
         """
 
     def take_over(self) -> None:
-        """Have what other services let go of, forget what they deleted; raises StoreError."""
+        """Have what other services release, forget what they deleted; raises StoreError."""
 
     def stop(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
 
 
 def sample_of(feed: FeedHandle, seen: View | Glimpse | None) -> FeedSample | None:

@@ -60,7 +60,7 @@ class Models(Collection[HostedModel]):
         return super().create(chosen, spec.model_copy(update={"id": chosen}))
 
     def readable(self, id: str) -> HostedModel | Standby:
-        """One that predicts, if need be by a copy of what is stored; raises as :meth:`get`."""
+        """Return a model that predicts, if need be by a copy of the stored one; raises as :meth:`get`."""
         found = self.find(id)
         if found.state != "held":
             return found.serving()  # type: ignore[no-any-return]
@@ -73,7 +73,7 @@ class Models(Collection[HostedModel]):
             return self._standbys[id]
 
     def tidy(self) -> None:
-        """Let go of copies that nobody asks for, or of models that are not held elsewhere any more."""
+        """Drop copies that are not used, or of models that are not held elsewhere any more."""
         for id_, standby in list(self._standbys.items()):
             found = self.known(id_)
             if found is not None and found.state == "held":
@@ -97,6 +97,6 @@ class Feeds(Collection[HostedFeed]):
         return Taking(self, self._context, self._order, batch).run()
 
     def troubles(self) -> list[str]:
-        """Sources that are not read, and why."""
+        """Return the sources that are not read, and why."""
         flows = [(feed, feed.flow) for feed in self.awake()]
         return sorted(f"the source of {feed}: {flow.fault}" for feed, flow in flows if flow is not None and flow.fault)

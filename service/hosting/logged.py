@@ -77,7 +77,7 @@ class State(Protocol):
         """Give up what the next call makes again."""
 
     def encode(self) -> bytes:
-        """All of it."""
+        """Encode the whole record."""
 
     def skip(self) -> None:
         """Pass over a record that has no effect."""
@@ -93,13 +93,13 @@ class Loggable(Protocol):
     def request(self) -> str | None: ...
 
     def encode(self) -> bytes:
-        """Bytes for the log."""
+        """Encode the entry for the log."""
 
 
 class Logged(ABC, Generic[S]):
     """A state with a log before it and a snapshot behind it.
 
-    Invariant: the state is what the log says, or it is broken and owed to be made anew before the next call.
+    Invariant: the state is what the log says, or it is broken and owed to be made again before the next call.
 
     Parameters
     ----------
@@ -132,16 +132,16 @@ class Logged(ABC, Generic[S]):
     def __str__(self) -> str:
         return f"{self.word} {self.id}"
 
-    # What kinds are told apart by.
+    # What kinds are distinguished by.
 
     @staticmethod
     @abstractmethod
     def parse_spec(text: str) -> Any:
-        """The specification in JSON; raises ValueError."""
+        """Parse a specification in JSON; raises ValueError."""
 
     @abstractmethod
     def _recover(self, lease: Lease, patience: Patience) -> Recovered[S]:
-        """The state from what is stored; raises StoreError or NotSolved."""
+        """Recover the state from the store; raises StoreError or NotSolved."""
 
     @abstractmethod
     def _publish(self, state: S) -> None:
@@ -149,29 +149,29 @@ class Logged(ABC, Generic[S]):
 
     @abstractmethod
     def _tell(self) -> dict[str, Any]:
-        """What is shown of it while it is at rest."""
+        """Return the description that is shown while the replica is at rest."""
 
     @abstractmethod
     def _count(self, became: str, seconds: float | None) -> None:
         """Count what became of a call, and its seconds if it had an effect."""
 
     def _happened(self) -> Iterable[Happened]:
-        """Of its newest record, what webhooks may be sent; made from the state alone."""
+        """Return what webhooks may be sent of its newest record; made from the state alone."""
         return ()
 
     @classmethod
     def wakes(cls, spec: Any) -> bool:
-        """Whether one of this specification wakes with the service."""
+        """Return whether a replica of this specification wakes with the service."""
         return False
 
     @classmethod
     def encode_spec(cls, spec: Any) -> bytes:
-        """A specification as stores keep it."""
+        """Encode a specification as stores keep it."""
         return codec.encode({cls.spec_field: spec.model_dump_json()})
 
     @classmethod
     def decode_spec(cls, stored: StoredModel) -> Any:
-        """The specification in what is stored; raises StoreError."""
+        """Decode a stored specification; raises StoreError."""
         stored.check()
         try:
             return cls.parse_spec(codec.decode(stored.spec)[cls.spec_field])
@@ -198,7 +198,7 @@ class Logged(ABC, Generic[S]):
         return self._held
 
     def begun(self, solve: Solve | None = None) -> Solve:
-        """The solve that is under way now: within the service's own limit, whatever was asked."""
+        """Return the solve under way: within the service's own limit, whatever the call asked for."""
         self._under_way = solve = solve or Solve()
         solve.seconds = min(solve.seconds, self.context.settings.solve_seconds)
         if self._leaving is not None:
@@ -225,7 +225,7 @@ class Logged(ABC, Generic[S]):
 
     @staticmethod
     def written(entry: Loggable, digest: bytes) -> tuple[bytes, Idempotency | None]:
-        """An entry as the log has it, and the name of its request."""
+        """Return an entry as the log has it, and the name of its request."""
         return entry.encode(), None if entry.request is None else Idempotency(entry.request, digest)
 
     def applied(self, apply: Callable[[], T], solve: Solve) -> T:
@@ -254,7 +254,7 @@ class Logged(ABC, Generic[S]):
                 self.journal.settle()
 
     def breaks(self) -> None:
-        """Know that the state is no longer what the log says; it is made anew before the next call."""
+        """Know that the state is no longer what the log says; it is made again before the next call."""
         self._is_broken = True
         self.journal.owe(self._rebuild)
 
@@ -264,10 +264,10 @@ class Logged(ABC, Generic[S]):
         stage("log")
         state = self.current
         try:
-            told = first_summary(self._spec, self.wakes(self._spec))
+            reported = first_summary(self._spec, self.wakes(self._spec))
             keep = self.context.settings.idempotency_keep
             forget_forecasts(self.context.source, self.stored)
-            size, requests = erasing.write(self.journal, state, intent, told, keep)
+            size, requests = erasing.write(self.journal, state, intent, reported, keep)
         except BaseException:
             self.breaks()
             raise
@@ -292,12 +292,12 @@ class Logged(ABC, Generic[S]):
                 self.journal.settle()
                 raise
             if not foreseen:
-                log.exception("%s: a call failed in an unforeseen way; it is made anew", self)
+                log.exception("%s: a call failed in an unforeseen way; it is recovered from the log", self)
             self.breaks()
             try:
                 self.journal.settle()
             except Exception as failure:
-                log.warning("%s: it is made anew before its next call: %s", self, failure)
+                log.warning("%s: it is recovered from the log before its next call: %s", self, failure)
             raise
 
     def _rebuild(self) -> None:
@@ -347,24 +347,24 @@ class Logged(ABC, Generic[S]):
         return {"version": self.current.version, "seconds": time.perf_counter() - start}
 
     def _save(self, save: Callable[[S, bytes], None]) -> None:
-        told, sequence = self._summarize(), self.current.sequence
-        save(self.current, told)
+        reported, sequence = self._summarize(), self.current.sequence
+        save(self.current, reported)
         if not self.checkpoints.has_changes:
-            self._found = Indexed(self.stored, sequence, told, sequence)
+            self._found = Indexed(self.stored, sequence, reported, sequence)
 
     def _summarize(self) -> bytes:
-        spec, told = self._spec, self._tell()
-        return Summary(spec.model_dump_json(), int(self.current.held_bytes), told, self.wakes(spec)).encode()
+        spec, reported = self._spec, self._tell()
+        return Summary(spec.model_dump_json(), int(self.current.held_bytes), reported, self.wakes(spec)).encode()
 
     def _write_down(self) -> bytes:
         """Have the store hold the state as it is, and return what it tells of that; raises StoreError."""
-        state, told = self.current, self._summarize()
+        state, reported = self.current, self._summarize()
         self.journal.settle()
         if self.checkpoints.is_worthwhile:
-            self.checkpoints.save(state, told)
-        elif told != self._found.summary or state.sequence != self._found.described:
-            self.journal.describe(state.sequence, told)
-        return told
+            self.checkpoints.save(state, reported)
+        elif reported != self._found.summary or state.sequence != self._found.described:
+            self.journal.describe(state.sequence, reported)
+        return reported
 
     def _snapshot(self) -> Snapshot:
         return self.current.sequence, self.current.encode(), self.current.version
@@ -397,5 +397,5 @@ class Logged(ABC, Generic[S]):
 
 
 def first_summary(spec: Any, wakes: bool) -> bytes:
-    """What is known of a replica whose state is not described yet: its specification."""
+    """Return the summary of a replica without a description yet: its specification."""
     return Summary(spec.model_dump_json(), wakes=wakes).encode()

@@ -47,7 +47,7 @@ class Threads:
             del work  # a replica that goes to rest is not kept by the thread that waits for other work
 
     def _next(self) -> Callable[[], None] | None:
-        """The next work; None if there was none for a while, and the thread does not count any more."""
+        """Return the next work; None after a while without any, when the thread does not count any more."""
         end = time.monotonic() + IDLE_SECONDS
         with self._wanted:
             self._idle += 1
@@ -95,7 +95,7 @@ class Mailbox:
         stage("queue")
 
         def run() -> bool:
-            """Call, unless nobody waits any more, and give the future its result."""
+            """Call, unless the future was cancelled, and set its result."""
             if future.set_running_or_notify_cancel():
                 self._count(-1)
                 try:
@@ -180,7 +180,7 @@ class Mailbox:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Let go; what came meanwhile runs."""
+        """Release; what came meanwhile runs."""
         with self._changed:
             if self._waiting:
                 self._threads.submit(self._run)

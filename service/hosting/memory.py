@@ -23,14 +23,14 @@ def check_grown(budget: Budget) -> None:
 
 
 def bytes_of(state: ModelState, cache_mb: int) -> int:
-    """Bytes of a model in this state, once an update has made what cooling gives up."""
+    """Return the bytes of a model in this state once an update has rebuilt what cooling gives up."""
     sizes = state.sizes
     n_classes = len(state.labels or ())
     return model_bytes(sizes.n_examples, state.row_bytes, sizes.n_free, cache_mb, n_classes)
 
 
 def bytes_after(state: ModelState, command: Command, cache_mb: int) -> int:
-    """Bytes that a command may make of a model: who comes is there before others go; who goes gives none back."""
+    """Return the bytes of a model after a command: new examples come before old ones leave, which free nothing."""
     if command.add is None:
         return bytes_of(state, cache_mb)
     sizes, X, n_classes = state.sizes, command.add.X, state.n_classes_after(command)

@@ -59,7 +59,7 @@ _SHOWN: tuple[str, ...] = (
     "gamma",
 )
 _SHOWN = (*_SHOWN, "parameters", "warnings", "updated_at", "drift")
-"""Of what is published, what is told under the same name."""
+"""Of what is published, what is reported under the same name."""
 
 
 class HostedModel(Replica[ModelState]):
@@ -73,7 +73,7 @@ class HostedModel(Replica[ModelState]):
 
     @staticmethod
     def parse_spec(text: str) -> ModelSpec:
-        """The specification in JSON."""
+        """Parse a specification in JSON."""
         return ModelSpec.model_validate_json(text)
 
     @property
@@ -111,22 +111,22 @@ class HostedModel(Replica[ModelState]):
         return Prediction(seen.version, decision, prediction, self.stale)
 
     def reader(self, X: Rows) -> Published:
-        """The newest version, whatever the rows; wakes a model at rest, so it belongs in a thread."""
+        """Return the newest version, whatever the rows; call it from a thread, as it may wake the model."""
         self.used_at = time.monotonic()
         while (seen := self._published) is None:
             self.wake().result()
         return seen
 
     def stamp(self) -> object:
-        """All that is told of it."""
+        """Return everything that a description has."""
         return self.describe()
 
     def sample(self) -> ModelSample:
-        """What the metrics show."""
+        """Return the sample for the metrics."""
         return self.describe().sample(self.id)
 
     def describe(self) -> Description:
-        """The model as it is now."""
+        """Describe the model in its present state."""
         seen = self._published
         if seen is None:
             return self._described_at_rest()
@@ -165,7 +165,7 @@ class HostedModel(Replica[ModelState]):
         return self.change(request, digest, partial(self._swap, found, request), solve)
 
     def seen(self, keys: Sequence[Key]) -> Future[Seen]:
-        """How many of these keys the window holds, of a model that takes changes now; raises StoreError otherwise."""
+        """Return how many of these keys the window of a live model has now; raises StoreError otherwise."""
         return self._submit(lambda: self._seen(keys), rests=False, always=True)
 
     def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
@@ -173,7 +173,7 @@ class HostedModel(Replica[ModelState]):
         return self._submit(lambda: self._erase(intent, self.begun(solve)), always=True)
 
     def versions(self) -> dict[str, Any]:
-        """Which versions can be had; asks the store, so it belongs in a thread."""
+        """Return the versions that can be had; call it from a thread, as it reads the store."""
         with self.context.source.health.store_call("load"):
             store = self.context.source.store
             snapshots, oldest = store.snapshots(self.id), oldest_kept(store, self.id)
@@ -191,7 +191,7 @@ class HostedModel(Replica[ModelState]):
         return self.read(lambda: self._certificate(self.begun(solve)))
 
     def calibrated(self, solve: Solve | None = None) -> Future[Published]:
-        """The version that is newest when its turn comes, with its calibration; found once for each."""
+        """Return the newest version when the turn comes, with its calibration, which is made once for each."""
         return self.read(lambda: self._calibrated(self.begun(solve)))
 
     def copy(self) -> Future[ModelCopy]:
@@ -199,7 +199,7 @@ class HostedModel(Replica[ModelState]):
         return self.read(self._copy, always=True)
 
     def examples(self, wanted: Wanted) -> Future[Page]:
-        """Some of the examples of the version that is newest when its turn comes."""
+        """Return some examples of the newest version when the turn comes."""
         return self.read(lambda: page_of(self.current, wanted))
 
     # In the mailbox.
@@ -221,9 +221,9 @@ class HostedModel(Replica[ModelState]):
     def _tell(self) -> dict[str, Any]:
         seen = self._published
         assert seen is not None
-        told = {name: getattr(seen, name) for name in _SHOWN}
-        told |= {"sizes": list(vars(seen.sizes).values()), "can_predict": seen.predictor is not None}
-        return told | {"classes": None if seen.counts is None else list(map(list, seen.counts.items()))}
+        reported = {name: getattr(seen, name) for name in _SHOWN}
+        reported |= {"sizes": list(vars(seen.sizes).values()), "can_predict": seen.predictor is not None}
+        return reported | {"classes": None if seen.counts is None else list(map(list, seen.counts.items()))}
 
     def _happened(self) -> Iterable[Happened]:
         return of_model(self.id, self.current)
@@ -271,10 +271,10 @@ class HostedModel(Replica[ModelState]):
             changed("drift", self.id, **alarm)
         self._publish(state)
         self.announce()
-        self.checkpoints.note_change(outcome.seconds, len(record))
-        told = entry.told(outcome)
-        self.recent.note_update(state.version, state.updated_at, outcome, told)
-        changed(**told, model=self.id, version=state.version, durability=durability.value)
+        self.checkpoints.record_change(outcome.seconds, len(record))
+        reported = entry.reported(outcome)
+        self.recent.note_update(state.version, state.updated_at, outcome, reported)
+        changed(**reported, model=self.id, version=state.version, durability=durability.value)
         answer = entry.answer(state.version, outcome, durability)
         self.remember(entry.request, answer)
         self.checkpoints.keep_solution(state, record, outcome.seconds)
@@ -326,12 +326,12 @@ class HostedModel(Replica[ModelState]):
 
 
 def _bytes(sizes: Sizes, row_bytes: float, classes: dict[Any, int] | None, cache_mb: int) -> int:
-    """Bytes of a model, once an update has made what cooling gives up."""
+    """Return the bytes of a model once an update has rebuilt what cooling gives up."""
     return model_bytes(sizes.n_examples, row_bytes, sizes.n_free, cache_mb, len(classes or ()))
 
 
 def _cached(spec: ModelSpec, settings: Settings) -> int:
-    """Megabytes of kernel rows that a model of this specification keeps."""
+    """Return the megabytes of kernel rows that a model of this specification keeps."""
     return settings.cache_mb if task_of(spec).is_exact else 0
 
 
@@ -342,11 +342,11 @@ def limits_of(spec: ModelSpec, settings: Settings) -> Limits:
 
 
 def described_at_rest(spec: ModelSpec, found: Summary | None, settings: Settings) -> Description:
-    """A model as its summary tells, without waking it."""
+    """Return the description of a model at rest from its summary, without waking it."""
     now = Description("live", n_features=spec.n_features, C=spec.C)
-    if found is not None and found.told is not None:
-        counts, sizes = found.told["classes"], Sizes(*found.told["sizes"])
+    if found is not None and found.reported is not None:
+        counts, sizes = found.reported["classes"], Sizes(*found.reported["sizes"])
         more = {"sizes": sizes, "classes": None if counts is None else dict(counts)}
-        now = Description("live", **found.told | more)
+        now = Description("live", **found.reported | more)
     memory = _bytes(now.sizes, now.row_bytes, now.classes, _cached(spec, settings))
     return replace(now, memory=memory, cache_mb=settings.cache_mb, awake=False)

@@ -13,16 +13,18 @@ KEPT = 50
 
 
 class Recent:
-    """Since the model came back; written by its writer and by those who predict, read by anyone."""
+    """Counts since the model woke: updates by its writer, predictions by any thread."""
 
     def __init__(self) -> None:
         self._updates: deque[dict[str, Any]] = deque(maxlen=KEPT)
         self._lock = Lock()
         self._predicted = 0
 
-    def note_update(self, version: int, at: float | None, outcome: Outcome, told: dict[str, Any]) -> None:
+    def note_update(self, version: int, at: float | None, outcome: Outcome, reported: dict[str, Any]) -> None:
         """Remember an update: the version that it made, when (Unix time), what came of it, what it changed."""
-        self._updates.append({"version": version, "at": at, "seconds": outcome.seconds, **vars(outcome.sizes), **told})
+        self._updates.append(
+            {"version": version, "at": at, "seconds": outcome.seconds, **vars(outcome.sizes), **reported}
+        )
 
     def note_predicted(self, rows: int) -> None:
         """Count rows that were predicted."""
@@ -35,5 +37,5 @@ class Recent:
         return self._predicted
 
     def updates(self) -> list[dict[str, Any]]:
-        """The newest updates, newest first."""
+        """Return the newest updates, newest first."""
         return list(self._updates.copy())[::-1]

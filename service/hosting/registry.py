@@ -37,12 +37,12 @@ MOST_SWEEP_SECONDS, SWEPT = 1.0, 1000
 SCRUB_SECONDS = 1.0
 """Between two looks at what is stored of a replica at rest."""
 HOT_BYTES = 128 * MEGABYTE
-"""Of kernel rows and factors that replicas keep, beside those of the :data:`HOT_REPLICAS` used last."""
+"""Of kernel rows and factors that replicas keep, next to those of the :data:`HOT_REPLICAS` used last."""
 HOT_REPLICAS = 16
 HOT_SECONDS = 0.5
 """For which a replica keeps them at any rate."""
 SPARE = 1 / 32
-"""Of the memory budget, which is freed beside what is asked for."""
+"""Of the memory budget, which is freed in addition to the requested bytes."""
 RESTED_AT_ONCE = 200
 """In one sweep."""
 LOOKED_UP = 1000
@@ -140,7 +140,7 @@ class Registry:
             one.look_at(known[stored], heads.get(stored))
 
     def take_over(self) -> None:
-        """Have what other services let go of, know what they made, forget what they deleted; raises StoreError.
+        """Have what other services release, know what they made, forget what they deleted; raises StoreError.
 
         Where no other service uses the store, a replica is fenced if it was read from a disk that could not be written.
         """
@@ -170,11 +170,11 @@ class Registry:
             if found.id.removeprefix(home.kind.prefix) not in home:
                 home.learn_again(found)
         for home in self._collections:
-            for id_ in home.gone_but(stored):
+            for id_ in home.gone_except(stored):
                 home.drop(id_)
 
     def _look_again(self, home: Collection[Any], held: Iterable[str]) -> None:
-        """Learn who holds these now; those that are not stored any more are forgotten."""
+        """Look up the holders of these replicas; drop those that are not stored any more."""
         store, there = self._context.source.store, set()
         silent: dict[str, bool] = {}
         for found in store.index(list(held)):
@@ -220,7 +220,7 @@ class Registry:
                 any(one.may_rest and one.rest() and fits(size) for one in awake)
 
     def _by_use(self) -> list[Replica[Any]]:
-        """Those that are awake, the least recently used first."""
+        """Return the replicas that are awake, the least recently used first."""
         return sorted((one for home in self._collections for one in home.awake()), key=lambda one: one.used_at)
 
     # In a thread of its own.

@@ -59,13 +59,13 @@ T = TypeVar("T")
 
 
 class Owner(Protocol):
-    """Who has all replicas of a kind, by id, and the memory that they share."""
+    """The owner of all replicas of a kind, by id, and of the memory that they share."""
 
     def woke(self, replica: Any) -> None:
-        """A replica is awake, or unavailable: it is kept as it is."""
+        """Note that a replica is awake or unavailable, and keep it."""
 
     def rested(self, replica: Any, now: Indexed) -> None:
-        """A replica is at rest, and what the store's index says of it is all that has to be kept."""
+        """Note that a replica is at rest, so that only its entry of the store's index is kept."""
 
     def make_room(self, size: int) -> None:
         """Put others to rest until so many bytes are free, or none can rest any more."""
@@ -77,7 +77,7 @@ class Replica(Logged[S]):
     Parameters
     ----------
     id, stored, found, context : as of :class:`~livesvm.service.hosting.logged.Logged`
-    owner : told when it wakes and rests
+    owner : notified when it wakes and rests
     """
 
     def __init__(self, id: str, stored: str, found: Indexed, context: Context, owner: Owner) -> None:
@@ -92,7 +92,7 @@ class Replica(Logged[S]):
         self._waking_since: float | None = None
         self.used_at = time.monotonic()
 
-    # What models and feeds are told apart by.
+    # What models and feeds are distinguished by.
 
     @abstractmethod
     def _forget(self) -> None:
@@ -100,7 +100,7 @@ class Replica(Logged[S]):
 
     @abstractmethod
     def sample(self) -> Any:
-        """What the metrics show; None where nothing is known."""
+        """Return the sample for the metrics; None where nothing is known."""
 
     @abstractmethod
     def stamp(self) -> object:
@@ -124,13 +124,13 @@ class Replica(Logged[S]):
 
     @property
     def is_known(self) -> bool:
-        """Whether what is told of it while it is at rest is true of its newest record."""
-        told = None if self._summary is None else self._summary.told
-        return told is not None and self._found.described >= self._found.sequence
+        """Whether what is reported of it while it is at rest is true of its newest record."""
+        reported = None if self._summary is None else self._summary.reported
+        return reported is not None and self._found.described >= self._found.sequence
 
     @property
     def indexed(self) -> Indexed | None:
-        """All that is told of it while it is at rest; None of one that is awake, not served, or not known well."""
+        """All that is reported of it while it is at rest; None of one that is awake, not served, or not known well."""
         return self._found if self._state is None and self._fault is None and self.is_known else None
 
     @property
@@ -146,7 +146,7 @@ class Replica(Logged[S]):
         return self.state in ("live", "fenced", "behind")
 
     def serving(self) -> Any:
-        """The replica itself; one that is not served raises ModelUnavailable, or Restoring if it takes long to wake."""
+        """Return the replica itself; raises ModelUnavailable, or Restoring if it takes long to wake."""
         if self._fault is not None:
             self._refuse(*self._fault)
         since = self._waking_since
@@ -194,7 +194,7 @@ class Replica(Logged[S]):
             self.journal.observe(known, head)
 
     def news(self) -> Future[None] | None:
-        """Ends once all that anybody has been told of it is known here; None where that is so already."""
+        """Return a future that ends once all announced changes are known here; None where they are."""
         return None if self._fault is not None or self._state is not None or self.is_known else self.wake()
 
     def begin(self, lease: Lease) -> None:
@@ -217,7 +217,8 @@ class Replica(Logged[S]):
     ) -> Future[Reply]:
         """Make a call that changes the state, once; its answer of before to a ``request`` made before.
 
-        ``digest`` is of what is asked; the call gets it, where there is a request, and the solve it has to end within.
+        ``digest`` identifies the request; the call gets it, where there is a request, and the solve it has to end
+        within.
         """
         return self._submit(lambda: self._counted(lambda: self._once(request, digest, call, self.begun(solve))))
 
@@ -253,7 +254,7 @@ class Replica(Logged[S]):
         return self._mailbox.submit(self._delete, always=True)
 
     def give_up(self, reason: ServiceError) -> None:
-        """End the solve that is under way, and refuse what waits, as nobody needs it here any more."""
+        """End the solve under way, and refuse what waits: the replica is not needed here any more."""
         self._leaving = reason
         ended = Withdrawn(str(reason))
         self._under_way.end(ended)
@@ -261,7 +262,7 @@ class Replica(Logged[S]):
             patience.end(reason if isinstance(reason, NotSolved) else ended)
 
     def stop(self) -> None:
-        """Let the mailbox run empty, write a snapshot if anything changed, and let go of the lease."""
+        """Let the mailbox run empty, write a snapshot if anything changed, and release the lease."""
         self._mailbox.close()
         state, held = self._state, self._held
         if held is not None:
@@ -282,7 +283,7 @@ class Replica(Logged[S]):
         if self.state == "behind" and not self._is_broken:
             rescue(self.context.settings.data_dir, self.stored, self.encode_spec(self._spec), self._snapshot())
 
-    # Between calls, by who looks after all replicas.
+    # Called between calls, by the thread that checks all replicas.
 
     @property
     def is_due(self) -> bool:
@@ -328,11 +329,11 @@ class Replica(Logged[S]):
             return False
         crash.point("before-rest")
         try:
-            told = self._write_down()
+            reported = self._write_down()
         except Exception as error:
             log.warning("%s stays awake: %s", self, error)
             return False
-        self._asleep(Indexed(self.stored, state.sequence, told, state.sequence))
+        self._asleep(Indexed(self.stored, state.sequence, reported, state.sequence))
         self.context.source.metrics.rests.labels(self.word).inc()
         crash.point("after-rest")
         return True
@@ -347,7 +348,7 @@ class Replica(Logged[S]):
         self._owner.rested(self, now)
 
     def take_again(self) -> Future[None]:
-        """Take one that another service has taken, if that has let go of it; raises ModelUnavailable."""
+        """Take one that another service has taken, if that has released it; raises ModelUnavailable."""
         return self._mailbox.submit(self._take_again, always=True)
 
     def set_aside(self, state: ServingState, reason: str) -> None:
@@ -429,12 +430,12 @@ class Replica(Logged[S]):
         self._opened(lease, found)
 
     def _check_room(self, size: int) -> None:
-        """Raise NoRoom where others cannot make room either."""
+        """Raise NoRoom where others cannot make space either."""
         budget = self.context.budget
         if not budget.has_room(size):
             self._owner.make_room(size)
             if not budget.has_room(size):
-                raise NoRoom(f"{self} cannot wake now: {budget.told()}")
+                raise NoRoom(f"{self} cannot wake now: {budget.reported()}")
 
     def _opened(self, lease: Lease, found: Recovered[S]) -> None:
         source, settings = self.context.source, self.context.settings

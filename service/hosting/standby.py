@@ -22,7 +22,7 @@ from livesvm.service.store.base import Lease, ModelGone, StoreError
 from livesvm.solvers.errors import SolverError
 
 IDLE_SECONDS = 60.0
-"""After which a copy that nobody asked for any more is dropped."""
+"""After which an unused copy is dropped."""
 
 
 class Standby:
@@ -86,7 +86,7 @@ class Standby:
             return seen
 
     def tidy(self) -> None:
-        """Drop a copy that is not asked for any more, or is of before an erasure; raises StoreError.
+        """Drop a copy that is not asked for any more, or is from before an erasure; raises StoreError.
 
         One that is being read is looked at the next time.
         """
@@ -131,6 +131,6 @@ class Standby:
         if self._state is not None and (
             (erased_at, head.lease) != (self._erased_at, self._lease) or head.sequence < self._state.sequence
         ):
-            self._forget()  # it may be of another history: without an erasure, another writer's, of a backup
+            self._forget()  # it may belong to another history: without an erasure, another writer's, of a backup
         self._erased_at, self._lease = erased_at, head.lease
         return decided_state(store, self.spec, cache_mb, self.id, head.sequence, self._state)

@@ -1,4 +1,4 @@
-"""What is told of a replica while it is at rest, as bytes beside its snapshot: its specification, and some numbers."""
+"""The summary of a replica at rest, as bytes next to its snapshot: its specification, and some numbers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _RESTS, _WAKES = b"r", b"w"
 class Summary(NamedTuple):
     """What a summary tells.
 
-    ``spec`` is the specification as JSON, ``memory`` the bytes that the replica held awake, ``told`` what its kind
-    shows, None of one whose state is not known. It ``wakes`` with the service where something is to be read for it.
+    ``spec`` is the specification as JSON, ``memory`` the bytes that the replica held awake, ``reported`` what its kind
+    shows, None while its state is not known. It ``wakes`` with the service where something is to be read for it.
     """
 
     spec: str
     memory: int = 0
-    told: dict[str, Any] | None = None
+    reported: dict[str, Any] | None = None
     wakes: bool = False
 
     def encode(self) -> bytes:
         """Return some hundreds of bytes."""
-        payload = codec.pack({"format": FORMAT, "found": [self.spec, self.memory, self.told]})
+        payload = codec.pack({"format": FORMAT, "found": [self.spec, self.memory, self.reported]})
         return (_WAKES if self.wakes else _RESTS) + zlib.compress(payload, 1)
 
 
@@ -33,8 +33,8 @@ def read(data: bytes) -> Summary | None:
     """Return the summary in the bytes; None if there is none, or only one that this version does not read."""
     try:
         document = codec.unpack(zlib.decompress(data[1:]))
-        spec, memory, told = document["found"]
-        return Summary(spec, memory, told, wakes(data)) if document["format"] == FORMAT else None
+        spec, memory, reported = document["found"]
+        return Summary(spec, memory, reported, wakes(data)) if document["format"] == FORMAT else None
     except (zlib.error, ValueError, KeyError, TypeError):
         return None
 

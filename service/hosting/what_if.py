@@ -30,7 +30,7 @@ class WhatIfQuestion:
     ----------
     update : that is not made; None: an erasure is weighed
     keys, tags : of the examples that would be erased
-    X : rows (m, d) that are decided before and after; None: of the window alone is told
+    X : rows (m, d) that are decided before and after; None: only the window's effects
     """
 
     update: Update | None = None
@@ -39,7 +39,7 @@ class WhatIfQuestion:
     X: Rows | None = None
 
     def memory(self) -> int:
-        """Bytes that the question takes until it is answered."""
+        """Return the bytes that the question takes until it is answered."""
         return (0 if self.update is None else self.update.memory()) + (0 if self.X is None else self.X.nbytes)
 
 
@@ -69,12 +69,12 @@ def what_if(copy: ModelCopy, asked: WhatIfQuestion, settings: Settings) -> Docum
     if asked.X is not None:
         before.check(copy.spec, asked.X, settings.max_predict_rows)
     of_window = _Window.of(state, before)
-    told = _erase(state, asked) if asked.update is None else _apply(state, asked.update, settings)
+    reported = _erase(state, asked) if asked.update is None else _apply(state, asked.update, settings)
     after = Published.of(state)
     can_predict = after.predictor is not None
     return {
         "version": copy.version,
-        **told,
+        **reported,
         **vars(state.sizes),
         "can_predict": can_predict,
         "certificate": state.certificate() | {"version": copy.version} if can_predict else None,
@@ -131,10 +131,10 @@ def _decided(state: ModelState, seen: Published) -> tuple[Any, Any]:
 
 def _rows(copy: ModelCopy, before: Published, after: Published | None, X: Rows) -> Document:
     first, now = before.decide(copy.spec, X), None if after is None else after.decide(copy.spec, X)
-    told: Document = {"before": _told(first, before), "after": None if now is None else _told(now, after)}
+    reported: Document = {"before": _told(first, before), "after": None if now is None else _told(now, after)}
     if now is None:
-        return told | {"n_changed": None, "largest_move": None}
-    return told | {"n_changed": _differs(copy.spec, first[1], now[1]), **_moved(first[0], now[0])}
+        return reported | {"n_changed": None, "largest_move": None}
+    return reported | {"n_changed": _differs(copy.spec, first[1], now[1]), **_moved(first[0], now[0])}
 
 
 def _told(decided: tuple[Any, Any], seen: Published | None) -> Document:

@@ -80,7 +80,7 @@ class Sharding:
     work : what does it in a process of its own, as ``module:function``
     address : of the cluster whose workers hold the shards
     most_bytes : of a dataset that is not cut unless that is asked for, and of a shard of a larger one
-    seconds : for which room for the workers is waited for
+    seconds : for which space for the workers is waited for
     """
 
     work: str
@@ -142,7 +142,7 @@ class JobKind:
     apply : from a result and what was chosen of it, the update that brings it into the live model; None if the results
         of this kind cannot be applied
     plot : from a result a picture of it, or from what is shown of it on the way; None if there is none
-    beside : in place of ``run``, where the work is done in a process of its own: the same, with the job's workplace
+    in_process : in place of ``run``, where the work is done in a process of its own: the same, with the job's workplace
     swaps : whether the result, with the file of the workplace, takes the place of the model when it is applied
     needs_exact : whether it is for models alone whose every update leads to an optimum
     needed : from what was asked and how the model is now, the bytes that the work takes, if not those of ``copies``
@@ -157,7 +157,7 @@ class JobKind:
     check: Callable[[Any, ModelSpec, Description], Order] = _as_asked
     apply: Callable[[Document, Document], Any] | None = None
     plot: Callable[[Document, Extension], bytes] | None = None
-    beside: Callable[[Document, ModelCopy, Progress, Workplace], Document] | None = None
+    in_process: Callable[[Document, ModelCopy, Progress, Workplace], Document] | None = None
     swaps: bool = False
     needs_exact: bool = True
     needed: Callable[[Document, Description], int] | None = None

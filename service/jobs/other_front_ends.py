@@ -38,7 +38,7 @@ class FrontEnds(Protocol):
         """What ids of jobs that it is asked for end with."""
 
     def listens(self, host: str, port: int) -> None:
-        """Where it listens: known before it announces itself."""
+        """Return the address, which is known before the front end announces itself."""
 
     def announce(self) -> None:
         """Tell the others where it is; raises StoreUnavailable."""
@@ -63,5 +63,5 @@ class FrontEnds(Protocol):
 
 
 def short(holder: str) -> str:
-    """Return the beginning of a front end's name, by which it is told from others."""
+    """Return the beginning of a front end's name, by which it is distinguished from others."""
     return holder[:8]

@@ -25,7 +25,7 @@ from livesvm.solvers.analyses.outlier.path import outlier_path
 from livesvm.solvers.analyses.outlier.result import OutlierPath
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.view import View
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.runtime.progress import Progress
 
 
@@ -61,7 +61,7 @@ class OutlierPathRequest(Request):
 def _ordered(request: OutlierPathRequest, spec: ModelSpec, now: Description) -> Order:
     if now.sizes.n_examples == 0:
         raise EmptyModel(f"model {spec.id} knows no example yet")
-    new_estimator(spec, 1)._walling(request.s)  # refuses an s that cannot be, and models without robust losses
+    new_estimator(spec, 1)._cutoff_rule(request.s)  # refuses an s that cannot be, and models without robust losses
     asked = request.model_dump(exclude={"validation"}, exclude_none=True)
     if request.hold_out is not None:
         _check_share(request.hold_out, now.sizes.n_examples)
@@ -83,14 +83,14 @@ def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     """Return the outlier path of a window, and which of its values suits the validation examples best.
 
     Of more than two classes it is that of every pair. Examples that are held back choose along the path of the rest;
-    the path that is told of is that of all.
+    the path is that of all.
     """
     how = {"parameter": asked["parameter"], "theta": asked["theta"], "s": asked.get("s")}
     share = asked.get("hold_out")
     parts = 1 if share is None else 2
     estimator = model.estimator()
     path = _path(estimator, how, lambda done, of: progress(done, parts * of))
-    found = _told(path) if isinstance(path, OutlierPath) else _told_of_pairs(path)
+    found = _told(path) if isinstance(path, OutlierPath) else _pairs_document(path)
     if "validation" in asked:
         given: Examples = asked["validation"]
         found["validation"] = _errors(path, given.X, given.y, model.spec)
@@ -118,7 +118,7 @@ def _told(path: OutlierPath) -> Document:
     }
 
 
-def _told_of_pairs(path: PairwiseOutlierPath) -> Document:
+def _pairs_document(path: PairwiseOutlierPath) -> Document:
     """Return the same of several classes: ``pair`` is a place in ``pairs``, and ``suspected`` one list of all."""
     sign = 1.0 if path.end >= path.start else -1.0
     starts, switches = ([of(one) for one in path.pairs.values()] for of in (_at_start, _switches))

@@ -357,10 +357,10 @@ class Jobs:
         self._change(id, version=model.version)
         needed, kind = self._needed(record.kind, live, record.asked, given), self._kinds[record.kind]
         with self._budget.holding("jobs", needed):
-            if kind.beside is not None:
+            if kind.in_process is not None:
                 at, show = self._files.place(id), partial(self._show, id)
                 place = Workplace(at, self._datasets, needed, wanted.check, self._sharding, show)
-                result = kind.beside(record.asked, model, progress, place)
+                result = kind.in_process(record.asked, model, progress, place)
             elif self._elsewhere is not None:
                 asked = {**record.asked, **given}
                 result = self._elsewhere(record.kind, asked, model, progress, needed, wanted.check)
@@ -403,9 +403,11 @@ class Jobs:
                 return
             if state != "done":
                 self._files.clear(id)
-            told = None if error is None else recorded(error)
+            reported = None if error is None else recorded(error)
             is_owed = bool(self._outbox.wants(ENDED, record.model))
-            ended = replace(record, state=state, finished_at=time.time(), error=told, waits_for=None, is_owed=is_owed)
+            ended = replace(
+                record, state=state, finished_at=time.time(), error=reported, waits_for=None, is_owed=is_owed
+            )
             if ended.started_at is not None and ended.finished_at is not None:
                 self._metrics.job_seconds.labels(ended.kind).observe(max(0.0, ended.finished_at - ended.started_at))
             try:
@@ -464,7 +466,7 @@ def _uses(record: JobRecord, directories: Container[str]) -> bool:
 
 
 def _named(described: Document) -> Document:
-    """Return a dataset as a job remembers it: whether it is the same is told by its directory."""
+    """Return a dataset as a job remembers it: its directory shows whether it is the same."""
     names = ("name", "directory", "sha256", "bytes", "is_sparse", "n_examples", "n_features", "labels", "has_targets")
     return {name: described[name] for name in names}
 

@@ -29,9 +29,9 @@ from livesvm.solvers.runtime.progress import Progress
 Path = RegularizationPath | PairwiseRegularizationPath
 
 PLACES = 201
-"""Values of the parameter at which coefficients are told."""
+"""Values of the parameter at which coefficients are reported."""
 LARGEST = 10
-"""Coefficients that are told at each."""
+"""Coefficients that are reported at each."""
 
 
 class PathRequest(Request):
@@ -118,7 +118,7 @@ def _check_learnable(data: Examples, spec: ModelSpec) -> None:
         return
     n_classes = np.unique(data.y).size
     if n_classes < 2:
-        raise InvalidInput("all examples are of one class; a path needs two at least", field="data.y")
+        raise InvalidInput("all examples have one class; a path needs two at least", field="data.y")
     if n_classes > MOST_LABELS:
         raise InvalidInput(f"has {n_classes} classes; at most {MOST_LABELS} are walked", field="data.y")
 
@@ -133,7 +133,7 @@ def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     if "validation" in asked:
         given: Examples = asked["validation"]
         curve = path.validation_error(given.X, given.y)
-        found["validation"] = _told_curve(curve, error_of(model.spec))
+        found["validation"] = _curve_document(curve, error_of(model.spec))
     best = found.get("validation", {}).get("best", {}).get("value")
     found["coefficients"] = _coefficients(path, estimator, best)
     return found
@@ -195,11 +195,11 @@ def _coefficients(path: Path, estimator: LiveEstimator, best: float | None) -> D
         )
     if isinstance(path, PairwiseRegularizationPath):
         model: Any = estimator
-        found |= {"classes": model.classes_.tolist(), "label": [model.window_y[who].tolist() for who in places]}
+        found |= {"classes": model.classes_.tolist(), "label": [model.window_y[chosen].tolist() for chosen in places]}
     return found
 
 
-def _told_curve(curve: ErrorCurve, what: str) -> Document:
+def _curve_document(curve: ErrorCurve, what: str) -> Document:
     return {
         "error": what,
         "edges": curve.edges.tolist(),

@@ -136,12 +136,12 @@ def retrain(asked: Document, model: ModelCopy, progress: Progress, place: Workpl
 
     course = Course(asked["solver"])
 
-    def tell(told: Document) -> None:
+    def tell(reported: Document) -> None:
         """Pass progress on, and what a plot may show of it."""
-        if "relative_gap" in told:
-            course.add(told["seconds"], told["relative_gap"])
+        if "relative_gap" in reported:
+            course.add(reported["seconds"], reported["relative_gap"])
             place.show(course.document())
-        elif not progress(told["done"], told["total"]):
+        elif not progress(reported["done"], reported["total"]):
             raise Cancelled("the job was cancelled")
 
     try:
@@ -159,7 +159,7 @@ class Course:
     points: list[tuple[float, float]] = field(default_factory=list)
 
     def add(self, seconds: float, gap: float) -> None:
-        """Take a point; one that is earlier than the last is of another training, and the first of its course."""
+        """Take a point; one that is earlier than the last belongs to another training, and the first of its course."""
         if self.points and seconds < self.points[-1][0]:
             self.points.clear()
         if len(self.points) >= plots.MOST_POINTS:
@@ -226,7 +226,7 @@ there.
 """,
     request=RetrainRequest,
     check=_ordered,
-    beside=retrain,
+    in_process=retrain,
     swaps=True,
     needs_exact=False,
     needed=_needed,

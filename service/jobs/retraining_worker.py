@@ -50,8 +50,8 @@ Floats = NDArray[np.float64]
 GAP, TAU = 0.1, 1e-6
 WRITTEN_OUT = 2**20
 """Numbers of sparse rows that are written out at once."""
-TOLD_EVERY = 0.1
-"""Seconds between two points of it that are told while there are more to come."""
+REPORT_EVERY = 0.1
+"""Seconds between two points of it that are reported while there are more to come."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Work:
     before: Document  #: parameters that were changed before
     changed: Document  #: and are from now on
     progress: Progress
-    look: Look  #: is told how the gap gets smaller
+    look: Look  #: called with the gap as it gets smaller
     on_dataset: OnDataset
 
     @property
@@ -95,11 +95,11 @@ class Work:
 
     def held_back(self, n: int) -> NDArray[np.bool_]:
         """Return which of ``n`` are left out of a first training, (n,): the same whenever it is asked, in no order."""
-        who = np.zeros(n, bool)
+        chosen = np.zeros(n, bool)
         if "hold_out" in self.asked:
             count = max(1, round(self.asked["hold_out"] * n))
-            who[np.random.default_rng(0).permutation(n)[:count]] = True
-        return who
+            chosen[np.random.default_rng(0).permutation(n)[:count]] = True
+        return chosen
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Found:
     estimator: LiveEstimator
     sizes: Sizes
     history: Floats  #: (k, 2) seconds, relative gap
-    told: Document
+    reported: Document
 
 
 def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDataset | None = None) -> Document:
@@ -145,7 +145,7 @@ def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDat
         "seconds": time.perf_counter() - began,
         "parameters": changed,
         "history": {"seconds": history[:, 0].tolist(), "relative_gap": history[:, 1].tolist()},
-        **found.told,
+        **found.reported,
     }
 
 
@@ -156,7 +156,7 @@ def _telling(tell: Callable[[Document], None]) -> Look:
     def look(seconds: float, gap: float) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last >= TOLD_EVERY:
+        if now - last >= REPORT_EVERY:
             last = now
             tell({"seconds": seconds, "relative_gap": gap})
 
@@ -198,16 +198,16 @@ def _by_engine(work: Work) -> Found:
         raise InvalidInput("a robust model has no batch solver; make it convex first", field="solver")
     began = time.perf_counter()
     held = work.held_back(len(keys))
-    told: Document = {}
+    reported: Document = {}
     if held.any():
         rest = work.untrained()
         kept = [key for key, out in zip(keys, held, strict=True) if not out]
         rest.update(add=(X[~held], y[~held]), keys=kept, sample_weight=weights[~held])
-        told = _held_back(work, rest, X[held], y[held])
+        reported = _held_back(work, rest, X[held], y[held])
     estimator = work.untrained()
     report = estimator.update(add=(X, y), keys=keys, sample_weight=weights)
     sizes = sizes_of(report)
-    return Found(estimator, sizes, np.array([[time.perf_counter() - began, report.relative_gap]]), told)
+    return Found(estimator, sizes, np.array([[time.perf_counter() - began, report.relative_gap]]), reported)
 
 
 def _held_back(work: Work, estimator: LiveEstimator, X: Any, y: Floats) -> Document:
@@ -222,11 +222,11 @@ def error_on(work: Work, estimator: LiveEstimator, X: Any, y: Any) -> float:
 
 
 def held_back(work: Work, n: int, error: float) -> Document:
-    """Return what is told of the error on ``n`` examples that a first training was not shown."""
-    told: Document = {"n_examples": n, "what": task_of(work.spec).error, "error": error}
+    """Return what is reported of the error on ``n`` examples that a first training was not shown."""
+    reported: Document = {"n_examples": n, "what": task_of(work.spec).error, "error": error}
     if work.spec.task in ("svc", "l2svc"):
-        told["accuracy"] = 1.0 - error
-    return {"held_back": told}
+        reported["accuracy"] = 1.0 - error
+    return {"held_back": reported}
 
 
 def _decisions(predictor: Predictor, X: Any) -> Floats:
@@ -244,24 +244,24 @@ def _decisions(predictor: Predictor, X: Any) -> Floats:
 def _by_usmo(work: Work) -> Found:
     X, s, _, _ = work.columns
     held = work.held_back(s.size)
-    told: Document = {}
+    reported: Document = {}
     if held.any():
         rest, _ = _usmo(work, np.flatnonzero(~held))
-        told = _held_back(work, rest, X[held], s[held])
+        reported = _held_back(work, rest, X[held], s[held])
     estimator, solution = _usmo(work, np.arange(s.size))
     proof, state = estimator.certificate(), estimator._window.state
     sizes = Sizes(state.n, state.n_free, state.n_bound_supports(), proof.max_violation, proof.relative_gap)
     history = np.array([(look.seconds, look.relative_gap) for look in solution.history])
-    told |= {"by_usmo": {name: float(getattr(solution, name)) for name in ("relative_gap", "violation", "seconds")}}
-    return Found(estimator, sizes, history, told)
+    reported |= {"by_usmo": {name: float(getattr(solution, name)) for name in ("relative_gap", "violation", "seconds")}}
+    return Found(estimator, sizes, history, reported)
 
 
-def _usmo(work: Work, who: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
+def _usmo(work: Work, chosen: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
     """Solve for some examples of the window, and have the engine take the solution over."""
     X, s, weights, keys = work.columns
     if isinstance(X, SparseRows):
         raise InvalidInput("takes dense features; those of this window are sparse: ask for 'batch'", field="solver")
-    X, s, weights = X[who], s[who], weights[who]
+    X, s, weights = X[chosen], s[chosen], weights[chosen]
     model = work.untrained()
     assert isinstance(model, LivePUClassifier)
     scale = feature_scale.restored(model.scale, work.arrays)
@@ -285,7 +285,7 @@ def _usmo(work: Work, who: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
         "X": came,
         "y": s,
         "sample_weight": weights,
-        "keys": [keys[place] for place in who],
+        "keys": [keys[place] for place in chosen],
         "beta": beta,
         "segments": segments,
         "intercept": found.b,
@@ -310,18 +310,18 @@ def _segments(sigma: Floats, c2: Floats) -> NDArray[np.int64]:
 def _by_frank_wolfe(work: Work) -> Found:
     asked = work.asked
     variant = "auto" if asked["solver"] == "blocks" else asked["solver"]
-    told = {"progress": work.progress, "look": work.look}
-    how = {"variant": variant, "tol": asked.get("tol", GAP), "threads": asked["threads"], **told}
+    reported = {"progress": work.progress, "look": work.look}
+    how = {"variant": variant, "tol": asked.get("tol", GAP), "threads": asked["threads"], **reported}
     model = restored_estimator(work.spec, work.cache_mb, work.arrays, **work.before)
     assert isinstance(model, LiveL2SVC)
     if "C" in asked and asked["C"] != model.C:
         model.update(C=asked["C"])
     for name, value in (work.made | work.changed).items():
         setattr(model, name, value)
-    found, n, told = _on_window(work, model, how) if "dataset" not in asked else work.on_dataset(work, model, how)
+    found, n, reported = _on_window(work, model, how) if "dataset" not in asked else work.on_dataset(work, model, how)
     gap, n_support = found.relative_gap, int(model.predictor().n_support)
     sizes = Sizes(n, n_support, 0, 0.5 * gap, gap)
-    return Found(model, sizes, found.trace, told | {"steps": found.steps})
+    return Found(model, sizes, found.trace, reported | {"steps": found.steps})
 
 
 class Trained(Protocol):
@@ -341,24 +341,24 @@ class Trained(Protocol):
 
 
 OnDataset = Callable[[Work, LiveL2SVC, Document], tuple[Trained, int, Document]]
-"""Trains a model on a dataset: what it found, on how many examples, what else is told."""
+"""Trains a model on a dataset: what it found, on how many examples, what else is reported."""
 
 
 def _on_window(work: Work, model: LiveL2SVC, how: Document) -> tuple[Training, int, Document]:
-    n, told = len(model.keys_), dict[str, Any]()
+    n, reported = len(model.keys_), dict[str, Any]()
     held = work.held_back(n)
     if held.any():
         outside = [key for key, out in zip(model.keys_, held, strict=True) if out]
         X, y, weights = (own[held] for own in (model.window_X, model.window_y, model.window_sample_weight))
         model.update(remove=outside)
         model.retrain(**how)
-        told = _held_back(work, model, X, y)
+        reported = _held_back(work, model, X, y)
         model.update(add=(X, y), keys=outside, sample_weight=weights)
-    return model.retrain(**how), n, told
+    return model.retrain(**how), n, reported
 
 
 def checked_labels(work: Work, y: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
-    """The labels ``y`` (n,) of a dataset; raises InvalidInput for what are none, for other kinds than are ``known``, or
+    """Return the labels ``y`` (n,) of a dataset; raises InvalidInput if they are invalid, too many, or not ``known``.
     too many classes."""
     check_labels(y, "dataset")
     found, most = as_labels(y), work.asked["dataset"]["most_classes"]
@@ -372,11 +372,11 @@ def checked_labels(work: Work, y: NDArray[Any], known: NDArray[Any]) -> NDArray[
 
 
 def _on_dataset(work: Work, model: LiveL2SVC, how: Document) -> tuple[Training, int, Document]:
-    data, told = Arrays(Path(work.asked["dataset"]["at"]), work.asked["dataset"]["described"]), dict[str, Any]()
+    data, reported = Arrays(Path(work.asked["dataset"]["at"]), work.asked["dataset"]["described"]), dict[str, Any]()
     X, y, weights = data.X(), checked_labels(work, np.asarray(data.y()), model.labels_), data.weights()
     held = work.held_back(data.n)
     if held.any():
         rows, out = np.flatnonzero(~held), np.flatnonzero(held)
         model.retrain_on(X[rows], y[rows], None if weights is None else weights[rows], **how)
-        told = _held_back(work, model, X[out], y[out])
-    return model.retrain_on(X, y, weights, **how), data.n, told
+        reported = _held_back(work, model, X[out], y[out])
+    return model.retrain_on(X, y, weights, **how), data.n, reported

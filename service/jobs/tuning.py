@@ -39,7 +39,7 @@ class TuneRequest(Request):
     epsilon: Range | None = Field(default=None, description="`svr`: from, to; left as it is when absent.")
     judge: Literal["k-fold", "leave-one-out", "rolling-origin"] = Field(
         default="k-fold",
-        description="Who judges: folds, every example once, or stretches of time, by `times`, those before them.",
+        description="What is held out: folds, every example once, or stretches of time, by `times`.",
     )
     folds: int = Field(default=5, ge=2, le=1000, description="Of `k-fold` and `rolling-origin`.")
 
@@ -62,7 +62,7 @@ def _ordered(request: TuneRequest, spec: ModelSpec, now: Description) -> Order:
     if request.judge != "leave-one-out" and request.folds > max(n // 2, 1):
         raise InvalidInput(f"asks for {2 * request.folds} examples at least, the window holds {n}", field="folds")
     if now.classes is not None and sum(count > 0 for count in now.classes.values()) < 2:
-        raise InvalidInput("all examples are of one class; there is nothing to choose by", field="window")
+        raise InvalidInput("all examples have one class; there is nothing to choose by", field="window")
     return Order(request.model_dump(exclude_none=True))
 
 

@@ -48,11 +48,11 @@ from livesvm.service.store.batches import batches
 from livesvm.solvers.errors import InvalidInput, SolverError
 
 OTHERS_SECONDS = 30.0
-"""Beside its solve, for which an erasure is left to the front end that has begun it."""
+"""Next to its solve, for which an erasure is left to the front end that has begun it."""
 
 Document = dict[str, Any]
 Around = tuple[Jobs, Datasets]
-"""What may hold parts of a model beside it."""
+"""What may hold parts of a model next to it."""
 log = logging.getLogger(__name__)
 
 
@@ -65,7 +65,7 @@ class ErasureRequest:
     body: str
 
     def asks(self, intent: Intent) -> Intent:
-        """An erasure that is asked for so."""
+        """Return an erasure of these keys and tags."""
         request = None if self.request is None else intent.hash(self.request)
         return replace(intent, asked_by=self.by, request=request, body=intent.hash(self.body))
 
@@ -118,7 +118,7 @@ class Erasures:
         return self._once(model, asked, lambda: self._of_keys(model, sought))
 
     def erase_everywhere(self, sought: Sought, asked: ErasureRequest) -> Answered:
-        """The same in all models, feeds and datasets that know any of it, with one receipt.
+        """Erase in all models, feeds and datasets that have any of it, with one receipt.
 
         Those that cannot be asked now, or find no optimum without, are named in it.
         """
@@ -130,7 +130,7 @@ class Erasures:
         return self._once(stored_feed(feed), asked, lambda: _of_times(stored_feed(feed), live.seen(wanted).result()))
 
     def erase_series(self, fleet: str, feeds: Sequence[str], wanted: Wanted, asked: ErasureRequest) -> Answered:
-        """The same of series of a fleet, with one receipt; those without such a reading stay as they are.
+        """Erase in the series of a fleet, with one receipt; series without such a reading stay unchanged.
 
         Raises InvalidInput where none has one, and as :meth:`erase`.
         """
@@ -139,7 +139,7 @@ class Erasures:
         return self._once(FLEET + fleet, asked, lambda: self._of_series(FLEET + fleet, feeds, wanted))
 
     def _of_series(self, target: str, feeds: Sequence[str], wanted: Wanted) -> Intent:
-        """What is to be forgotten of readings of many feeds."""
+        """Return what to erase of readings of many feeds."""
         intent, parts, fault = Intent(target, (), by_time=True), list[Part](), InvalidInput("there is no series")
         missing: set[str] | None = None
         for feed in feeds:
@@ -156,7 +156,7 @@ class Erasures:
         return replace(intent, parts=tuple(parts), not_found=tuple(map(intent.hash, sorted(missing or ()))))
 
     def _once(self, target: str, asked: ErasureRequest, begin: Callable[[], Intent]) -> Answered:
-        """What was answered to this request before, or the receipt of what it begins."""
+        """Return the earlier answer to this request, or the receipt of the erasure that it begins."""
         with self._metrics.erasure(), self._lock:
             asked = replace(asked, body=f"{target} {asked.body}")
             earlier = None if asked.request is None else self._earlier(asked.request, asked.body)
@@ -178,7 +178,7 @@ class Erasures:
             return Answered(receipt)
 
     def _earlier(self, request: str, body: str) -> Document | None:
-        """The receipt of a request that was made before, ended now if it was cut off; raises IdempotencyConflict."""
+        """Return the receipt of an earlier request, completing it if it was cut off; raises IdempotencyConflict."""
         with self._health.store_call("load"):
             under_way = [one for one in begun(self._store) if one.request == one.hash(request)]
         for one in under_way:
@@ -188,7 +188,7 @@ class Erasures:
         return self.receipts.of_request(request, body)
 
     def _of_keys(self, target: str, sought: Sought) -> Intent:
-        """What is to be forgotten of keys and tags; raises NothingToErase, which tells of an earlier receipt."""
+        """Return what to erase of keys and tags; raises NothingToErase, which names an earlier receipt."""
         try:
             return self._finder.find(target, sought)
         except NothingToErase as error:
@@ -199,7 +199,7 @@ class Erasures:
     def look(self) -> None:
         """Do what other front ends ask for, and what :meth:`finish` does unless an erasure is under way here."""
         try:
-            self._errands.do()  # without the lock, as that one may wait for others, who wait for this one
+            self._errands.do()  # without the lock: this may wait for others, which wait for it
         except StoreError as error:
             log.warning("what other front ends ask for is not done yet: %s", error)
         if self._lock.acquire(blocking=False):
@@ -227,7 +227,7 @@ class Erasures:
             log.warning("erasures that were begun are not ended yet: %s", error)
 
     def _is_anothers(self, intent: Intent) -> bool:
-        """Whether another front end may be at work on it: each of them can reach every model on Ray."""
+        """Return whether another front end may be at work on it: each of them can reach every model on Ray."""
         return bool(self._settings.ray) and time.time() - intent.at < self._settings.solve_seconds + OTHERS_SECONDS
 
     def _follow(self) -> None:
@@ -246,7 +246,7 @@ class Erasures:
         self._followed = now
 
     def _rewritten(self) -> set[str]:
-        """Directories of datasets that jobs here have used and that are others now, as after an erasure."""
+        """Return the directories of datasets that jobs here have used and that were rewritten, as by an erasure."""
         found = set()
         for record in self._jobs.all():
             dataset = record.asked.get("dataset")
@@ -306,7 +306,7 @@ class Erasures:
             self._deletions.end_fleet(fleet, stored)
 
     def _home(self, stored: str) -> tuple[Models | Feeds, str]:
-        """Where it lives, and what it is called there."""
+        """Return the replica's holder, and the name that it has there."""
         return (self._feeds, stored.removeprefix(FEEDS)) if is_feed(stored) else (self._models, stored)
 
     def _remove(self, stored: str) -> None:
@@ -380,7 +380,7 @@ class Erasures:
 
 
 def _of_times(stored: str, seen: Seen) -> Intent:
-    """What is to be forgotten of a feed's readings."""
+    """Return what to erase of a feed's readings."""
     part = Part(stored, seen.version, seen.sequence, seen.found)
     intent = Intent(stored, (part,), by_time=True)
     keys, missing = (tuple(map(intent.hash, times)) for times in (seen.times, seen.missing))
@@ -388,5 +388,5 @@ def _of_times(stored: str, seen: Seen) -> Intent:
 
 
 def _directories(rows: Iterable[Document]) -> set[str]:
-    """Where datasets are that are known to hold such rows."""
+    """Return the directories of the datasets that hold such rows."""
     return {str(found["directory"]) for found in rows if found["rows"] is not None}

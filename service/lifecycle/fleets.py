@@ -18,14 +18,14 @@ from livesvm.service.monitoring.feeds import FleetSample
 from livesvm.service.store.base import StoreError
 
 ASIDE = 20.0
-"""Times as long as looking at all series took, what was seen is told again."""
+"""Times as long as looking at all series took, the result is reused."""
 SCRAPED_SECONDS = 60.0
 """For which metrics tell the same again."""
 
 log = logging.getLogger(__name__)
 
 
-class FleetCare:
+class FleetSupervisor:
     """Looks at all series of fleets, and removes them. Its calls block."""
 
     def __init__(self, fleets: Fleets, feeds: Feeds, erasures: Erasures, sources: FleetSources) -> None:
@@ -34,7 +34,7 @@ class FleetCare:
         self._lock = threading.Lock()
 
     def scores(self, fleet: Fleet, at_least: float = 0.0) -> Document:
-        """Return what is told of all its series together, as it is, or was ``at_least`` so many seconds ago."""
+        """Return what is reported of all its series together, as it is, or was ``at_least`` so many seconds ago."""
         began = time.monotonic()
         seen = self._seen.get(fleet.id)
         if seen is not None and began - seen[0] < max(seen[1], at_least):
@@ -47,8 +47,8 @@ class FleetCare:
         """Yield what the metrics show of each fleet."""
         for fleet in self._fleets.known():
             found = self.scores(fleet, SCRAPED_SECONDS)
-            told = found["scores"]
-            numbers = told["mean"], told["median"], told["ahead_of_naive"], told["coverage"]
+            reported = found["scores"]
+            numbers = reported["mean"], reported["median"], reported["ahead_of_naive"], reported["coverage"]
             source = None if fleet.spec.source is None else self.sources.flow(fleet).sample(fleet.progress.refused)
             yield FleetSample(fleet.id, found["states"], found["position"], *numbers, source)
 

@@ -37,7 +37,7 @@ FORMAT = 1
 Marks = NDArray[np.uint32]
 
 
-class Stand(NamedTuple):
+class LogPosition(NamedTuple):
     """Where a history stood: its lease and newest record, and its newest snapshot's record and Unix time."""
 
     epoch: int
@@ -54,7 +54,7 @@ class Stand(NamedTuple):
 class Entry(NamedTuple):
     """What a history names, and where it stood then."""
 
-    stand: Stand
+    position: LogPosition
     marks: Marks
 
 
@@ -118,7 +118,7 @@ class NameIndex:
         suspects, found, now, n_new = wanted.suspects(before) | unfit, dict[str, Held](), dict[str, Entry](), 0
         for id_ in ids:
             head, entry = heads.get(id_), None if id_ in suspects else before.get(id_)
-            if head is not None and entry is not None and entry.stand.is_at(head):
+            if head is not None and entry is not None and entry.position.is_at(head):
                 now[id_] = entry
                 continue
             what, entry = self._mended(id_, entry, head, sought) or self._read(id_, head, sought)
@@ -135,13 +135,13 @@ class NameIndex:
         """Read the log behind the snapshot that an entry knows; None if that is gone, or more has to be read."""
         if entry is None or head is None:
             return None
-        known = entry.stand.snapshot, entry.stand.saved_at
+        known = entry.position.snapshot, entry.position.saved_at
         if known not in [(one.sequence, one.saved_at) for one in self._store.snapshots(id_)]:
             return None
-        what = held(self._store, self._data_dir, id_, sought, behind=entry.stand.snapshot)
+        what = held(self._store, self._data_dir, id_, sought, behind=entry.position.snapshot)
         if what or what.marks is None:
             return None
-        return what, Entry(_stand(head, *known), np.union1d(entry.marks, _array(what.marks)))
+        return what, Entry(_position(head, *known), np.union1d(entry.marks, _array(what.marks)))
 
     def _read(self, id_: str, head: Head | None, sought: Sought) -> tuple[Held, Entry | None]:
         """Read all that is stored of one."""
@@ -149,7 +149,7 @@ class NameIndex:
         what = held(self._store, self._data_dir, id_, sought)
         if head is None or what.marks is None:
             return what, None
-        return what, Entry(_stand(head, *(newest or [(0, 0.0)])[0]), _array(what.marks))
+        return what, Entry(_position(head, *(newest or [(0, 0.0)])[0]), _array(what.marks))
 
     def _load(self, number: int) -> dict[str, Entry]:
         try:
@@ -161,8 +161,8 @@ class NameIndex:
         if document["format"] != FORMAT:
             return {}
         marks = np.split(np.frombuffer(document["marks"], "<u4"), np.cumsum(document["sizes"])[:-1])
-        stands = (Stand(*one) for one in document["stands"])
-        return dict(zip(document["ids"], map(Entry, stands, marks), strict=True))
+        positions = (LogPosition(*one) for one in document["stands"])
+        return dict(zip(document["ids"], map(Entry, positions, marks), strict=True))
 
     def _write(self, number: int, entries: dict[str, Entry]) -> None:
         if not entries:
@@ -172,7 +172,7 @@ class NameIndex:
         document = {
             "format": FORMAT,
             "ids": list(entries),
-            "stands": [list(entry.stand) for entry in entries.values()],
+            "stands": [list(entry.position) for entry in entries.values()],
             "sizes": list(map(len, marks)),
             "marks": np.concatenate(marks).astype("<u4").tobytes(),
         }
@@ -187,8 +187,8 @@ def _at(number: int) -> DocumentName:
     return DocumentName(KIND, f"{number:02}")
 
 
-def _stand(head: Head, snapshot: int, saved_at: float) -> Stand:
-    return Stand(head.lease.epoch, head.lease.writer, head.sequence, snapshot, saved_at)
+def _position(head: Head, snapshot: int, saved_at: float) -> LogPosition:
+    return LogPosition(head.lease.epoch, head.lease.writer, head.sequence, snapshot, saved_at)
 
 
 def _array(marks: set[int]) -> Marks:

@@ -36,7 +36,7 @@ from livesvm.service.jobs.queue import Elsewhere, JobLimits, Jobs
 from livesvm.service.lifecycle.erasures import Erasures
 from livesvm.service.lifecycle.fencing import Fencing
 from livesvm.service.lifecycle.fleet_source import FleetSources
-from livesvm.service.lifecycle.fleets import FleetCare
+from livesvm.service.lifecycle.fleets import FleetSupervisor
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.compiling import Compiling, call_compiled_code
@@ -83,7 +83,7 @@ UPLOADS = 2
 SHARDS = "livesvm.service.ray.shards:retrain"
 """What retrains over shards."""
 ASIDE = 5
-"""Niceness of the threads that warm up while models are restored; the highest would starve a start beside others."""
+"""Niceness of the threads that warm up during a restore; the highest value would starve a start on a busy machine."""
 ASIDE_SECONDS = 5.0
 """How long it lets them have all cores first; what they need then is mostly one."""
 
@@ -91,7 +91,7 @@ log = logging.getLogger(__name__)
 
 
 def open_store(settings: Settings, holder: str, workers: Callable[[], Workers]) -> Store:
-    """The store that the settings ask for, as the service ``holder``; raises StoreError.
+    """Open the store that the settings name, as the service ``holder``; raises StoreError.
 
     ``workers`` starts them, once the models are where they look for them.
     """
@@ -121,7 +121,7 @@ def open_workers(settings: Settings, lock: DirectoryLock, metrics: Metrics) -> W
 
 
 def open_hosting(context: Context, gone: Callable[[str], object], workers: Workers | None) -> Hosting:
-    """The models and feeds of this process, of its workers, or of the Ray cluster that the settings name.
+    """Open the models and feeds of this process, of its workers, or of the Ray cluster in the settings.
 
     ``gone`` is called with what one is stored under that another front end of the cluster has deleted. Raises
     StoreUnavailable.
@@ -138,7 +138,7 @@ def open_hosting(context: Context, gone: Callable[[str], object], workers: Worke
 
 
 def _elsewhere(settings: Settings) -> Elsewhere | None:
-    """What does the work of jobs, if it is not this process."""
+    """Return what does the work of jobs, if it is not this process."""
     if not settings.ray:
         return None
     from livesvm.service.ray.work import work_elsewhere
@@ -149,7 +149,7 @@ def _elsewhere(settings: Settings) -> Elsewhere | None:
 def _beside(
     settings: Settings, store: Store, health: Health, holder: str
 ) -> tuple[FrontEnds, FileTransfer] | tuple[None, None]:
-    """The other front ends, and what gets datasets from them, if there may be any."""
+    """Return the other front ends and what gets datasets from them, if there may be any."""
     if not settings.ray:
         return None, None
     from livesvm.service.ray.file_transfer import RayFileTransfer
@@ -160,7 +160,7 @@ def _beside(
 
 
 def _sharding(settings: Settings) -> Sharding | None:
-    """How datasets are worked on over shards, if there are workers to hold them."""
+    """Return how datasets are worked on over shards, if workers can hold them."""
     if not settings.ray:
         return None
     return Sharding(SHARDS, settings.ray, settings.ray_shard_mb * MEGABYTE, settings.ray_seconds)
@@ -240,8 +240,8 @@ class Service:
         self.erasures = Erasures(settings, source, self.hosting, (self.jobs, self.datasets), self.fronts)
         self.fleets = Fleets(source)
         sources = FleetSources(self.fleets, feeds, settings, holder)
-        self.fleet_care = FleetCare(self.fleets, feeds, self.erasures, sources)
-        self.metrics.watch_fleets(self.fleet_care.samples)
+        self.fleet_supervisor = FleetSupervisor(self.fleets, feeds, self.erasures, sources)
+        self.metrics.watch_fleets(self.fleet_supervisor.samples)
         before = (partial(self.jobs.announce, source), Fencing(source, self.hosting, self.outbox).announce)
         self.deliveries = Deliveries(source, settings, self.webhooks, self.outbox, before)
         self.metrics.watch_webhooks(self.deliveries.counts)
@@ -268,25 +268,25 @@ class Service:
         return *of_calls, self.uploads, self.erasing, self.batches
 
     def models(self) -> Models:
-        """The models, once they are restored; raises NotReady before."""
+        """Return the models, once they are restored; raises NotReady before."""
         if not self.health.is_restored:
             raise NotReady(self.health.reasons())
         return self.hosting.models
 
     def feeds(self) -> Feeds:
-        """The feeds, once they may be asked for; raises NotReady before."""
+        """Return the feeds, once they can be used; raises NotReady before."""
         if not self.health.is_restored:
             raise NotReady(self.health.reasons())
         return self.hosting.feeds
 
     def _replicas(self) -> dict[str, int]:
-        """How many are in memory, and how many at rest."""
+        """Count the replicas in memory and those at rest."""
         homes = self.hosting.models, self.hosting.feeds
         awake = sum(len(home.awake()) for home in homes)
         return {"awake": awake, "at-rest": sum(map(len, homes)) - awake}
 
     def listens(self, host: str, port: int) -> None:
-        """Where it listens, which others are told: front ends once it is restored, those that stand by at once."""
+        """Return the address to announce: of front ends once restored, of standbys at once."""
         if self.fronts is not None:
             self.fronts.listens(host, port)
         elif self.store.shared:
@@ -332,7 +332,7 @@ class Service:
         gc.enable()
         self.health.restored()
         self.deliveries.begin()
-        threading.Thread(target=self.fleet_care.begin, name="fleets", daemon=True).start()
+        threading.Thread(target=self.fleet_supervisor.begin, name="fleets", daemon=True).start()
         if self.settings.compile_ahead:
             self.compiling.begin()
 
@@ -364,7 +364,7 @@ class Service:
             self.coverings.tidy(self.hosting.models)
 
     async def take_models_over(self) -> None:
-        """Keep restoring what other services let go of."""
+        """Keep restoring what other services release."""
         while True:
             await asyncio.sleep(self.settings.lease_seconds / TAKE_OVERS)
             if self.health.store_up and self.health.is_restored:
@@ -391,11 +391,11 @@ class Service:
         self.health.stopping()
 
     def close(self) -> None:
-        """Drain the writers, write snapshots, let go of everything; blocks. Solves that nobody waits for are ended."""
+        """Drain the writers, write snapshots, release everything; blocks. Solves without a waiting call are ended."""
         self.health.stopping()
         self.turns.close()
         self.datasets.close()
-        self.fleet_care.sources.stop()
+        self.fleet_supervisor.sources.stop()
         self.deliveries.stop()
         for pool in self._pools():
             pool.close()

@@ -57,7 +57,7 @@ class Receipts:
         return None
 
     def naming(self, sought: Sought) -> str | None:
-        """Return the id of the newest receipt that is of any of these keys or tags."""
+        """Return the id of the newest receipt that belongs to any of these keys or tags."""
         found = [
             str(receipt["receipt"])
             for receipt in self.all()

@@ -89,7 +89,7 @@ class RemoteErasures:
         return [Found(**row) for row in document["rows"]], bool(document["is_done"])
 
     def end(self, erasure: str) -> None:
-        """Let go of the answers to an erasure whose receipt is kept; what is still to be done stays. StoreError."""
+        """Release the answers to an erasure whose receipt is kept; what is still to be done stays. StoreError."""
         for at in self._store.documents(KIND):
             if at.name.endswith(f":{erasure}") and self._told(at)[1]:
                 self._store.delete_document(at)
@@ -104,7 +104,7 @@ class RemoteErasures:
             self._seen[at] = rows
             if at.name.startswith(f"{self._fronts.holder}:"):
                 if is_done:
-                    self._let_go(at)
+                    self._release(at)
                 else:
                     self._do(at, rows)
         for at in self._seen.keys() - now:
@@ -136,7 +136,7 @@ class RemoteErasures:
             return True
         return False
 
-    def _let_go(self, at: DocumentName) -> None:
+    def _release(self, at: DocumentName) -> None:
         """Remove an answer that no caller waits for: the erasure has ended without it."""
         erasure = at.name.rpartition(":")[2]
         if not any(begun.name.endswith(f":{erasure}") for begun in self._store.documents(BEGUN)):

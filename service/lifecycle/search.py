@@ -77,12 +77,12 @@ def held(store: Store, data_dir: Path, stored: str, sought: Sought, *, behind: i
 
 
 def mark(name: Key) -> int:
-    """What the index has of a key, a tag or a word; others may have the same."""
+    """Return the index's mark of a key, a tag or a word; others may have the same."""
     return crc32(str(name).encode())
 
 
 def words(text: str) -> list[str]:
-    """What stands between anything else in a text; one that holds another as words has the words of that."""
+    """Return the words of a text; a text that holds another as words has all words of that."""
     return _WORDS.findall(text)
 
 

@@ -64,11 +64,11 @@ class Outlet(logging.Handler):
         while (record := self._waiting.get()) is not None:
             handler_of(record.name).handle(record)
             if self._dropped:
-                self._tell_of_dropped(handler_of)
+                self._log_dropped(handler_of)
             if self._waiting.empty():
                 time.sleep(LULL_SECONDS)
 
-    def _tell_of_dropped(self, handler_of: Callable[[str], logging.Handler]) -> None:
+    def _log_dropped(self, handler_of: Callable[[str], logging.Handler]) -> None:
         number, self._dropped = self._dropped, 0
-        text = f"{number} lines were dropped, as nobody took them"
+        text = f"{number} lines were dropped, as they were not read in time"
         handler_of(__name__).handle(logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, None, None))

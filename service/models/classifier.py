@@ -17,9 +17,9 @@ from livesvm.solvers.estimators.class_labels import labels_with
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.edits import Edits
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.window import Window
+from livesvm.solvers.models.window_edits import Edits
 
 Two = tuple[Any, Any]
 
@@ -54,14 +54,14 @@ class ServedClassifier(LiveMultiClassSVC):
             return {}
         return {two: self.certificate_of(*two) for two in self.pairs_}
 
-    def successor(self, made: LiveEstimator, labels: Targets, *, anew: bool = False) -> None:
+    def successor(self, made: LiveEstimator, labels: Targets, *, afresh: bool = False) -> None:
         """Have an estimator that has learnt nothing know the classes that this one would, were these labels to come.
 
-        With ``anew`` it knows theirs alone.
+        With ``afresh`` it knows theirs alone.
         """
         if not hasattr(self, "classes_") or not isinstance(made, ServedClassifier):
             return
-        if anew:
+        if afresh:
             made._know(made._known_classes(labels, "y"))
             return
         sign = _only_sign(self._window) if np.array_equal(self.classes_, SIGNS) else 0
@@ -85,10 +85,10 @@ class ServedClassifier(LiveMultiClassSVC):
 
     def _meet(self, given: list[Any]) -> None:
         if not all(are_signs(as_labels(labels)) for labels in given):
-            self._forget_the_sign_that_nobody_has()
+            self._drop_unused_sign()
         super()._meet(given)
 
-    def _forget_the_sign_that_nobody_has(self) -> None:
+    def _drop_unused_sign(self) -> None:
         """Let the only class that there are examples of be the only one."""
         sign = _only_sign(self._window)
         if sign and np.array_equal(self.classes_, SIGNS):

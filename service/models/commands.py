@@ -225,13 +225,13 @@ class Command:
 
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
         """Return the answer to its caller."""
-        told: dict[str, Any] = {"added": self.added, "removed": self.remove, "changed": outcome.changed}
+        reported: dict[str, Any] = {"added": self.added, "removed": self.remove, "changed": outcome.changed}
         if self.dropped:
-            told["dropped"] = self.dropped
+            reported["dropped"] = self.dropped
         if self.n_ahead:
-            told["n_ahead"] = self.n_ahead
-        told |= {"events": outcome.events, "seconds": outcome.seconds, **outcome.more}
-        return outcome.answer(version, durability, **told)
+            reported["n_ahead"] = self.n_ahead
+        reported |= {"events": outcome.events, "seconds": outcome.seconds, **outcome.more}
+        return outcome.answer(version, durability, **reported)
 
     @property
     def n_ahead(self) -> int:
@@ -239,7 +239,7 @@ class Command:
         times = None if self.add is None else self.add.times
         return 0 if times is None else int(np.count_nonzero(times > self.arrived))
 
-    def told(self, outcome: Outcome) -> dict[str, Any]:
+    def reported(self, outcome: Outcome) -> dict[str, Any]:
         """Return what it changed, in numbers, for the log."""
         counts = {"added": len(self.added), "removed": len(self.remove), "changed": outcome.changed}
         edits = self.edits or NO_EDITS

@@ -18,7 +18,7 @@ KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0")
 """Of every estimator."""
 CHANGEABLE = ("epsilon", "quantile", "nu", "class_weight", "fit_intercept", "scale", "prior", "lam")
 """What else a live model's parameters are, besides C."""
-SOLVED_ANEW = (*KERNEL_PARAMETERS, "fit_intercept", "scale")
+SOLVED_AGAIN = (*KERNEL_PARAMETERS, "fit_intercept", "scale")
 """Of these, those that mean another problem, which is solved from nothing."""
 
 

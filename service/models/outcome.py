@@ -25,7 +25,7 @@ class Sizes:
 class Outcome:
     """What one command did: the sizes after it, the path's events, its seconds, and how many that stayed changed.
 
-    ``more`` is what else is told of it: warnings, what a change of parameters made of those, and a path given up.
+    ``more`` is what else is reported of it: warnings, what a change of parameters made of those, and a path given up.
     """
 
     sizes: Sizes
@@ -34,6 +34,6 @@ class Outcome:
     changed: int = 0
     more: dict[str, Any] = field(default_factory=dict)
 
-    def answer(self, version: int, durability: Durability, **told: Any) -> bytes:
-        """JSON of what the command made of the model, and of what else is ``told``."""
-        return to_json({"version": version, **told, **vars(self.sizes), "durability": durability.value})
+    def answer(self, version: int, durability: Durability, **reported: Any) -> bytes:
+        """JSON of what the command made of the model, and of what else is ``reported``."""
+        return to_json({"version": version, **reported, **vars(self.sizes), "durability": durability.value})

@@ -24,7 +24,7 @@ def _by_pair(estimator: LiveEstimator) -> dict[str, Any]:
     pairs = estimator.pair_certificates if isinstance(estimator, Served) else {}
     if not pairs:
         return {}
-    told = [
+    reported = [
         {
             "classes": list(two),
             **{name: float(getattr(one, name)) for name in NAMES},
@@ -33,7 +33,7 @@ def _by_pair(estimator: LiveEstimator) -> dict[str, Any]:
         for two, one in pairs.items()
     ]
     worst = max(pairs, key=lambda two: float(pairs[two].relative_gap))
-    return {"pairs": told, "worst": list(worst)}
+    return {"pairs": reported, "worst": list(worst)}
 
 
 def _of_robust(estimator: LiveEstimator) -> dict[str, Any]:

@@ -130,7 +130,7 @@ class Published:
         return "knows no example yet"
 
     def threshold(self, cut: Cut) -> Threshold:
-        """Where decisions are cut; of a version with held-out decisions. Raises InvalidInput where that cannot be."""
+        """Return where decisions are cut, for a version with held-out decisions; raises InvalidInput if it cannot."""
         assert isinstance(self.calibration, HeldOut)
         return self.calibration.threshold(cut.alerts, cut.precision)
 

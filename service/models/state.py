@@ -18,7 +18,7 @@ from livesvm.service.models.following import follow, learnt, sizes_of, window_af
 from livesvm.service.models.learners import (
     CHANGEABLE,
     KERNEL_PARAMETERS,
-    SOLVED_ANEW,
+    SOLVED_AGAIN,
     check_update,
     new_estimator,
     parameters,
@@ -122,7 +122,7 @@ class ModelState:
         elif edits.C is not None:
             self.estimator.C = edits.C
         self._done(command, outcome)
-        self.look(anew=edits.of_parameters)
+        self.look(afresh=edits.of_parameters)
         return self._with_warnings(self._watched([command], scored, outcome))
 
     def _scored(self, commands: Sequence[Command]) -> list[Scored | None]:
@@ -168,9 +168,9 @@ class ModelState:
         more = {"gamma": self.gamma, "resolved": bool(report.retrained)}
         return Outcome(sizes_of(report), int(report.events), float(report.seconds), int(report.changed), more)
 
-    def look(self, *, anew: bool = False) -> None:
+    def look(self, *, afresh: bool = False) -> None:
         """See what makes the model useless, where as many examples have come as there were when that was done last."""
-        if not (anew or self._until_look <= 0) or not self.is_fitted or not self.window.arrivals:
+        if not (afresh or self._until_look <= 0) or not self.is_fitted or not self.window.arrivals:
             return
         self._warnings = list(getattr(self.estimator, "scale_warnings", ()))
         self._until_look = len(self.window.arrivals)
@@ -213,8 +213,8 @@ class ModelState:
         estimator: Any = self.estimator
         if edits.rescale and estimator.scale == "none":
             raise InvalidInput("the model scales nothing; change its scale", field="rescale")
-        is_anew = edits.rescale or any(name in SOLVED_ANEW for name in edits.change or {})
-        if is_anew and self.is_fitted and not self.window.arrivals:
+        is_rebuilt = edits.rescale or any(name in SOLVED_AGAIN for name in edits.change or {})
+        if is_rebuilt and self.is_fitted and not self.window.arrivals:
             raise InvalidInput("the window is empty: there is nothing to solve for", field="body")
         if edits.rescale and not self.is_fitted:
             raise InvalidInput("the model knows no example yet", field="rescale")
@@ -245,26 +245,26 @@ class ModelState:
         """Whether the model has begun to learn and there is one optimum for its examples, however it is reached."""
         return self.is_fitted and self.estimator.is_settled and self.estimator.robustness() is None
 
-    def apply_cold(self, command: Command, *, anew: bool = False) -> Outcome:
+    def apply_cold(self, command: Command, *, afresh: bool = False) -> Outcome:
         """Reach the same optimum as :meth:`apply` from nothing; raises SolverError with the model as it was.
 
-        With ``anew`` what the first examples have decided, as classes and scales, is decided by those who stay.
+        With ``afresh`` the examples that stay decide classes and scales, instead of the first examples.
         """
         if not task_of(self.spec).is_exact:
             return self.apply(command)
         edits, scored = command.edits or NO_EDITS, self._scored([command])
         changed = self.changed | ({} if edits.C is None else {"C": edits.C}) | edits.parameters
         window = window_after(self.estimator if self.is_fitted else None, command, edits)
-        first, scale = self._of_those(window) if anew else self._of_first_data(edits)
+        first, scale = self._of_those(window) if afresh else self._of_first_data(edits)
         estimator = new_estimator(self.spec, self.cache_mb, **changed | first)
         came = window.X
         if scale is not None:
             window = replace(window, X=scale.apply(came))
         if isinstance(self.estimator, ServedClassifier) and window.y is not None:
-            self.estimator.successor(estimator, window.y, anew=anew)
-        if isinstance(estimator, LivePUClassifier) and not anew:
+            self.estimator.successor(estimator, window.y, afresh=afresh)
+        if isinstance(estimator, LivePUClassifier) and not afresh:
             estimator.keep_estimate_of(self.estimator, {*(edits.change or {})})
-        is_many = anew and not estimator._shares_costs
+        is_many = afresh and not estimator._shares_costs
         outcome = learnt(estimator, window, PART if is_many else len(window.X))
         robust = edits.robust or self._robust(edits)
         if robust is not None:
@@ -280,7 +280,7 @@ class ModelState:
     def _of_first_data(self, edits: Edits) -> tuple[dict[str, Any], FeatureScale | None]:
         """Return parameters for what the first data have decided, and their scale; none where that is decided again."""
         is_open = not (self.is_fitted and self.estimator.is_settled)
-        if is_open or edits.rescale or any(name in SOLVED_ANEW for name in edits.change or {}):
+        if is_open or edits.rescale or any(name in SOLVED_AGAIN for name in edits.change or {}):
             return {}, None
         return {"gamma": self.estimator.gamma_, **self._unscaled}, getattr(self.estimator, "feature_scale_", None)
 
@@ -311,7 +311,7 @@ class ModelState:
         return {"scale": "none"} if "scale" in parameters(self.spec, self.cache_mb) else {}
 
     def _robust(self, edits: Edits) -> Robust | None:
-        """Return how robust the model is now, with the sides of all who are not relabelled."""
+        """Return the robust losses of the model now, with the sides of all examples that keep their labels."""
         robust = self.estimator.robustness() if self.is_fitted else None
         if robust is None:
             return None
@@ -327,7 +327,7 @@ class ModelState:
         return {"theta": found.theta, "s": found.s, "n_outliers": len(found.outliers)}
 
     def _settled(self, update: Update) -> Update:
-        """The update with nothing open of how the model is to become convex again; raises InvalidInput if it is."""
+        """Return the update, with nothing open, that makes the model convex again; raises InvalidInput if it is."""
         edits = update.edits
         if edits is None or edits.robust != CONVEX:
             return update
@@ -348,7 +348,7 @@ class ModelState:
         return hasattr(self.estimator, "gamma_")
 
     def calibration(self) -> Calibration | HeldOut:
-        """What decisions become as probabilities now; raises InvalidInput where a class has fewer than two examples."""
+        """Return the calibration of decisions now; raises InvalidInput where a class has fewer than two examples."""
         if isinstance(self.estimator, LivePUClassifier):
             return self.estimator.held_out()
         from livesvm.solvers.estimators.probabilities import METHODS, calibrated  # imports scikit-learn
@@ -364,12 +364,12 @@ class ModelState:
         """
         if self.watch is not None:
             self.watch.begin()
-        anew, is_exact = self._holds_of_others(keys), task_of(self.spec).is_exact
-        if not keys and not anew and (is_exact or not self.estimator.is_trained):
+        afresh, is_exact = self._holds_of_others(keys), task_of(self.spec).is_exact
+        if not keys and not afresh and (is_exact or not self.estimator.is_trained):
             return None
         command = Command(None, keys, time.time(), self.window.next_key, None)
-        if anew and is_exact:
-            return self._learn_anew(command)
+        if afresh and is_exact:
+            return self._learn_again(command)
         try:
             outcome = self.apply(command)
         except SolverError:
@@ -381,7 +381,7 @@ class ModelState:
         return outcome
 
     def _holds_of_others(self, keys: list[Key]) -> bool:
-        """Whether a class, a scale, a gamma or a prior rests on other examples than the window's but for ``keys``."""
+        """Return whether a class, scale, gamma or prior rests on examples outside of the window without ``keys``."""
         if not self.is_fitted:
             return False
         gone, model = set(keys), self.estimator
@@ -397,15 +397,15 @@ class ModelState:
             return bool(gone)
         return isinstance(model, Served) and not model.knows_only(model.window_y[stay])
 
-    def _learn_anew(self, command: Command) -> Outcome:
+    def _learn_again(self, command: Command) -> Outcome:
         """Be a model that knows the rest and nothing else; raises SolverError with the model as it was."""
         if len(command.remove) < len(self.window.arrivals):
-            outcome = self.apply_cold(command, anew=True)
+            outcome = self.apply_cold(command, afresh=True)
         else:
             self.estimator = new_estimator(self.spec, self.cache_mb, **self.changed)
             outcome = Outcome(Sizes())
             self._done(command, outcome)
-        self.look(anew=True)
+        self.look(afresh=True)
         return self._with_warnings(outcome)
 
     def become(self, found: ModelState, at: float | None) -> Outcome:
@@ -414,7 +414,7 @@ class ModelState:
         self.version += 1
         self.sequence += 1
         self.updated_at = at
-        self.look(anew=True)
+        self.look(afresh=True)
         if self.watch is not None:
             self.watch.begin()
         return Outcome(self.sizes)
@@ -432,7 +432,7 @@ class ModelState:
         self.updated_at = command.arrived
 
     def copy(self) -> ModelCopy:
-        """A copy that shares nothing with the model; only for one that knows an example, or whose task is not exact."""
+        """Return a copy that shares nothing with the model, which has examples or a task that is not exact."""
         window = replace(self.window, arrivals=dict(self.window.arrivals), tags=dict(self.window.tags))
         arrays = self.estimator.to_arrays()
         watched = None if self.watch is None else self.watch.report()
@@ -497,16 +497,16 @@ class ModelState:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What else its parameters are now, beside C and the kernel, where its task has them."""
+        """What else its parameters are now, next to C and the kernel, where its task has them."""
         made, model = parameters(self.spec, self.cache_mb), self.estimator
         now = {name: getattr(model, name) for name in CHANGEABLE if name in made}
         if not isinstance(model, LivePUClassifier):
             return now
         estimate = getattr(model, "prior_estimate_", None)
-        told = None if estimate is None else dataclasses.asdict(estimate)
-        prior = told["prior"] if told else model.prior
+        reported = None if estimate is None else dataclasses.asdict(estimate)
+        prior = reported["prior"] if reported else model.prior
         lam = model.lam if math.isnan(model.lam_) else model.lam_
-        return now | {"lam": lam, "prior": prior, "prior_estimate": told}
+        return now | {"lam": lam, "prior": prior, "prior_estimate": reported}
 
     @property
     def gamma(self) -> float | None:
@@ -580,7 +580,7 @@ class ModelState:
 
     @classmethod
     def decode(cls, spec: ModelSpec, cache_mb: int, data: bytes) -> ModelState:
-        """The model in a snapshot; raises StoreDamaged or StoreTooNew, or MemoryLimit if it needs a larger cache."""
+        """Decode the model in a snapshot; raises StoreDamaged, StoreTooNew, or MemoryLimit for too large a cache."""
         return cls.of(spec, cache_mb, codec.decode(data))
 
     @classmethod

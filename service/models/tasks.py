@@ -24,7 +24,7 @@ from livesvm.solvers.models.pairs_predictor import PairsPredictor, scores, winne
 from livesvm.solvers.models.predictor import Predictor
 
 Check = Callable[[Targets | None, str], object]
-"""Raises InvalidInput, for the field that it is told, unless every entry of y (m,) is a target; None: there is none."""
+"""Raises InvalidInput, naming the field, unless every entry of y (m,) is a target; None: no check."""
 
 
 @dataclass(frozen=True)

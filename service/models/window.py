@@ -23,7 +23,7 @@ FLOAT = getsizeof(0.0)
 
 @dataclass(frozen=True)
 class Limits:
-    """What one window may hold; ``max_examples`` and ``max_age_seconds`` make room, the quotas refuse."""
+    """What one window may hold; ``max_examples`` and ``max_age_seconds`` make space, the quotas refuse."""
 
     quota_examples: int
     quota_features: int
@@ -138,7 +138,7 @@ class Window:
         return like(X, self.is_sparse)
 
     def _check_new(self, keys: list[Key], making_room: set[Key]) -> None:
-        """Raise DuplicateKey for a key of the window, but for those of examples that make room."""
+        """Raise DuplicateKey for a key of the window, but for those of examples that make space."""
         for row, key in enumerate(keys):
             if key in self.arrivals and key not in making_room:
                 raise DuplicateKey(f"key {key!r} is in the window already", field="keys", row=row)

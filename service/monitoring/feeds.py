@@ -17,7 +17,7 @@ MOST_STEPS = 8
 
 @dataclass(frozen=True)
 class StepSample:
-    """One step over the newest window: its error beside the better naive one's, the share of readings in its band."""
+    """One step over the newest window: its error next to the better naive one's, the share of readings in its band."""
 
     step: int
     error: float
@@ -128,11 +128,11 @@ class FeedSeries(Collector):
         self._states, self._samples, self._limit = states, samples, limit
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing before it is asked for."""
+        """Describe nothing before a scrape."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """How many feeds are in which state, and the series of those that have some."""
+        """Collect the number of feeds by state, and the series of feeds that have some."""
         counts = self._states()
         states = GaugeMetricFamily("livesvm_feeds", "Feeds held", labels=["state"])
         for state in get_args(ServingState):
@@ -162,11 +162,11 @@ class FleetSeries(Collector):
         self._samples = samples
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing before it is asked for."""
+        """Describe nothing before a scrape."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """How many series each fleet has in which state, and how well they are forecast."""
+        """Collect the number of series by fleet and state, and how well they are forecast."""
         shown = list(self._samples())
         if not shown:
             return

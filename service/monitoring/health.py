@@ -42,7 +42,7 @@ class Health:
         self._lock = threading.Lock()
         self._store_up = True
         self._down_since = 0.0
-        self._asked_in_vain = False
+        self._unanswered = False
         self._came_back = False
         self._warm = False
         self._restored = False
@@ -143,7 +143,7 @@ class Health:
         """Time one call of the store, and remember if the store did not do it.
 
         One that was done says that the store is there. That it can be written, only an append says, and not while
-        :meth:`ask_store` finds otherwise: there may be room for a small update, and for no other.
+        :meth:`ask_store` finds otherwise: there may be space for a small update, and for no other.
         """
         try:
             with self._metrics.store_call(operation):
@@ -152,7 +152,7 @@ class Health:
             self._set_store(str(error))
             raise
         self._answered_at = time.monotonic()
-        if operation == "append" and not self._asked_in_vain:
+        if operation == "append" and not self._unanswered:
             self._set_store(None)
 
     def ask_store(self, store: Store, look: Callable[[], None] = lambda: None) -> None:
@@ -165,11 +165,11 @@ class Health:
                 store.ping()
                 self._level = level = store.durability()
         except StoreError as error:
-            self._asked_in_vain = True
+            self._unanswered = True
             self._set_store(str(error))
             return
         look()
-        self._asked_in_vain = False
+        self._unanswered = False
         self._set_store(None)
         for each in type(level):
             self._metrics.durability.labels(each.value).set(each is level)

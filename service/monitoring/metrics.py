@@ -102,11 +102,11 @@ class _Models(Collector):
         self._states, self._samples, self._limit = states, samples, limit
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing before it is asked for."""
+        """Describe nothing before a scrape."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """How many models are in which state, and the series of those that have some."""
+        """Collect the number of models by state, and the series of models that have some."""
         counts, shown = self._states(), self._samples(self._limit)
         states = GaugeMetricFamily("livesvm_models", "Models held", labels=["state"])
         for state in get_args(ServingState):
@@ -128,11 +128,11 @@ class _Counts(Collector):
         self._counts = counts
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing before it is asked for."""
+        """Describe nothing before a scrape."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """One number a state."""
+        """Collect one number a state."""
         family = GaugeMetricFamily(self._name, self._help, labels=["state"])
         for state, count in self._counts().items():
             family.add_metric([state], count)
@@ -146,11 +146,11 @@ class _Memory(Collector):
         self._budget = budget
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing before it is asked for."""
+        """Describe nothing before a scrape."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """The limit, and one number for each kind of what holds it."""
+        """Collect the limit, and one number for each kind of what holds it."""
         yield GaugeMetricFamily(
             "livesvm_memory_budget_bytes", "Memory that the process may take", value=self._budget.limit
         )
@@ -351,11 +351,11 @@ class Metrics:
         self.erasure_seconds.observe(perf_counter() - start)
 
     def render(self) -> bytes:
-        """The text that Prometheus scrapes."""
+        """Render the text that Prometheus scrapes."""
         return generate_latest(self if self._others is not None else self.registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Every family once, with the series of all processes; those with the same labels are summed up."""
+        """Collect every family once, with the series of all processes; equal labels are summed up."""
         found: dict[str, Metric] = {}
         for family in [*self.registry.collect(), *(self._others() if self._others is not None else ())]:
             if (known := found.get(family.name)) is None:

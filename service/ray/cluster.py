@@ -88,7 +88,7 @@ class Cluster:
         """
         if self._is_joined:
             known = self._is_known()
-            self._tell_of_head(known is not None)
+            self._log_head(known is not None)
             if known is not False:
                 return False
             log.warning("the node of this front end is not in the cluster any more; it joins again")
@@ -123,7 +123,7 @@ class Cluster:
             self._actors.clear()
         ray.shutdown()
 
-    def _tell_of_head(self, is_up: bool) -> None:
+    def _log_head(self, is_up: bool) -> None:
         """Know whether the head answers; the first and the last of it are logged."""
         if self.head_is_up and not is_up:
             log.error("the head of the cluster does not answer; lost actors are not started again until it does")

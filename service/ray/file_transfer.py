@@ -39,7 +39,7 @@ class RayFileTransfer:
     def where(self, described: Mapping[str, Any]) -> Document:
         """Return the node and the directory of a dataset's files; raises DatasetElsewhere, StoreUnavailable."""
         name, holder = described["name"], str(described["held_by"])
-        found = self._fronts.told(holder)
+        found = self._fronts.reported(holder)
         try:
             with MEMBERSHIP.inside():
                 there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
@@ -120,7 +120,7 @@ class Reading:
             with MEMBERSHIP.inside():
                 answer: Answer = unpacked(ray.get(self.asked(what, *which)))
         except RayError as error:
-            raise StoreUnavailable(f"who reads the dataset was lost ({type(error).__name__})") from error
+            raise StoreUnavailable(f"the reader of the dataset was lost ({type(error).__name__})") from error
         if answer.error is not None:
             raise answer.error
         return answer.value

@@ -37,7 +37,7 @@ class RayFrontEnds:
         assert isinstance(store, RedisStore)
         self._root, self._store, self._health, self.holder = root, store, health, holder
         self._listens = ("", 0)
-        self._told_node: str | None = None
+        self._reported_node: str | None = None
         self.vouching = Vouching()
 
     @property
@@ -57,18 +57,18 @@ class RayFrontEnds:
 
     def keep(self) -> None:
         """Tell them again where this front end belongs to another node by now; raises StoreUnavailable."""
-        if self._told_node not in (None, self._node()):
+        if self._reported_node not in (None, self._node()):
             self.announce()
 
     def leave(self) -> None:
         """Tell the others that it cannot be reached any more, if they knew; its node may read its files on."""
-        if self._told_node is not None:
+        if self._reported_node is not None:
             with suppress(StoreError):  # it will show no life
                 self._put(None)
 
     def _put(self, address: str | None) -> None:
-        self._told_node = self._node()
-        here = {"node": self._told_node, "root": self._root, "address": address}
+        self._reported_node = self._node()
+        here = {"node": self._reported_node, "root": self._root, "address": address}
         if address is not None:
             here["secret"] = self.vouching.secret.hex()
         self._store.put_document(DocumentName(KIND, self.holder), json.dumps(here).encode())
@@ -77,10 +77,10 @@ class RayFrontEnds:
         """Return the node that this front end belongs to; the last known one while it joins again."""
         with suppress(NotJoined), MEMBERSHIP.inside():
             return str(ray.get_runtime_context().get_node_id())
-        return self._told_node
+        return self._reported_node
 
-    def told(self, holder: str) -> Document:
-        """Return what a front end has told of itself, empty where nothing is known; raises StoreError."""
+    def reported(self, holder: str) -> Document:
+        """Return what a front end has reported of itself, empty where nothing is known; raises StoreError."""
         with self._health.store_call("load"):
             data = self._store.document(DocumentName(KIND, holder))
         found: Document = {} if data is None else json.loads(data)
@@ -104,8 +104,8 @@ class RayFrontEnds:
 
     def _found(self, holder: str) -> FrontEnd | None:
         """Return a front end that shows life, and is there for others."""
-        told = {} if self._is_silent(holder) else self.told(holder)
-        address, secret = told.get("address"), told.get("secret")
+        reported = {} if self._is_silent(holder) else self.reported(holder)
+        address, secret = reported.get("address"), reported.get("secret")
         return None if address is None or secret is None else FrontEnd(holder, address, bytes.fromhex(secret))
 
     def others(self) -> list[FrontEnd]:
@@ -115,7 +115,7 @@ class RayFrontEnds:
 
     def is_away(self, holder: str) -> bool:
         """Return whether one has left, or shows no life; raises StoreError."""
-        return self._is_silent(holder) or self.told(holder).get("address") is None
+        return self._is_silent(holder) or self.reported(holder).get("address") is None
 
     def _named(self) -> list[str]:
         with self._health.store_call("load"):

@@ -1,6 +1,6 @@
 """Retraining over shards: workers of the cluster hold the rows of a dataset, and one process steers.
 
-In place of a worker that is lost another one is started, wherever there is room; it reads its rows again, prepares
+In place of a worker that is lost another one is started, wherever there is space; it reads its rows again, prepares
 them as they were, and the search goes on from its coefficients. Too many losses end the retraining with that error.
 """
 
@@ -53,10 +53,10 @@ class ShardActor:
 
     def feed(self, answer: bytes) -> None:
         """Take rows, or the error of their reader."""
-        told: Answer = unpacked(answer)
-        if told.error is not None:
-            raise told.error
-        self._pieces.append(told.value)
+        reported: Answer = unpacked(answer)
+        if reported.error is not None:
+            raise reported.error
+        self._pieces.append(reported.value)
 
     def do(self, work: bytes) -> bytes:
         """Do some work on the shard; what comes of it, or what it raises."""
@@ -89,11 +89,11 @@ class RayCrew:
     rows : reader of the dataset, which is of ``width`` bytes a row
     parts : which of them each shard has
     memory : bytes that a worker is placed by
-    seconds : for which room for workers is waited for
+    seconds : for which space for workers is waited for
     """
 
     def __init__(self, rows: Rows, parts: Sequence[slice], width: int, memory: int, seconds: float) -> None:
-        """Start them, and have them take their rows; raises WorkerLost if there is no room for them."""
+        """Start them, and have them take their rows; raises WorkerLost if there is no space for them."""
         self._rows, self._parts, self._step = rows, parts, max(1, PIECE // max(1, width))
         self._memory, self._seconds = memory, seconds
         self._preparation, self.losses = Preparation(), 0
@@ -215,23 +215,23 @@ def _on_shards(work: Work, model: LiveL2SVC, how: Document) -> tuple[Trained, in
         parts = cut(n, count)
         crew = RayCrew(rows, parts, size // n, memory, work.asked["cluster"]["seconds"])
         data = Sharded(crew, parts, labels, np.ones(n) if weights is None else weights, partial(rows.ask, "take"))
-        found, n, told = _trained(work, model, data, how)
-        return found, n, told | {"shards": count, "lost_shards": crew.losses}
+        found, n, reported = _trained(work, model, data, how)
+        return found, n, reported | {"shards": count, "lost_shards": crew.losses}
 
 
 def _trained(work: Work, model: LiveL2SVC, data: Sharded, how: Document) -> tuple[Trained, int, Document]:
     n = data.y.size
-    held, told = work.held_back(n), Document()
+    held, reported = work.held_back(n), Document()
     over = OverShards(model, data, ~held)
     settings = {name: how[name] for name in ("threads", "look", "progress")}
     if held.any():
         over.train(~held, how["tol"], **settings)
-        told = _error(work, model, data, np.flatnonzero(held))
-    return over.train(np.ones(n, bool), how["tol"], **settings), n, told
+        reported = _error(work, model, data, np.flatnonzero(held))
+    return over.train(np.ones(n, bool), how["tol"], **settings), n, reported
 
 
 def _error(work: Work, model: LiveL2SVC, data: Sharded, out: Any) -> Document:
-    """Return what is told of the error on rows that were held back, which come some at a time."""
+    """Return what is reported of the error on rows that were held back, which come some at a time."""
     step = max(1, PIECE // (8 * int(work.asked["dataset"]["described"]["n_features"])))
     parts = [out[start : start + step] for start in range(0, out.size, step)]
     wrong = sum(error_on(work, model, data.take(part), data.y[part]) * part.size for part in parts)

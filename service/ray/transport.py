@@ -77,7 +77,7 @@ class RayTransport:
         actors = [self.cluster.known(place) for place in places]
         with suppress(NotJoined), MEMBERSHIP.inside():
             asked = [actor.scrape.remote() for actor in actors if actor is not None]
-            return [family for told in answered(asked, SCRAPE_SECONDS) for family in unpacked(told)]
+            return [family for reported in answered(asked, SCRAPE_SECONDS) for family in unpacked(reported)]
         return []
 
     def join(self, again: Callable[[], None]) -> None:

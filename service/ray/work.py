@@ -35,14 +35,14 @@ def work_elsewhere(
     task: Any = ray.remote(_work)
     message = packed((kind, asked, model))
     needed = {"num_cpus": WORKER_CORES, "memory": memory, "max_retries": 0}
-    ends, told = True, None
+    ends, reported = True, None
     try:
         with MEMBERSHIP.inside():
-            told = task.options(num_returns="streaming", _generator_backpressure_num_objects=1, **needed).remote(
+            reported = task.options(num_returns="streaming", _generator_backpressure_num_objects=1, **needed).remote(
                 message
             )
         ends = False
-        for answer in _answers(told, check):
+        for answer in _answers(reported, check):
             if isinstance(answer, Answer):
                 ends = True
                 if answer.error is not None:
@@ -59,19 +59,19 @@ def work_elsewhere(
     finally:
         if not ends:  # it waits until its answer is taken: Ray ends a process that cancels a task as that ends
             with suppress(RayError, ValueError), MEMBERSHIP.inside():
-                ray.cancel(told, force=True)
+                ray.cancel(reported, force=True)
 
 
-def _answers(told: Any, check: Callable[[], None]) -> Iterator[Any]:
+def _answers(reported: Any, check: Callable[[], None]) -> Iterator[Any]:
     """Yield what a task tells, as it comes."""
     while True:
         check()
         with MEMBERSHIP.inside():
-            ready, _ = ray.wait([told], timeout=LOOK_SECONDS)
+            ready, _ = ray.wait([reported], timeout=LOOK_SECONDS)
             if not ready:
                 continue
             try:
-                reference = next(told)
+                reference = next(reported)
             except StopIteration:
                 return
             answer = ray.get(reference)
@@ -81,7 +81,7 @@ def _answers(told: Any, check: Callable[[], None]) -> Iterator[Any]:
 def _work(message: bytes) -> Iterator[bytes]:
     """Do the work of a job in a thread, and tell how far it is, and at last what came of it."""
     kind, asked, model = unpacked(message)
-    told: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    reported: queue.SimpleQueue[Any] = queue.SimpleQueue()
     last = 0.0
 
     def progress(done: int, total: int) -> bool:
@@ -89,7 +89,7 @@ def _work(message: bytes) -> Iterator[bytes]:
         nonlocal last
         if done >= total or time.monotonic() - last > LOOK_SECONDS:
             last = time.monotonic()
-            told.put((done, total))
+            reported.put((done, total))
         return True
 
     def work() -> None:
@@ -97,13 +97,13 @@ def _work(message: bytes) -> Iterator[bytes]:
         run = ALL_KINDS[kind].run
         assert run is not None
         try:
-            told.put(Answer(run(asked, model, progress)))
+            reported.put(Answer(run(asked, model, progress)))
         except Exception as error:
-            told.put(Answer(error=error))
+            reported.put(Answer(error=error))
 
     threading.Thread(target=work, name="work", daemon=True).start()
     while True:
-        answer = told.get()
+        answer = reported.get()
         yield packed(answer)
         if isinstance(answer, Answer):
             return

@@ -85,13 +85,13 @@ def _tells_of_an_erasure(receipt: Document) -> bool:
 
 
 def names(receipt: Document, key: Key) -> bool:
-    """Return whether a receipt is of this key."""
+    """Return whether a receipt belongs to this key."""
     keys = receipt["keys"]
     return hashed(bytes.fromhex(keys["salt"]), key) in keys["hashes"]
 
 
 def names_tag(receipt: Document, tag: str) -> bool:
-    """Return whether a receipt is of the examples with this tag."""
+    """Return whether a receipt belongs to the examples with this tag."""
     keys = receipt["keys"]
     return hashed(bytes.fromhex(keys["salt"]), tag) in keys.get("tags", [])
 

@@ -14,12 +14,12 @@ GONE_SECONDS = 600.0
 
 
 class Announcer:
-    """What is told of those that live here, in the order in which it changed; None of those that are gone."""
+    """What is reported of those that live here, in the order in which it changed; None of those that are gone."""
 
     def __init__(self) -> None:
         self.incarnation, self.moment = uuid4().hex, 0
         self._views: dict[str, tuple[int, float, View | None]] = {}
-        self._said: dict[str, int] = {}  #: moments of which an answer has told all that watch
+        self._said: dict[str, int] = {}  #: moments that an answer has reported to every watcher
 
     def view(self, stored: str) -> View | None:
         """Return how one was at the last look."""
@@ -43,7 +43,7 @@ class Announcer:
             self._said[stored] = self._views[stored][0]
 
     def since(self, moment: int) -> dict[str, View | None]:
-        """Return what has changed since a moment, but for what answers have told; since the first, all."""
+        """Return what has changed since a moment, but for what answers have reported; since the first, all."""
         new = takewhile(lambda one: one[1][0] > moment, reversed(self._views.items()))
         return {stored: view for stored, (at, _, view) in new if not moment or self._said.get(stored) != at}
 
@@ -53,7 +53,11 @@ class Announcer:
         The index alone tells of those that were at rest for a while.
         """
         until = time.monotonic() - GONE_SECONDS
-        in_memory = {id_: told for id_, told in self._views.items() if told[2] is not None and not told[2].rests}
-        self._views = {id_: told for id_, told in self._views.items() if id_ in in_memory or told[1] > until}
+        in_memory = {
+            id_: reported for id_, reported in self._views.items() if reported[2] is not None and not reported[2].rests
+        }
+        self._views = {
+            id_: reported for id_, reported in self._views.items() if id_ in in_memory or reported[1] > until
+        }
         self._said = {id_: at for id_, at in self._said.items() if id_ in self._views}
         return list(in_memory)

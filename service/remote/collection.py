@@ -117,13 +117,13 @@ class RemoteCollection(Collection[Any]):
         return call
 
     def forget(self, id: str) -> None:
-        """Let go of one that was deleted."""
+        """Release one that was deleted."""
         self.drop(id)
 
     # What handles and the directory tell.
 
     def seen(self, stored: str, view: View | None = None) -> None:
-        """Something else was told of one; None: nothing any more, and the index is all."""
+        """Take a new report on a replica; None: it has no report, only the index."""
         id_ = id_of(stored)
         with self._lock:
             if id_ not in self._index:
@@ -138,7 +138,7 @@ class RemoteCollection(Collection[Any]):
             if view is not None and isinstance(view.now, Indexed):
                 self._index[id_] = view.now
                 replica.found_again(view.now)
-            replica.learn(replica.told)
+            replica.learn(replica.reported)
 
     def settled(self) -> set[str]:
         """Return which there are, but for those that are being made."""

@@ -130,7 +130,7 @@ def _recent(model: HostedModel) -> list[dict[str, Any]]:
 
 
 HEAR = Command(_hear, "any", by_line=True)
-"""How it is goes along with every answer; of one at rest more is told once it is awake."""
+"""Every answer has the state; of a replica at rest more is reported once it is awake."""
 CREATE = Command(_create, "all", mutates=True, blocks=True, makes=True)
 DELETE = Command(_delete, "all", mutates=True, blocks=True, removes=True)
 OBSERVE_MANY = Command(_observe_many, "all", mutates=True, named=True, blocks=True, makes=True, touches=_of_batch)

@@ -35,7 +35,7 @@ class ProcessDirectory:
     Parameters
     ----------
     transport : by which they are asked
-    told : called with what is told of one, by its stored name, None if it is gone
+    reported : called with what is reported of one, by its stored name, None if it is gone
     back : called when a process has come back: what the index said before of those that live there is old
     spec : of what is stored under a name
     """
@@ -44,13 +44,13 @@ class ProcessDirectory:
         self,
         context: Context,
         transport: Transport[Any],
-        told: Callable[[str, View | None], None],
+        reported: Callable[[str, View | None], None],
         back: Callable[[], None],
         spec: Callable[[str], Any],
     ) -> None:
         self.settings, self.health, self.store = context.settings, context.source.health, context.source.store
         self.transport, self.terms = transport, transport.terms
-        self._on_news, self._on_return, self._spec = told, back, spec
+        self._on_news, self._on_return, self._spec = reported, back, spec
         self._places: dict[str, ProcessView] = {}
         self._lock = threading.Lock()
         self.stopped = threading.Event()
@@ -67,7 +67,7 @@ class ProcessDirectory:
         self.transport.leave()
 
     def scrape(self) -> list[Metric]:
-        """Return the metrics of where something lives, as far as they are told in time."""
+        """Return the metrics of where something lives, as far as they are reported in time."""
         return self.transport.scrape([there.place for there in self.all()])
 
     # What collections and calls ask.
@@ -112,7 +112,7 @@ class ProcessDirectory:
                     self._told(there, there.round, None, error)
 
     def expire(self) -> None:
-        """Give up calls whose time is over, of processes that say nothing."""
+        """Give up calls to silent processes after their time."""
         for call in list(self.open):
             call.expire(self.settings.lease_seconds)
 
@@ -125,9 +125,9 @@ class ProcessDirectory:
 
     def _ask(self, there: ProcessView) -> None:
         there.is_asked = True
-        spec, told = partial(self._spec, str(there.place.model)), partial(self._told, there, there.round)
+        spec, reported = partial(self._spec, str(there.place.model)), partial(self._told, there, there.round)
         try:
-            self.transport.watch(there.place, spec, Since(there.incarnation, there.moment, there.taken()), told)
+            self.transport.watch(there.place, spec, Since(there.incarnation, there.moment, there.taken()), reported)
         except Exception:
             there.is_asked = False  # the next look asks again
             raise

@@ -53,7 +53,7 @@ DECIDED_ROWS = 10_000
 
 def is_told(found: Indexed, seen: Summary | None) -> bool:
     """Return whether the index, and the summary in it, tell all of one that is at rest."""
-    return seen is not None and seen.told is not None and found.described >= found.sequence
+    return seen is not None and seen.reported is not None and found.described >= found.sequence
 
 
 class Owner(Protocol):
@@ -64,11 +64,11 @@ class Owner(Protocol):
         """By which that process is asked."""
 
     def seen(self, stored: str, view: View | None) -> None:
-        """Something else was told of one; None: that it is gone."""
+        """Take a new report on a replica; None: it is gone."""
 
 
 class RemoteReplica:
-    """A model or a feed that lives in another process: what was told of it last, or what the store's index says.
+    """A model or a feed that lives in another process: what was reported of it last, or what the store's index says.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class RemoteReplica:
         self.there = owner.directory.there(stored)
         self._heard_at: float | None = None
         self.found_again(found)
-        self.learn(self.told)
+        self.learn(self.reported)
 
     def __str__(self) -> str:
         return f"{self.word} {self.id}"
@@ -96,15 +96,15 @@ class RemoteReplica:
     # What is known here.
 
     @property
-    def told(self) -> View | None:
-        """What was told of it last; None of one at rest, of which the index tells."""
+    def reported(self) -> View | None:
+        """What was reported of it last; None of one at rest, of which the index tells."""
         return self.there.view(self.stored)
 
     @property
     def spec(self) -> Any:
         """What it was created as; None of one of which that is not known."""
-        told = self.told
-        return self._spec if told is None else told.spec
+        reported = self.reported
+        return self._spec if reported is None else reported.spec
 
     def found_again(self, found: Indexed) -> None:
         """Know what the index says now."""
@@ -119,7 +119,7 @@ class RemoteReplica:
             if self.there.take(self.stored, view):
                 self._owner.seen(self.stored, view)
 
-    def learn(self, told: View | None) -> None:
+    def learn(self, reported: View | None) -> None:
         """Take what is known of it now."""
 
     def hold(self, copy: Published) -> None:
@@ -134,8 +134,8 @@ class RemoteReplica:
     @property
     def stale(self) -> bool:
         """Whether newer data may be unknown."""
-        told = self.told
-        unsure = not self._is_known if told is None else told.stale
+        reported = self.reported
+        unsure = not self._is_known if reported is None else reported.stale
         return unsure or self.there.is_lost or self.age > self._settings.lease_seconds
 
     @property
@@ -148,8 +148,8 @@ class RemoteReplica:
         """Whether it is, and why not."""
         if self.there.is_lost:
             return "restoring", f"its {self._terms.word} was lost, and is started again"
-        if (told := self.told) is not None:
-            return told.state, told.reason
+        if (reported := self.reported) is not None:
+            return reported.state, reported.reason
         if self._is_known:
             return "live", None
         return "restoring", f"its {self._terms.word} starts" if self.there.heard_at is None else "it is being restored"
@@ -174,16 +174,16 @@ class RemoteReplica:
 
         Raises ModelUnavailable of one that is not served there, though it may yet wake.
         """
-        told = self.told
-        if told is not None and told.state not in (*SERVED, "restoring"):
-            raise ModelUnavailable(f"{self} is not served here: {told.reason}")
+        reported = self.reported
+        if reported is not None and reported.state not in (*SERVED, "restoring"):
+            raise ModelUnavailable(f"{self} is not served here: {reported.reason}")
         return self
 
     @property
     def queue_depth(self) -> int:
         """Calls that wait, where it lives."""
-        told = self.told
-        return 0 if told is None else cast(Description | FeedNow, told.now).queue_depth
+        reported = self.reported
+        return 0 if reported is None else cast(Description | FeedNow, reported.now).queue_depth
 
     # What is asked where it lives.
 
@@ -192,9 +192,9 @@ class RemoteReplica:
         logged = current()
         seconds = None if solve is None else solve.rest()
         patience = self._terms.seconds if patience is None else patience
-        who = (None, None) if logged is None else (logged.key, logged.id)
+        chosen = (None, None) if logged is None else (logged.key, logged.id)
         asked = Question(
-            uuid4().hex, self.stored, command.with_name(), seconds, who[0], self._gets_copies(command), who[1]
+            uuid4().hex, self.stored, command.with_name(), seconds, chosen[0], self._gets_copies(command), chosen[1]
         )
         until = time.monotonic() + (patience if seconds is None else min(seconds, patience))
         return Call(self._owner.directory, self, asked, until, logged).send()
@@ -204,7 +204,7 @@ class RemoteReplica:
         return False
 
     def news(self) -> Call:
-        """Return what others were told of may not have come here yet."""
+        """Return whether changes that others know of may not have come here yet."""
         return self.ask(commands.HEAR, patience=NEWS_SECONDS)
 
     write_back = Command(Replica.write_back, mutates=True)
@@ -228,7 +228,7 @@ class _Decided(Published):
 class RemoteModel(RemoteReplica):
     """A model in another process. Implements :class:`~livesvm.service.hosting.handle.ModelHandle`.
 
-    Invariant: what predicts here is of a version at most as new as what was told.
+    Invariant: what predicts here belongs to a version at most as new as what was reported.
     """
 
     home, word, gone = HostedModel, HostedModel.word, HostedModel.gone
@@ -246,7 +246,7 @@ class RemoteModel(RemoteReplica):
 
     @property
     def recent(self) -> RemoteModel:
-        """What it has done lately, asked where it lives; and rows predicted here, which it is told of later."""
+        """What it has done lately, asked where it lives; and rows predicted here, which are reported later."""
         return self
 
     def updates(self) -> list[dict[str, Any]]:
@@ -265,9 +265,9 @@ class RemoteModel(RemoteReplica):
 
     @property
     def _now(self) -> Description:
-        """As it was told last, or as the index tells."""
-        if (told := self.told) is not None:
-            return cast(Description, told.now)
+        """Its state by the last report, or by the index."""
+        if (reported := self.reported) is not None:
+            return cast(Description, reported.now)
         return described_at_rest(self.spec, self._summary, self._settings)
 
     def describe(self) -> Description:
@@ -291,13 +291,13 @@ class RemoteModel(RemoteReplica):
 
     @property
     def _copy(self) -> Published | None:
-        """What is here to predict by, if it is of the life that the model has now."""
+        """The local copy to predict by, if it belongs to the present life of the model."""
         return self._held if self._held_life == self._life else None
 
     @property
     def _life(self) -> tuple[str, int] | None:
-        told = self.told
-        return None if told is None else told.life
+        reported = self.reported
+        return None if reported is None else reported.life
 
     def _may_use(self, held: Published, version: int) -> bool:
         if self._terms.predictions != "snapshot":
@@ -315,7 +315,7 @@ class RemoteModel(RemoteReplica):
             found, sizes = (decision, prediction), self.published.sizes
             return _Decided(version, None, sizes, X.shape[1], 0, None, None, classes=classes, found=found)
         seen, self._copied_at = self.published, time.monotonic()
-        is_told = self.told is not None or self._is_known
+        is_told = self.reported is not None or self._is_known
         if seen.predictor is not None or (is_told and not self._now.can_predict):
             return seen
         try:
@@ -372,7 +372,7 @@ class RemoteModel(RemoteReplica):
 class RemoteFeed(RemoteReplica):
     """A feed in another process. Implements :class:`~livesvm.service.hosting.handle.FeedHandle`.
 
-    Invariant: while it is awake, ``_seen`` has the events that were told last with those heard of before.
+    Invariant: while it is awake, ``_seen`` has the events that were reported last with those heard of before.
     """
 
     home, word, gone = HostedFeed, HostedFeed.word, HostedFeed.gone
@@ -387,12 +387,12 @@ class RemoteFeed(RemoteReplica):
 
     @property
     def _now(self) -> FeedNow | None:
-        told = self.told
-        return None if told is None else cast(FeedNow, told.now)
+        reported = self.reported
+        return None if reported is None else cast(FeedNow, reported.now)
 
-    def learn(self, told: View | None) -> None:
+    def learn(self, reported: View | None) -> None:
         """Take its events in."""
-        seen = None if told is None else cast(FeedNow, told.now).view
+        seen = None if reported is None else cast(FeedNow, reported.now).view
         self._seen = None if seen is None else replace(seen, events=self._joined(seen.events))
 
     def _joined(self, new: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:

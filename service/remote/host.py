@@ -47,7 +47,7 @@ GATHER_SECONDS = 0.05
 SMALL_BYTES = 80_000
 """Of a version in an answer to a front end that predicts by copies; Ray carries 100 kB with the call itself."""
 HEARTBEAT_SECONDS = 2.0
-"""After so long without news whoever watches is told that there is none."""
+"""After so long without news watchers are informed that there is none."""
 LOOKS = 5
 """At the store, while one lease lasts."""
 RETRY_SECONDS = 0.2
@@ -87,7 +87,7 @@ class Host:
     context : what its replicas share
     tend : called after every look at the store with how many replicas are in which state
     line : says where front ends may call besides, if anywhere
-    has_one_caller : whether nothing else watches than what calls, which need not be told twice
+    has_one_caller : whether nothing else watches than what calls, which needs no report twice
     """
 
     def __init__(
@@ -171,8 +171,8 @@ class Host:
                 await asyncio.wait([news], timeout=HEARTBEAT_SECONDS)
                 self._waiting.discard(news)
             await asyncio.sleep(began + GATHER_SECONDS - time.monotonic())
-        line, told = None if self._line is None else await self._line(), self._told
-        return packed(News(told.incarnation, told.moment, told.since(moment), line))
+        line, reported = None if self._line is None else await self._line(), self._told
+        return packed(News(reported.incarnation, reported.moment, reported.since(moment), line))
 
     def scrape(self) -> Iterable[Metric]:
         """Return the metrics of what is done here."""
@@ -245,7 +245,7 @@ class Host:
     # In threads.
 
     def _live(self) -> None:
-        """Learn what is stored, then look at the store, and take over what others let go of, for good."""
+        """Learn what is stored, then look at the store, and take over what others release, for good."""
         call_compiled_code()
         while not self._ready.is_set():
             try:

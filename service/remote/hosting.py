@@ -132,7 +132,7 @@ class RemoteHosting:
         self._look_at = time.monotonic() + ASIDE * (time.monotonic() - began)
 
     def _ask_of_stale(self) -> None:
-        """Ask how those are of which the index does not tell all."""
+        """Ask for the states that the index does not have in full."""
         self._asked = {stored: call for stored, call in self._asked.items() if not call.done()}
         for home in (self.models, self.feeds):
             for id_ in islice(home.stale(), ASKED_AT_ONCE - len(self._asked)):

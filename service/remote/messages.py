@@ -26,7 +26,7 @@ from livesvm.service.store.base import Indexed
 
 SERVED: frozenset[ServingState] = frozenset({"live", "fenced", "behind"})
 EVENTS = 16
-"""Of a feed, the newest, that are told with every change."""
+"""Of a feed, the newest, that are reported with every change."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Question:
 
 @dataclass(frozen=True)
 class FeedNow:
-    """What is told of a feed that is awake, or not served; ``view`` has its newest events alone."""
+    """What is reported of a feed that is awake, or not served; ``view`` has its newest events alone."""
 
     version: int
     queue_depth: int

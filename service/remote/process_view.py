@@ -13,7 +13,7 @@ from livesvm.service.remote.transport import Place
 class ProcessView:
     """One such process, from any thread; ``word`` is what people call it.
 
-    Invariant: no view here is of an incarnation that another one has followed, but for those of :meth:`forget_dead`.
+    Invariant: no view here belongs to an incarnation that has a successor, but for those of :meth:`forget_dead`.
     """
 
     def __init__(self, place: Place, word: str = "actor") -> None:
@@ -60,7 +60,7 @@ class ProcessView:
             if now is not None and now.life[0] == incarnation:
                 least = now.moment
             elif now is None and incarnation == self.incarnation and not view.rests:
-                least = self.moment + 1  # news have told that it went to rest, or is gone
+                least = self.moment + 1  # news have reported that it went to rest, or is gone
             if incarnation in self._dead or view.moment < least:
                 return False
             self._put(stored, view)
@@ -75,19 +75,19 @@ class ProcessView:
         """Know what it tells; what of that is new. One that has come back tells of all that are in memory there."""
         self.heard_at, self.is_lost = time.monotonic(), False
         with self._lock:
-            told = dict(news.views)
+            reported = dict(news.views)
             if news.incarnation != self.incarnation:
                 lives = {view.life[0] for view in self._views.values()} | {self.incarnation}
                 self._dead |= lives - {news.incarnation}
-                told = dict.fromkeys(self._of(news.incarnation)) | told
+                reported = dict.fromkeys(self._of(news.incarnation)) | reported
             for stored, now in self._of(news.incarnation).items():
-                view = told.get(stored)
-                if stored in told and now.moment > (news.moment if view is None else view.moment):
-                    del told[stored]  # an answer has told since
-            for stored, view in told.items():
+                view = reported.get(stored)
+                if stored in reported and now.moment > (news.moment if view is None else view.moment):
+                    del reported[stored]  # an answer has reported since
+            for stored, view in reported.items():
                 self._put(stored, view)
             self.incarnation, self.moment = news.incarnation, news.moment
-        return told
+        return reported
 
     def _of(self, incarnation: str) -> dict[str, View]:
         return {stored: view for stored, view in self._views.items() if view.life[0] == incarnation}
@@ -97,7 +97,7 @@ class ProcessView:
         self._views.pop(stored, None)
 
     def forget_dead(self) -> list[str]:
-        """Let go of what incarnations told that are no more, as the store's index was read since; of whom that was."""
+        """Drop the reports of processes that ended before the store's index was read; return their names."""
         with self._lock:
             gone = [stored for stored, view in self._views.items() if view.life[0] in self._dead]
             for stored in gone:
@@ -110,11 +110,11 @@ class ProcessView:
             self._rows[stored] += rows
 
     def predicted(self, stored: str) -> int:
-        """Return rows that were predicted here and that the actor was not told of yet."""
+        """Return rows that were predicted here and that the actor was not informed of yet."""
         return self._rows[stored]
 
     def taken(self) -> dict[str, int]:
-        """Return the same of all, to be told now."""
+        """Return the same of all, to be reported now."""
         with self._lock:
             rows, self._rows = self._rows, Counter()
         return dict(rows)

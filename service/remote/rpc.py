@@ -216,7 +216,7 @@ class RpcClientPool:
         return asyncio._get_running_loop() is self._loop
 
     def lose(self, name: str) -> None:
-        """Let go of a line: the actor is lost, whatever becomes of the connection."""
+        """Release a line: the actor is lost, whatever becomes of the connection."""
         self._sought.pop(name, None)
         line = self._lines.pop(name, None)
         if line is not None:
@@ -240,7 +240,7 @@ class RpcClientPool:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
-        await asyncio.sleep(0)  # for what is told when a line is lost
+        await asyncio.sleep(0)  # for what is reported when a line is lost
         self._loop.stop()
 
     async def _connect(self, name: str, at: Endpoint) -> None:

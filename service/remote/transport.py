@@ -46,7 +46,7 @@ P = TypeVar("P", bound=Place)
 
 
 class Since(NamedTuple):
-    """What a front end was told last: a moment of an incarnation; ``rows`` were predicted here since, by name."""
+    """What a front end was sent last: a moment of an incarnation; ``rows`` were predicted here since, by name."""
 
     incarnation: str
     moment: int
@@ -73,7 +73,7 @@ class Transport(Protocol[P]):
         """Say that nothing waits for a call any more."""
 
     def watch(self, place: P, spec: Callable[[], Any], since: Since, done: Done) -> None:
-        """Have the news told since then, as soon as there are any; may raise what the place is lost by."""
+        """Return the news since then, as soon as there are any; may raise the error that lost the place."""
 
     def heard(self, place: P, line: Any) -> None:
         """Know where a place listens, if it says so."""

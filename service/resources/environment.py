@@ -16,7 +16,7 @@ def check(environment: Mapping[str, str], prefix: str, settings: Mapping[str, ob
 
     Parameters
     ----------
-    settings : the default by variable; one whose default is empty may be set to that
+    settings : the default by variable; one with an empty default may be set to that
     """
     ours = {name: value for name, value in sorted(environment.items()) if name.upper().startswith(prefix)}
     unknown = [name for name in ours if name.upper() not in {*settings, crash.VARIABLE, *CLIENTS}]

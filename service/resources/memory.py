@@ -66,18 +66,18 @@ class Budget:
             lasting = sum(held for kind, held in self._held.items() if kind == "base" or kind in LASTING)
             return lasting + size <= (1.0 - RESERVED) * self.limit
 
-    def told(self) -> str:
+    def reported(self) -> str:
         """Return what is held, and by what."""
         with self._lock:
             return self._told(sum(self._held.values()))
 
-    def take(self, kind: Kind, size: int, beside: int = 0) -> None:
+    def take(self, kind: Kind, size: int, held_already: int = 0) -> None:
         """Hold ``size`` bytes more; raises BodyTooLarge, MemoryBusy or OutOfMemory if they do not fit.
 
-        ``beside`` is what the same request holds already: with that it is too large, or others are in its way.
+        ``held_already`` is what the same request holds already: with that it is too large, or others are in its way.
         """
         with self._lock:
-            self._check(kind, size, beside)
+            self._check(kind, size, held_already)
             self._held[kind] += size
 
     def give(self, kind: Kind, size: int) -> None:
@@ -88,9 +88,9 @@ class Budget:
                 self._transient_peak = max(self._transient_peak, size)
 
     @contextmanager
-    def holding(self, kind: Kind, size: int, beside: int = 0) -> Iterator[None]:
+    def holding(self, kind: Kind, size: int, held_already: int = 0) -> Iterator[None]:
         """Hold ``size`` bytes inside; raises as :meth:`take`."""
-        self.take(kind, size, beside)
+        self.take(kind, size, held_already)
         try:
             yield
         finally:
@@ -104,8 +104,8 @@ class Budget:
         with self._lock:
             requests = sum(size for kind, size in self._held.items() if kind not in LASTING and kind != "base")
             if resident - requests > (1.0 - RESERVED) * self.limit:
-                told = self._told(sum(self._held.values()))
-                raise OutOfMemory(f"{_megabytes(resident)} are in use; {told}; {_WHAT_TO_DO}")
+                reported = self._told(sum(self._held.values()))
+                raise OutOfMemory(f"{_megabytes(resident)} are in use; {reported}; {_WHAT_TO_DO}")
 
     def largest_given(self) -> int:
         """Return the most that was given back at once, by requests, since this was asked last."""
@@ -141,16 +141,16 @@ class Budget:
         self._held["models"] += size - self._models.get(model, 0)
         self._models[model] = size
 
-    def _check(self, kind: Kind, size: int, beside: int = 0) -> None:
+    def _check(self, kind: Kind, size: int, held_already: int = 0) -> None:
         """Raise unless ``size`` bytes more fit."""
         total = sum(self._held.values())
         if kind in LASTING:
             if total + size > (1.0 - RESERVED) * self.limit:
                 raise OutOfMemory(f"{_megabytes(size)} more are needed for {kind}; {self._told(total)}; {_WHAT_TO_DO}")
-        elif beside + size <= self._small:
+        elif held_already + size <= self._small:
             return
-        elif beside + size > self.limit - self._held["base"]:
-            raise BodyTooLarge(f"it needs {_megabytes(beside + size)} of memory; {self._told(total)}")
+        elif held_already + size > self.limit - self._held["base"]:
+            raise BodyTooLarge(f"it needs {_megabytes(held_already + size)} of memory; {self._told(total)}")
         elif total + size > self.limit:
             raise MemoryBusy(f"it needs {_megabytes(size)} of memory; {self._told(total)}")
 

@@ -77,7 +77,7 @@ class SharedThreads:
             self._done(task, goes_on)
 
     def _next(self) -> _Task | None:
-        """Return the task whose turn it is; None when there is none and will be none."""
+        """Return the next task; None when there is none and will be none."""
         with self._changed:
             while True:
                 if (task := self._first()) is not None:
@@ -88,7 +88,7 @@ class SharedThreads:
                 self._changed.wait()
 
     def _first(self) -> _Task | None:
-        """Take the first whose next step may begin off the heap."""
+        """Take the first task with a step that may begin off the heap."""
         passed = []
         found = None
         while self._waiting and found is None:

@@ -1,6 +1,6 @@
 """Work in a process of its own, so that it takes no turn from the threads that answer requests.
 
-The process has a lower priority, is told what to do in one line on its standard input and answers in lines on its
+The process has a lower priority, gets its task in one line on its standard input and answers in lines on its
 standard output, JSON each. It ends with the service: when its input is closed, however that came about. Arrays are
 handed over as files.
 """
@@ -58,13 +58,13 @@ def run_beside(work: str, asked: Document, tell: Callable[[Document], object], c
         process.stdin.write(json.dumps(asked).encode() + b"\n")
         process.stdin.flush()
         for line in _lines(process.stdout, check):
-            told = json.loads(line)
-            if "result" in told:
-                found: Document = told["result"]
+            reported = json.loads(line)
+            if "result" in reported:
+                found: Document = reported["result"]
                 return found
-            if "error" in told:
-                raise _error(told["error"])
-            tell(told)
+            if "error" in reported:
+                raise _error(reported["error"])
+            tell(reported)
     except BrokenPipeError:
         pass  # it is gone; how is said below
     finally:
@@ -97,18 +97,18 @@ def _lines(stream: IO[bytes], check: Callable[[], None]) -> Iterator[bytes]:
             yield from whole
 
 
-def _error(told: Document) -> Exception:
+def _error(reported: Document) -> Exception:
     """Return the error that a worker tells of."""
-    kind = getattr(solver_errors, told["name"], None)
-    if told["place"] is not None:
+    kind = getattr(solver_errors, reported["name"], None)
+    if reported["place"] is not None:
         wrong = kind if isinstance(kind, type) and issubclass(kind, InvalidInput) else InvalidInput
-        return wrong(told["place"].pop("reason"), **told["place"])
-    if told["name"] == "MemoryError":
-        return WorkerLost(f"the memory that it may have does not suffice: {told['detail']}")
-    if told["name"] == WorkerLost.__name__:
-        return WorkerLost(told["detail"])
+        return wrong(reported["place"].pop("reason"), **reported["place"])
+    if reported["name"] == "MemoryError":
+        return WorkerLost(f"the memory that it may have does not suffice: {reported['detail']}")
+    if reported["name"] == WorkerLost.__name__:
+        return WorkerLost(reported["detail"])
     if isinstance(kind, type) and issubclass(kind, SolverError):
         error = kind.__new__(kind)
-        Exception.__init__(error, told["detail"])
+        Exception.__init__(error, reported["detail"])
         return error
-    return WorkerLost(f"{told['name']}: {told['detail']}")
+    return WorkerLost(f"{reported['name']}: {reported['detail']}")

@@ -214,7 +214,7 @@ class Store(Protocol):
     def ping(self) -> None:
         """Write that this service is alive; raise StoreUnavailable if the store could not take an update now.
 
-        What can be told without wearing the disk is looked at each time; what takes a write, every few seconds.
+        What can be checked without wearing the disk is checked each time; what takes a write, every few seconds.
         """
 
     def create(self, model: str, spec: bytes, sequence: int = 0, summary: bytes = b"") -> Lease:

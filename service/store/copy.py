@@ -37,7 +37,7 @@ class Copied:
 
 
 def copy_models(source: Store, target: Store, patience: float, say: Callable[[Copied], None]) -> None:
-    """Copy every model of ``source`` to ``target``; ``say`` is told of each.
+    """Copy every model of ``source`` to ``target``; ``say`` is called for each.
 
     Each model's lease is taken in the source, so that no other process writes it, and released afterwards. A model
     that cannot be copied whole is not left in the target.
@@ -62,7 +62,7 @@ def copy_models(source: Store, target: Store, patience: float, say: Callable[[Co
 
 
 def copy_documents(source: Store, target: Store, say: Callable[[DocumentName], None]) -> None:
-    """Copy every document of ``source`` to ``target``; ``say`` is told of each.
+    """Copy every document of ``source`` to ``target``; ``say`` is called for each.
 
     Raises DocumentExists, before anything is copied, if the target has another one of that kind and name; StoreError.
     """

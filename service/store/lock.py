@@ -1,4 +1,4 @@
-"""One process to a data directory: an advisory lock that the kernel lets go of when its holder dies."""
+"""One process to a data directory: an advisory lock that the kernel releases when its holder dies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DirectoryLock:
                 os.close(self._file)
                 raise StoreInUse(f"the data directory {directory} is in use by process {holder}")
             time.sleep(LOOK_SECONDS)
-        with suppress(OSError):  # a disk that takes nothing does not take whom to blame either
+        with suppress(OSError):  # a full disk does not take the holder's name either
             os.ftruncate(self._file, 0)
             os.write(self._file, str(os.getpid()).encode())
 
@@ -70,7 +70,7 @@ class DirectoryLock:
         return self._file
 
     def release(self) -> None:
-        """Let go of the directory."""
+        """Release the directory."""
         os.close(self._file)
 
 

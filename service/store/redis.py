@@ -286,8 +286,8 @@ class RedisStore:
     def whereabouts(self, holder: str) -> str:
         """Read where it says that it is reached."""
         with suppress(StoreDamaged):
-            if (told := self.document(DocumentName(SERVICE, holder))) is not None:
-                return f"at {told.decode()}"
+            if (reported := self.document(DocumentName(SERVICE, holder))) is not None:
+                return f"at {reported.decode()}"
         return holder
 
     def _has_lapsed(self, holder: bytes) -> bool:
@@ -394,7 +394,7 @@ class RedisStore:
         self._write(scripts.ABORT, lease, sequence, sealed_mark(lease.model, sequence))
 
     def last_sequence(self, lease: Lease) -> int:
-        """Read under the lease, so that a fenced writer is told."""
+        """Read under the lease, so that a fenced writer gets its error."""
         return int(self._write(scripts.LAST_SEQUENCE, lease)[1])
 
     def log(self, model: str, after: int) -> Iterator[LogRecord]:

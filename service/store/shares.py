@@ -215,11 +215,11 @@ class Shares:
     def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
         """Wipe the shares of these models, or all, and the file of documents."""
         chosen = [(part, None) for part in self._stores] if models is None else self._by_store(models)
-        told: dict[str, set[str]] = {}
+        reported: dict[str, set[str]] = {}
         for store, ids in [*chosen, *((store, None) for store in self._rest)]:
             for place, what in store.wipe(wholly=wholly, models=ids).items():
-                told.setdefault(place, set()).add(what)
-        return {place: "; ".join(sorted(what)) for place, what in told.items()}
+                reported.setdefault(place, set()).add(what)
+        return {place: "; ".join(sorted(what)) for place, what in reported.items()}
 
     def close(self) -> None:
         """Close all."""

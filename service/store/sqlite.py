@@ -268,7 +268,7 @@ class SqliteStore:
         return Lease(lease.model, epoch, lease.writer), int(rows[0][0])
 
     def release(self, lease: Lease) -> None:
-        """Check the lease: no other process may hold the file, so there is nothing to let go of."""
+        """Check the lease: no other process may hold the file, so there is nothing to release."""
         self.last_sequence(lease)
 
     def release_all(self) -> None:
@@ -321,7 +321,7 @@ class SqliteStore:
         return Durability.FSYNCED
 
     def _append(self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, keep: int) -> None:
-        """Few statements: other threads may run between any two of them."""
+        """Append in few statements: other threads may run between any two of them."""
         with self._transaction() as db:
             self._append_in(db, Appending(lease, sequence, data, idempotency), keep)
 
@@ -395,7 +395,7 @@ class SqliteStore:
             db.execute(f"DELETE FROM requests {where}", (lease.model, sequence))
 
     def last_sequence(self, lease: Lease) -> int:
-        """Read under the lease, so that a fenced writer is told."""
+        """Read under the lease, so that a fenced writer gets its error."""
         return checked(lease, self._read(_HEAD, lease.model))
 
     def recall(self, model: str, key: str) -> Remembered | None:
@@ -581,8 +581,8 @@ class SqliteStore:
 
     def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
         """Write the database again, or empty its log alone."""
-        is_anew = self._database.wipe(wholly=wholly)
-        places = {"database": "written anew" if is_anew else "overwritten in place", "write-ahead log": "emptied"}
+        is_rebuilt = self._database.wipe(wholly=wholly)
+        places = {"database": "written anew" if is_rebuilt else "overwritten in place", "write-ahead log": "emptied"}
         if copies := self._database.damaged_copies():
             places["copies of a damaged database"] = f"not searched, and to be removed: {', '.join(copies)}"
         return places

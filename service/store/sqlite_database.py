@@ -174,12 +174,12 @@ class Database:
         Other calls wait meanwhile. Not ``wholly``, a large database is rewritten where much of it is free.
         """
         with self.unsynced() as db:
-            is_anew = wholly or is_worthwhile(db)
-            if is_anew:
+            is_rebuilt = wholly or is_worthwhile(db)
+            if is_rebuilt:
                 db.execute("VACUUM")
             copy_log(db)
             self.marks.forget_deleted()
-        return is_anew
+        return is_rebuilt
 
     def damaged_copies(self) -> list[str]:
         """Return names of the copies that were kept of what was damaged."""
@@ -207,5 +207,5 @@ class Database:
         try:
             self._syncs.wait()
         except OSError:
-            self._unsynced = True  # a second try might be told that all is well: what was to be written is forgotten
+            self._unsynced = True  # a second try might succeed falsely: what was to be written is forgotten
             raise

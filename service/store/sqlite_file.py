@@ -93,7 +93,7 @@ def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> dict[bytes, in
     found = walk(write_ahead_log(path))
     try:
         with sqlite_errors():
-            _tell_missing(path, check_tables(db).missing)
+            _report_missing(path, check_tables(db).missing)
             heads = _heads(db)
             new = marks.compare(heads, _newest_epoch(db))
     except StoreDamaged:
@@ -188,7 +188,7 @@ def copy_database(path: Path, to: Path) -> None:
         with closing(_read_only(path)) as source, closing(connect(to, "mode=rwc")) as target:
             source.backup(target)
         with closing(connect(to)) as target:
-            _tell_missing(path, check_tables(target).missing)
+            _report_missing(path, check_tables(target).missing)
             found = target.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if found != "ok":
                 raise StoreDamaged(f"{path} is damaged: {found}")
@@ -308,7 +308,7 @@ def _checked(db: sqlite3.Connection, path: Path) -> sqlite3.Connection:
     if found.is_old:
         db.close()
         raise StoreUnavailable("the database is of an older version, and cannot be brought up to date")
-    _tell_missing(path, found.missing)
+    _report_missing(path, found.missing)
     return db
 
 
@@ -327,7 +327,7 @@ def _check_file(path: Path) -> Marks | None:
     return marks
 
 
-def _tell_missing(path: Path, missing: list[str]) -> None:
+def _report_missing(path: Path, missing: list[str]) -> None:
     if missing:
         lost = ", ".join(missing)
         raise StoreDamaged(f"{path} has lost its tables ({lost}): {_WHAT_TO_DO.format('the file')}")
@@ -335,7 +335,7 @@ def _tell_missing(path: Path, missing: list[str]) -> None:
 
 def _bring_up_to_date(db: sqlite3.Connection, path: Path) -> None:
     with transaction(db):
-        _tell_missing(path, check_tables(db).missing)
+        _report_missing(path, check_tables(db).missing)
         prepare(db)
 
 

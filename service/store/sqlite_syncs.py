@@ -1,6 +1,6 @@
 """Commits on the disk, with one wait for all that were committed before it began.
 
-SQLite itself would wait for the disk inside each commit, one after the other. It is told not to
+SQLite itself would wait for the disk inside each commit, one after the other. It is set not to
 (``synchronous=NORMAL``: it still syncs whenever it copies its write-ahead log into the database or begins that log
 again), and the log is synced here, outside of the database's lock; what was waited for survives a loss of power.
 """
@@ -43,7 +43,7 @@ class Syncs:
             self._done = all_so_far
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
         with self._lock:
             self._forget()
 

@@ -1,6 +1,6 @@
 """The process that workers are forked from: it has loaded all that they need, and shares that with them.
 
-It is given an end of a connection as its standard input: what all workers are told, and then, for each that is wanted,
+It is given an end of a connection as its standard input: what all workers are given, and then, for each that is wanted,
 its number with the ends of its lines and the lock of the data directory. It answers with the process, and ends with the
 connection.
 """
@@ -24,7 +24,7 @@ from livesvm.solvers import warm_up
 FILES = 3
 """That come with a number: the ends of two lines, and the lock."""
 SIZE = struct.Struct("!Q")
-"""Of what all workers are told, and of a process's number."""
+"""Of what all workers are given, and of a process's number."""
 
 
 def main() -> int:

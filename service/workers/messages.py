@@ -12,7 +12,7 @@ from livesvm.service.webhooks.spec import Webhook
 
 @dataclass(frozen=True)
 class Begin:
-    """What all workers of a service are told when they are made.
+    """What all workers of a service are given when they are made.
 
     Parameters
     ----------

@@ -83,9 +83,9 @@ class RemoteStore:
 
     def _tried(self, message: AskStore) -> Answer | None:
         """Return the answer, None if the worker was lost; raises what the store does."""
-        told: Future[Any] = Future()
-        self._line.ask(packed(message), lambda found, error: told.set_result(found))
-        found = told.result()
+        reported: Future[Any] = Future()
+        self._line.ask(packed(message), lambda found, error: reported.set_result(found))
+        found = reported.result()
         if found is None:
             return None
         self._has_answered = True

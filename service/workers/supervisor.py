@@ -34,7 +34,7 @@ class Supervisor:
 
     Parameters
     ----------
-    begin : what they are told
+    begin : what they are given
     lock : file of the data directory's lock, which workers hold too: nothing else may have that while one lives
     attach : is given the ends of both lines of a worker, with its number, and what is to be called when one ends
     count : called whenever a worker is lost
@@ -59,13 +59,13 @@ class Supervisor:
             with contextlib.suppress(OSError):
                 control.shutdown(socket.SHUT_RDWR)  # a thread that waits for it goes on
         self._thread.join()
-        self._let_go()
+        self._release()
 
     def _run(self) -> None:
         for one in range(self._begin.count):
             self._start(one)
-        while (told := self._lost.get()) is not None:
-            lost, process = told
+        while (reported := self._lost.get()) is not None:
+            lost, process = reported
             if self.is_over:
                 return
             if self.processes[lost] != process:
@@ -89,7 +89,7 @@ class Supervisor:
                 log.error("worker %d was not started: %s; it is tried again", number, error)
                 one.close()
                 two.close()
-                self._let_go()
+                self._release()
                 time.sleep(PAUSE_SECONDS)
                 continue
             self._started_at[number], self.processes[number] = time.monotonic(), process
@@ -100,10 +100,10 @@ class Supervisor:
         """Return the process of a new worker; raises OSError."""
         control = self._control or self._connected()
         socket.send_fds(control, [bytes([number])], [*(line.fileno() for line in lines), self._lock])
-        told = control.recv(8, socket.MSG_WAITALL)
-        if len(told) < 8:
+        reported = control.recv(8, socket.MSG_WAITALL)
+        if len(reported) < 8:
             raise ConnectionError("the process that workers are forked from was lost")
-        return int.from_bytes(told, "big")
+        return int.from_bytes(reported, "big")
 
     def _connected(self) -> socket.socket:
         """Start the process that workers are forked from."""
@@ -116,7 +116,7 @@ class Supervisor:
         ours.sendall(len(message).to_bytes(8, "big") + message)
         return ours
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         """Have the process that workers are forked from end."""
         if self._control is not None:
             self._control.close()

@@ -136,8 +136,8 @@ class Workers:
 
     def scrape(self, places: Iterable[Place]) -> list[Metric]:
         """Return the metrics of all workers that answer within a second."""
-        told = self._all(packed(Scrape()), SCRAPE_SECONDS)
-        return [family for found in told for family in unpacked(found)]
+        reported = self._all(packed(Scrape()), SCRAPE_SECONDS)
+        return [family for found in reported for family in unpacked(found)]
 
     def join(self, again: Callable[[], None]) -> None:
         """Do nothing: calls wait for a worker that starts."""
@@ -150,11 +150,11 @@ class Workers:
         self._supervisor.stop()
 
     def _all(self, message: bytes, seconds: float) -> list[bytes]:
-        """What all that are there answer in time."""
-        told: list[Future[bytes | None]] = [Future() for _ in range(self._count)]
-        for number, future in enumerate(told):
+        """Return the answers of all workers that answer in time."""
+        reported: list[Future[bytes | None]] = [Future() for _ in range(self._count)]
+        for number, future in enumerate(reported):
             self.send(Place(number), message, partial(_hand_on, future))
-        return [found for future in wait(told, seconds).done if (found := future.result()) is not None]
+        return [found for future in wait(reported, seconds).done if (found := future.result()) is not None]
 
 
 def _hand_on(future: Future[Any], found: Any, error: BaseException | None) -> None:

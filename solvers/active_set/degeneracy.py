@@ -14,7 +14,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 @compiled
 def leave_ends(e: Examples, fac: Factor, n: int, intercept: bool, snap: float, dust: float, rounding: float) -> bool:
-    """Put free examples whose beta is at an end of their box, but for dust, or beyond it, on the piece there.
+    """Put free examples with beta at an end of their box, but for dust, or beyond it, on the piece there.
 
     A bound beta within ``snap`` of its level is put on it. Says whether a free one was moved by more than rounding, so
     that f must be computed afresh. A single free beta is what the sum leaves it, with the rounding of that sum.
@@ -44,7 +44,7 @@ def leave_ends(e: Examples, fac: Factor, n: int, intercept: bool, snap: float, d
 
 @compiled
 def center(w: Walk) -> float:
-    """With no example free, put b in the middle of the interval that the kinks leave it; returns its change."""
+    """Put b in the middle of the interval that the kinks leave it, with no example free; return its change."""
     e = w.examples
     low, high = -np.inf, np.inf
     for j in range(w.n):
@@ -118,7 +118,7 @@ def clear(fac: Factor) -> None:
 def extend(
     fac: Factor, rows: Floats, row_of: Ints, free: Ints, diagonal: Floats, kappa: float, dependent: float
 ) -> None:
-    """Append examples to a factor, without examples whose squared pivot is at most ``dependent`` times the diagonal.
+    """Append examples to a factor, without squared pivots of at most ``dependent`` times the diagonal.
 
     With 0 no example is left out, and one that has no pivot but for rounding gets the least usable one. Only
     the factor itself is made, not what is solved along with it.

@@ -152,7 +152,7 @@ def refine(w: Walk, step: float) -> None:
 
 @compiled
 def correct_direction(w: Walk) -> None:
-    """One step of iterative refinement of the direction."""
+    """Refine the direction by one step of iterative refinement."""
     fac, motion = w.factor, w.motion
     n = fac.size[0]
     residual = fac.column

@@ -26,13 +26,13 @@ def change_side(w: Walk, slot: int, side: int) -> Exit:
         if w.factor.size[0] > w.factor.size[1]:
             compact(w.factor)
         else:
-            return Exit.NEED_ROOM
+            return Exit.FACTOR_FULL
     return enter(w, slot, side)
 
 
 @compiled
 def gather_row(w: Walk, slot: int) -> bool:
-    """In a stride, pick an example's row out of the cached row of the whole, if there is one."""
+    """Pick an example's row out of the cached row of the whole, in an outer iteration, if there is one."""
     if w.members.size == 0 or not gather_seen(w, slot):
         return False
     complete_row(w, slot)
@@ -41,7 +41,7 @@ def gather_row(w: Walk, slot: int) -> bool:
 
 @compiled
 def gather_seen(w: Walk, slot: int) -> bool:
-    """In a stride, pick the columns of examples that are near out of the cached row of the whole, if there is one."""
+    """Pick the columns of near examples out of a cached row of the whole, in an outer iteration, if there is one."""
     parent = w.parent_row_of[w.members[slot]]
     if parent < 0 or w.at[0].rows >= w.rows.shape[0]:
         return False
@@ -66,7 +66,7 @@ def complete_row(w: Walk, slot: int) -> None:
 
 @compiled
 def leave(w: Walk, slot: int, side: int) -> None:
-    """A free example has reached an end of its box: the upper end leads to the piece left of its kink."""
+    """Leave the free block at an end of the box: the upper end leads to the piece left of the kink."""
     e, motion, fac = w.examples, w.motion, w.factor
     complete_row(w, slot)
     delete(fac, slot)
@@ -85,7 +85,7 @@ def leave(w: Walk, slot: int, side: int) -> None:
 
 @compiled
 def solve_for_bound_rate(w: Walk, v: float) -> None:
-    """An example that is not in the block, but whose forward-solved column is ready, no longer drives it with ``v``."""
+    """Remove ``v`` of an example outside the block, with its forward-solved column ready, from the rates."""
     fac = w.factor
     kappa = w.at[0].kappa if w.intercept else 0.0
     for k in range(fac.size[0]):
@@ -94,7 +94,7 @@ def solve_for_bound_rate(w: Walk, v: float) -> None:
 
 @compiled
 def enter(w: Walk, slot: int, side: int) -> Exit:
-    """A bound example has reached a kink.
+    """Enter a bound example that has reached a kink.
 
     It becomes free, in exchange for another if it depends on examples that are.
     """
@@ -127,7 +127,7 @@ def enter(w: Walk, slot: int, side: int) -> Exit:
 
 @compiled
 def become_free(w: Walk, slot: int, side: int, pivot2: float) -> None:
-    """Put an example whose forward-solved column is ready into the free block."""
+    """Put an example with its forward-solved column ready into the free block."""
     e, motion, fac = w.examples, w.motion, w.factor
     v = motion.v[slot]
     if v != 0.0:
@@ -211,15 +211,15 @@ def blocking(w: Walk, z: Floats, side: int, length: float) -> tuple[int, int]:
     if bound >= length:
         return -1, 0
     best = 0.0
-    who, end = -1, 0
+    switching, end = -1, 0
     for k in range(fac.size[0]):
         slot = fac.slot[k]
         rate = side * z[k]
         if slot >= 0 and abs(rate) > max(best, 1e-9):
             gap = motion.high[slot] - e.beta[slot] if rate > 0.0 else e.beta[slot] - motion.low[slot]
             if max(gap, 0.0) <= bound * abs(rate):
-                best, who, end = abs(rate), slot, 1 if rate > 0.0 else -1
-    return who, end
+                best, switching, end = abs(rate), slot, 1 if rate > 0.0 else -1
+    return switching, end
 
 
 @compiled

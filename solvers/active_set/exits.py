@@ -7,22 +7,22 @@ class Exit(IntEnum):
     """What the loop has come to, or what it asks for before it is called again."""
 
     DONE = 0  #: the end of the path; inside, that the loop can go on
-    NEED_ROW = 1  #: the kernel row of ``who`` is not cached
-    NEED_ROOM = 2  #: the factor has no room for ``who``
+    NEED_ROW = 1  #: the kernel row of ``switching`` is not cached
+    FACTOR_FULL = 2  #: the factor has no space for ``switching``
     STALLED = 3  #: too many events without a step: ties have to be spread
     UNBALANCED = 4  #: no example that is left can balance the sum of the coefficients
     INDEFINITE = 5  #: a squared pivot is negative
     CANCELLED = 6  #: the caller has asked for the end
     EXHAUSTED = 7  #: more events than a path can need
-    STRIDE = 8  #: the end of a stride
+    ITERATION = 8  #: the end of an outer iteration
     WANT_ROWS = 9  #: rows that will be needed soon are not cached
     COSTLY = 23  #: more work than solving from nothing
     # of a loop that writes down what it does
-    STOPPED = 10  #: ``who`` has come to a wall
+    STOPPED = 10  #: ``switching`` has come to a cutoff
     LOG_FULL = 11  #: call again with an empty log
-    NEED_ROWS = 12  #: rows of examples whose coefficients move are not cached
+    NEED_ROWS = 12  #: rows of examples with moving coefficients are not cached
     # of the D-steps of outlier paths
-    SWITCHES_FULL = 13  #: no room to write down who has switched
+    SWITCHES_FULL = 13  #: no space to record which examples switched
     INEXACT = 14  #: the state is not at the optimum of its losses, and is to be brought there
     ROSE = 15  #: the objective rose
     ENDLESS = 16  #: too many switches in a row
@@ -34,4 +34,4 @@ class Exit(IntEnum):
     STUCK = 19  #: too many legs without progress
     TIED = 20  #: a leg has stalled
     LOST = 21  #: a leg has no end
-    WITH_TIES = 22  #: an example stands at a wall before the first leg
+    WITH_TIES = 22  #: an example stands at a cutoff before the first leg

@@ -13,110 +13,111 @@ from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.ratio_test import advance, jump, longest_step
 from livesvm.solvers.active_set.reactivation import start
 from livesvm.solvers.active_set.recorder import (
-    HEEDED,
+    CLIPPED,
+    Cutoffs,
     Log,
-    Walls,
-    heed_all,
-    heed_turn,
-    is_at_wall,
+    clip_to_bounds,
+    distance_to_cutoff,
+    is_at_cutoff,
     is_full,
     jump_stops,
     note_end,
-    note_places,
     note_start,
-    note_turn,
-    way_to_wall,
+    record_breakpoint,
+    record_places,
+    update_bounds,
 )
-from livesvm.solvers.active_set.workspace import IDLE_TURNS, Walk, balanced
+from livesvm.solvers.active_set.workspace import IDLE_BREAKPOINTS, Walk, balanced
 from livesvm.solvers.runtime.compile import compiled, compiled_once
 from livesvm.solvers.runtime.interrupt import is_stopped
 
 
 @compiled
-def walk(w: Walk, log: Log | None, walls: Walls | None) -> Exit:
-    """Go from event to event until the path or the stride ends, or something is needed; returns why it stopped.
+def walk(w: Walk, log: Log | None, cutoffs: Cutoffs | None) -> Exit:
+    """Go from event to event until the path or the outer iteration ends, or something is needed; returns why it
+    stopped.
 
-    STRIDE is also where no example is free and the betas are out of balance. With a ``log`` all is written down, and
-    LOG_FULL asks for an empty one; with ``walls``, STOPPED says that example ``at.who`` has come to its wall. A loop is
-    made for each of the combinations that there are, without what it does not need.
+    ITERATION is also where no example is free and the betas are out of balance. With a ``log`` all is written down, and
+    LOG_FULL asks for an empty one; with ``cutoffs``, STOPPED says that example ``at.switching`` has come to its cutoff.
+    A loop is made for each of the combinations that there are, without what it does not need.
     """
     at = w.at[0]
     while True:
         if log is not None and is_full(w, log):
             return Exit.LOG_FULL
-        before, exchanges = at.who, at.exchanges
-        outcome = take_turn(w)
+        before, exchanges = at.switching, at.exchanges
+        outcome = pass_breakpoint(w)
         if log is not None:
-            note_turn(w, log, before, exchanges)
-        if walls is not None:
-            heed_turn(w, walls, before, exchanges)
+            record_breakpoint(w, log, before, exchanges)
+        if cutoffs is not None:
+            update_bounds(w, cutoffs, before, exchanges)
         if outcome != Exit.DONE:
             return outcome
         if at.events >= at.stride_end or (w.factor.size[0] == 0 and not balanced(w)):
-            return Exit.STRIDE
-        step, who, side = next_event(w)
+            return Exit.ITERATION
+        step, switching, side = next_event(w)
         stops = False
-        if walls is not None:
-            stops = is_at_wall(w, walls, who, side)
+        if cutoffs is not None:
+            stops = is_at_cutoff(w, cutoffs, switching, side)
             if stops:
-                step = min(step, way_to_wall(w, walls, who, side) / abs(w.motion.df[who]))
+                step = min(step, distance_to_cutoff(w, cutoffs, switching, side) / abs(w.motion.df[switching]))
         moves = step > w.tol[0].zero_step
         if log is not None and moves:
             note_start(w, log, step)
         advance(w, step)
         if log is not None and moves:
             note_end(w, log)
-        if who < 0:
-            return Exit.DONE if at.last == 0.0 else Exit.STRIDE
-        at.who, at.side = who, side
+        if switching < 0:
+            return Exit.DONE if at.last == 0.0 else Exit.ITERATION
+        at.switching, at.side = switching, side
         if stops:
             return Exit.STOPPED
         at.zero_steps = 0 if moves else at.zero_steps + 1
 
 
 @compiled_once
-def track_path(w: Walk, log: Log, walls: Walls) -> int:
+def track_path(w: Walk, log: Log, cutoffs: Cutoffs) -> int:
     """Follow the path to its end on the whole window, letting no example through, and write down each linear piece.
 
-    Stops like ``walk``; STRIDE: so many events are done as the caller asked for.
+    Stops like ``walk``; ITERATION: so many events are done as the caller asked for.
     """
     at = w.at[0]
     if at.started == 0:
-        note_places(w, log)
+        record_places(w, log)
         start(w)
-    if at.started != HEEDED:
-        heed_all(w, walls)
+    if at.started != CLIPPED:
+        clip_to_bounds(w, cutoffs)
     at.started = 1
     while True:
-        outcome = walk(w, log, walls)
-        if outcome != Exit.STRIDE or at.events >= at.stride_end:
+        outcome = walk(w, log, cutoffs)
+        if outcome != Exit.ITERATION or at.events >= at.stride_end:
             return outcome
         if not jump(w):
             return Exit.UNBALANCED
-        if jump_stops(w, walls):
+        if jump_stops(w, cutoffs):
             return Exit.STOPPED
 
 
 @compiled
 def next_event(w: Walk) -> tuple[float, int, int]:
-    """Find the direction; return how far it goes, who changes sides there, and to which; -1: it goes to the end."""
+    """Find the direction; return the step, which example changes sides there, and to which; -1: to the end."""
     find_direction(w)
     w.at[0].work += w.factor.size[0] * (w.n_seen + w.factor.size[0])
-    step, who, side = longest_step(w)
+    step, switching, side = longest_step(w)
     if refine_if_needed(w, step):
-        step, who, side = longest_step(w)
-    return step, who, side
+        step, switching, side = longest_step(w)
+    return step, switching, side
 
 
 @compiled
-def take_turn(w: Walk) -> Exit:
-    """Let the example whose turn it is change sides; DONE: the walk can go on."""
+def pass_breakpoint(w: Walk) -> Exit:
+    """Let the switching example change sides; DONE: the walk can go on."""
     at = w.at[0]
-    if at.who >= 0:
-        outcome = change_side(w, at.who, at.side)
+    if at.switching >= 0:
+        outcome = change_side(w, at.switching, at.side)
         if outcome != Exit.DONE:
             return outcome
-        at.who = -1
+        at.switching = -1
         at.events += 1
         if at.zero_steps > w.tol[0].stall:
             at.zero_steps = 0
@@ -126,5 +127,5 @@ def take_turn(w: Walk) -> Exit:
     at.turns += 1
     if at.work > at.allowance:
         return Exit.COSTLY
-    exhausted = at.events >= at.budget or at.turns >= IDLE_TURNS * at.budget
+    exhausted = at.events >= at.budget or at.turns >= IDLE_BREAKPOINTS * at.budget
     return Exit.EXHAUSTED if exhausted else Exit.DONE

@@ -12,9 +12,9 @@ from livesvm.solvers.runtime.types import Floats
 
 @compiled
 def longest_step(w: Walk) -> tuple[float, int, int]:
-    """Return the step to the next event, who makes it, and on which side (-1 low, +1 high).
+    """Return the step to the next event, its example, and on which side it is (-1 low, +1 high).
 
-    No example (-1) makes it where the path, or the part of it that the stride is for, ends before.
+    No example (-1) makes it where the path, or the part of it that the outer iteration is for, ends before.
 
     Two passes [Harris]: the longest step with every limit relaxed by its tolerance, then among the examples that would
     pass their own limit within it, the one that does so at the highest speed.
@@ -27,7 +27,7 @@ def longest_step(w: Walk) -> tuple[float, int, int]:
         return rest, -1, 0
     bound = 1.0 / highest
     best = 0.0
-    who, side = -1, 0
+    switching, side = -1, 0
     step = rest
     for j in range(w.n):
         # The fastest to its relaxed limit passes its own one at a speed of at least `highest` tolerances; whoever could
@@ -37,13 +37,13 @@ def longest_step(w: Walk) -> tuple[float, int, int]:
         x, dx, tol = coordinate(w, j)
         up, gap = dx - motion.dhigh[j], motion.high[j] - x
         if gap <= bound * up and up > best * tol:
-            best, who, side = up / tol, j, 1
+            best, switching, side = up / tol, j, 1
             step = gap / up
         down, gap = motion.dlow[j] - dx, x - motion.low[j]
         if gap <= bound * down and down > best * tol:
-            best, who, side = down / tol, j, -1
+            best, switching, side = down / tol, j, -1
             step = gap / down
-    return min(max(step, 0.0), rest), who, side
+    return min(max(step, 0.0), rest), switching, side
 
 
 @compiled
@@ -70,7 +70,7 @@ def coordinate(w: Walk, j: int) -> tuple[float, float, float]:
 def frequencies(w: Walk, out: Floats) -> None:
     """Compute for each example one over the step at which it passes the relaxed limit it moves to.
 
-    Loops here and below are without branches: that is what vector instructions need. Which limit it is, is told
+    Loops here and below are without branches: that is what vector instructions need. Which limit it is, is found
     without dividing; ways to limits that do not exist are infinite, and whoever stays where it is passes none.
     """
     e, motion = w.examples, w.motion
@@ -116,22 +116,22 @@ def advance(w: Walk, step: float) -> None:
 
 @compiled
 def jump(w: Walk) -> bool:
-    """With no example free and betas out of balance, move b until one that can take them up is at a kink (rule 4)."""
+    """Move b, with no example free and betas out of balance, until a useful example is at a kink (rule 4)."""
     e, motion = w.examples, w.motion
     up = w.at[0].sum_rate - w.at[0].sum_v < 0.0  # an example's beta must fall, so f must rise to a kink
     least = np.inf
-    who = -1
+    switching = -1
     for j in range(w.n):
         distance = motion.high[j] - e.f[j] if up else e.f[j] - motion.low[j]
         if distance < least:
-            least, who = distance, j
-    if who < 0:
+            least, switching = distance, j
+    if switching < 0:
         return False
     least = max(least, 0.0)
     shift = least if up else -least
     w.at[0].b += shift
     for j in range(w.n):
         e.f[j] += shift
-    w.at[0].who, w.at[0].side = who, 1 if up else -1
+    w.at[0].switching, w.at[0].side = switching, 1 if up else -1
     w.at[0].jumps += 1
     return True

@@ -7,9 +7,11 @@ from livesvm.solvers.active_set.workspace import Walk, set_limits
 from livesvm.solvers.problem.state import Examples, is_free
 from livesvm.solvers.runtime.compile import compiled
 
-LARGE = 2500  #: in larger windows a stride costs much: its length and the care it takes are other ones
+LARGE = 2500  #: in larger windows an outer iteration costs much: its length and the care it takes are other ones
 EVENTS_EACH = 20  #: events that each one that moves is taken to make, before there was any
-EVENTS_EACH_OF_LARGE = 3  #: and in a large window, where one stride too many costs more than some who are let through
+EVENTS_EACH_OF_LARGE = (
+    3  #: and in a large window, where one outer iteration too many costs more than some that are missed
+)
 LEAST_PACE = 1e-9  #: the part of the path that an event is taken to use up at least
 
 
@@ -21,7 +23,7 @@ def start(w: Walk) -> None:
         set_limits(w, j)
         moving += is_moving(w, j)
     each = EVENTS_EACH if w.n <= LARGE else EVENTS_EACH_OF_LARGE
-    w.at[0].pace, w.at[0].care = max(LEAST_PACE, 1.0 / (each * max(moving, 1))), 1.0
+    w.at[0].pace, w.at[0].member_safety = max(LEAST_PACE, 1.0 / (each * max(moving, 1))), 1.0
     resolve(w)
 
 
@@ -34,8 +36,8 @@ def is_moving(w: Walk, slot: int) -> bool:
 
 
 @compiled
-def another_lap(w: Walk) -> bool:
-    """At the end of the path, send the kinks of examples that were let through back on a path of their own.
+def another_pass(w: Walk) -> bool:
+    """Send the kinks of examples that were let through back, at the end of the path, on a path of their own.
 
     With them goes what rounding has made of the sum of the betas. Says whether there is anything to do. Everything else
     has arrived and stands still.
@@ -44,16 +46,16 @@ def another_lap(w: Walk) -> bool:
     off = w.at[0].sum_end
     for j in range(w.n):
         off -= e.beta[j]
-    anybody = w.intercept and w.factor.size[0] > 0 and abs(off) > w.tol[0].balance
+    is_needed = w.intercept and w.factor.size[0] > 0 and abs(off) > w.tol[0].balance
     for j in range(w.n):
         q = e.segment[j] // 2
         if not is_free(e.segment[j]):
-            above = q < e.n_kinks[j] and e.f[j] > e.kinks[j, q] + w.tol[0].lap
-            below = q > 0 and e.f[j] < e.kinks[j, q - 1] - w.tol[0].lap
-            anybody = anybody or above or below
-    if not anybody:
+            above = q < e.n_kinks[j] and e.f[j] > e.kinks[j, q] + w.tol[0].reentry
+            below = q > 0 and e.f[j] < e.kinks[j, q - 1] - w.tol[0].reentry
+            is_needed = is_needed or above or below
+    if not is_needed:
         return False
-    w.at[0].laps += 1
+    w.at[0].passes += 1
     w.at[0].tau, w.at[0].sum_v, w.at[0].sum_rate = 1.0, 0.0, off if w.intercept else 0.0
     e.dkinks[: w.n] = 0.0
     e.dlevels[: w.n] = 0.0
@@ -68,7 +70,7 @@ def another_lap(w: Walk) -> bool:
 
 @compiled
 def let_through(w: Walk, slot: int) -> None:
-    """A bound example was found beyond its limit: move its kink there, and back by the end of the path."""
+    """Move the kink of a bound example that was found beyond its limit, and back by the end of the path."""
     e = w.examples
     w.at[0].through += 1
     if w.at[0].tau > 1e-6:

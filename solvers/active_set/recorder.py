@@ -1,8 +1,8 @@
-"""The record of a path, segment by segment, and the walls at which it stops.
+"""The record of a path, segment by segment, and the cutoffs at which it stops.
 
-What is written down are *segments*, between two events, on
-each of which b and the betas of the free examples are linear in tau, and *changes*, who went from which place on the
-staircase to which other at which tau. The betas of bound examples follow from their place.
+What is written down are *segments*, between two events, on each of which b and the betas of the free examples are
+linear in tau, and *changes*, which example went from which place on the staircase to which other at which tau. The
+betas of bound examples follow from their place.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ POOL_BEFORE, CHANGES_BEFORE = range(2)
 START, END = range(2)
 SLOT, BEFORE, AFTER = range(3)
 
-HEEDED = 2  #: what STARTED may be set to by a caller that has set limits that heed the walls
+CLIPPED = 2  #: what STARTED may be set to by a caller that has set limits that heed the cutoffs
 
 
 class Used(Scalars):
@@ -38,12 +38,12 @@ class Used(Scalars):
 
 @by_reference
 class Log(NamedTuple):
-    """What is written down; room for some, and how much of it is used."""
+    """What is written down; space for some, and how much of it is used."""
 
     ends: Floats  #: (segments, 4) where it starts and ends; columns named above
     before: Ints  #: (segments, 2) how much of the pool, and how many changes, came before; named above
     idle: Bools  #: (segments,) no example is free but at an end of its box: b is one of many
-    slot: NDArray[np.int32]  #: (pool,) who is free
+    slot: NDArray[np.int32]  #: (pool,) the free examples
     beta: Floats  #: (pool, 2) where the segment starts, and where it ends
     change_tau: Floats  #: (changes,)
     change: Ints  #: (changes, 3) slot, place on the staircase before and after (``segment`` of ``problem.state``)
@@ -52,7 +52,7 @@ class Log(NamedTuple):
 
 
 def empty_log(slots: int, segments: int, pool: int) -> Log:
-    """Return a log with room for ``segments`` segments that have ``pool`` free examples together."""
+    """Return a log with space for ``segments`` segments that have ``pool`` free examples together."""
     changes = 2 * segments + slots
     return Log(
         ends=np.empty((segments, 4)),
@@ -68,16 +68,16 @@ def empty_log(slots: int, segments: int, pool: int) -> Log:
 
 
 @by_reference
-class Walls(NamedTuple):
+class Cutoffs(NamedTuple):
     """Between what each f must stay for the walk to go on."""
 
     low: Floats  #: (slots,)
     high: Floats  #: (slots,)
-    slack: float  #: who goes beyond by no more than this rests at the wall
+    slack: float  #: an example that is beyond by at most this rests at the cutoff
 
 
 @compiled
-def note_places(w: Walk, log: Log) -> None:
+def record_places(w: Walk, log: Log) -> None:
     """Note every example's place at the start of a walk."""
     for j in range(w.n):
         log.seen[j] = w.examples.segment[j]
@@ -92,12 +92,12 @@ def is_full(w: Walk, log: Log) -> bool:
 
 
 @compiled
-def heed(w: Walk, walls: Walls, j: int) -> None:
-    """Let a bound example's limits be no further away than its walls."""
+def clip_to_bound(w: Walk, cutoffs: Cutoffs, j: int) -> None:
+    """Let a bound example's limits be no further away than its cutoffs."""
     motion, f = w.motion, w.examples.f[j]
     if is_free(w.examples.segment[j]):
         return
-    high, low = walls.high[j] + walls.slack, walls.low[j] - walls.slack
+    high, low = cutoffs.high[j] + cutoffs.slack, cutoffs.low[j] - cutoffs.slack
     if high < motion.high[j]:
         motion.high[j], motion.dhigh[j] = max(high, f), 0.0
     if low > motion.low[j]:
@@ -105,35 +105,43 @@ def heed(w: Walk, walls: Walls, j: int) -> None:
 
 
 @compiled
-def heed_all(w: Walk, walls: Walls) -> None:
-    """Let the limits of all examples that are bound be no further away than their walls."""
+def clip_to_bounds(w: Walk, cutoffs: Cutoffs) -> None:
+    """Let the limits of all examples that are bound be no further away than their cutoffs."""
     for j in range(w.n):
-        heed(w, walls, j)
+        clip_to_bound(w, cutoffs, j)
 
 
 @compiled
-def is_at_wall(w: Walk, walls: Walls, who: int, side: int) -> bool:
-    """Say whether the limit that an example comes to on a side is a wall."""
-    if who < 0 or is_free(w.examples.segment[who]):
+def is_at_cutoff(w: Walk, cutoffs: Cutoffs, switching: int, side: int) -> bool:
+    """Say whether the limit that an example comes to on a side is a cutoff."""
+    if switching < 0 or is_free(w.examples.segment[switching]):
         return False
-    wall: bool = walls.high[who] < w.motion.high[who] if side > 0 else walls.low[who] > w.motion.low[who]
-    return wall
+    cutoff: bool = (
+        cutoffs.high[switching] < w.motion.high[switching]
+        if side > 0
+        else cutoffs.low[switching] > w.motion.low[switching]
+    )
+    return cutoff
 
 
 @compiled
-def way_to_wall(w: Walk, walls: Walls, who: int, side: int) -> float:
-    """Return how far the f of an example is from its wall on a side; it may be beyond by the slack."""
-    way: float = walls.high[who] - w.examples.f[who] if side > 0 else w.examples.f[who] - walls.low[who]
+def distance_to_cutoff(w: Walk, cutoffs: Cutoffs, switching: int, side: int) -> float:
+    """Return how far the f of an example is from its cutoff on a side; it may be beyond by the slack."""
+    way: float = (
+        cutoffs.high[switching] - w.examples.f[switching]
+        if side > 0
+        else w.examples.f[switching] - cutoffs.low[switching]
+    )
     return max(way, 0.0)
 
 
 @compiled
-def jump_stops(w: Walk, walls: Walls) -> bool:
-    """After a jump of b, say whether it has come to a wall; then take back what it went beyond."""
-    e, who, side = w.examples, w.at[0].who, w.at[0].side
-    if not is_at_wall(w, walls, who, side):
+def jump_stops(w: Walk, cutoffs: Cutoffs) -> bool:
+    """After a jump of b, say whether it has come to a cutoff; then take back what it went beyond."""
+    e, switching, side = w.examples, w.at[0].switching, w.at[0].side
+    if not is_at_cutoff(w, cutoffs, switching, side):
         return False
-    over = e.f[who] - (walls.high[who] if side > 0 else walls.low[who])
+    over = e.f[switching] - (cutoffs.high[switching] if side > 0 else cutoffs.low[switching])
     for j in range(w.n):
         e.f[j] -= over
     w.at[0].b -= over
@@ -141,26 +149,26 @@ def jump_stops(w: Walk, walls: Walls) -> bool:
 
 
 @compiled
-def heed_turn(w: Walk, walls: Walls, who: int, exchanges: int) -> None:
-    """Let no example overlook a wall, where ``who`` had its turn after so many ``exchanges``, which move others too."""
+def update_bounds(w: Walk, cutoffs: Cutoffs, switching: int, exchanges: int) -> None:
+    """Keep every cutoff within the limits after ``switching`` made so many ``exchanges``, which move others too."""
     if w.at[0].exchanges > exchanges:
-        heed_all(w, walls)
-    elif who >= 0 and w.at[0].who < 0:
-        heed(w, walls, who)
+        clip_to_bounds(w, cutoffs)
+    elif switching >= 0 and w.at[0].switching < 0:
+        clip_to_bound(w, cutoffs, switching)
 
 
 @compiled
-def note_turn(w: Walk, log: Log, who: int, exchanges: int) -> None:
-    """Note which examples have changed sides with the turn of ``who``."""
-    if who >= 0 and w.at[0].who < 0:
+def record_breakpoint(w: Walk, log: Log, switching: int, exchanges: int) -> None:
+    """Note which examples have changed sides with the turn of ``switching``."""
+    if switching >= 0 and w.at[0].switching < 0:
         for j in range(w.n if w.at[0].exchanges > exchanges else 0):
-            if j != who:
-                note_change(w, log, j)
-        note_change(w, log, who)
+            if j != switching:
+                record_change(w, log, j)
+        record_change(w, log, switching)
 
 
 @compiled
-def note_change(w: Walk, log: Log, slot: int) -> None:
+def record_change(w: Walk, log: Log, slot: int) -> None:
     """Note a change if there is one."""
     before, after = log.seen[slot], w.examples.segment[slot]
     if before != after:

@@ -1,10 +1,10 @@
-"""The path in strides, each among examples that may have an event soon.
+"""The path in outer iterations, each among examples that may have an event soon.
 
-Most examples of a window are far from their limits. For a stride of some dozens of events, and of no more of the path
-than they are expected to take, the loop is given only those that could meet a limit, in arrays of their own, and the
-free examples, whose f is known to rest. Then every example is brought up to date by one product with the kernel rows of
-the betas that took part. Who has crossed a limit meanwhile gets it moved to where it is, and back by the end of the
-path: the path may differ, its end does not.
+Most examples of a window are far from their limits. For an outer iteration of some dozens of events, and of no more of
+the path than they are expected to take, the loop is given only those that could meet a limit, in arrays of their own,
+and the free examples, whose f is known to rest. Then every example is brought up to date by one product with the kernel
+rows of the betas that took part. Who has crossed a limit meanwhile gets it moved to where it is, and back by the end of
+the path: the path may differ, its end does not.
 """
 
 from __future__ import annotations
@@ -13,96 +13,101 @@ import numpy as np
 
 from livesvm.solvers.active_set.direction import find_direction
 from livesvm.solvers.active_set.exits import Exit
-from livesvm.solvers.active_set.loop import take_turn, walk
+from livesvm.solvers.active_set.loop import pass_breakpoint, walk
 from livesvm.solvers.active_set.ratio_test import jump
-from livesvm.solvers.active_set.reactivation import LARGE, LEAST_PACE, another_lap, start
-from livesvm.solvers.active_set.subproblem import stride
-from livesvm.solvers.active_set.workspace import STRIDE_EVENTS, Walk, balanced
+from livesvm.solvers.active_set.reactivation import LARGE, LEAST_PACE, another_pass, start
+from livesvm.solvers.active_set.subproblem import walk_working_set
+from livesvm.solvers.active_set.workspace import ITERATION_EVENTS, Walk, balanced
 from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating, compiled_once
 from livesvm.solvers.runtime.types import Floats, Ints
 
-MOST_LAPS = 4  #: how often examples that were let through are sent back before the walk is judged
-HALVINGS = 10  #: of a stride with too many members, where it would be work for all to walk ...
+MOST_PASSES = 4  #: how often examples that were let through are sent back before the walk is judged
+HALVINGS = 10  #: of an outer iteration with too many members, where it would be work for all to walk ...
 SHARE = 0.125  #: ... until no more than this share are
-SHORT = 20  #: events of a short stride, where an ordinary one would have far more members
+SHORT = 20  #: events of a short outer iteration, where an ordinary one would have far more members
 FEWER = 3  #: that is, more than so many times as many
 REACH = 3.0  #: an example is near if it would meet a limit at this multiple of its present rate
 SPREAD = 0.6  #: or at this multiple of the mean rate
 STEADY = 100.0  #: with more free examples the direction changes less from event to event, and less of both will do
 STEADIEST = 0.5  #: but not less than this fraction,
-STEADIEST_OF_LARGE = 0.6  #: or this one in large windows, whose strides are longer
-LESS_CARE = 0.8  #: and less of both after a stride that let no example through, or where all had to walk
-LEAST_CARE = 0.2  #: but not less than this fraction
-MORE_CARE = 1.5  #: and more after one that let through ...
+STEADIEST_OF_LARGE = 0.6  #: or this one in large windows, whose outer iterations are longer
+LESS_SAFETY = 0.8  #: and less of both after an outer iteration that let no example through, or where all had to walk
+LEAST_SAFETY = 0.2  #: but not less than this fraction
+MORE_SAFETY = 1.5  #: and more after one that let through ...
 MANY = 30  #: ... more than one in so many events
-LOST = 4  #: one in so many: who is near cannot be told at present, and all walk ...
-ALL = 4 * STRIDE_EVENTS  #: ... for so many events
+LOST = 4  #: one in so many: near examples cannot be predicted at present, and all walk ...
+ALL = 4 * ITERATION_EVENTS  #: ... for so many events
 WHOLE_BELOW = 128  #: windows smaller than this are always walked whole
-SMALL = 600  #: and those smaller than this, while few are free: strides would save little, and make more events
+SMALL = (
+    600  #: and those smaller than this, while few are free: outer iterations would save little, and make more events
+)
 WHOLE_WORK = 30_000  #: few are free as long as that many products make an event;
 HARD_WORK = 100_000  #: from so many on, too many to go with more than half of the window,
 HEAVY_WORK = 500_000  #: and from so many on, with more than the share
 PRODUCTS = 80_000  #: of members and free examples, which are read at every event, that stay near the processor ...
-FEW = 100  #: ... or so many members: a stride of a large window with more is halved,
+FEW = 100  #: ... or so many members: an outer iteration of a large window with more is halved,
 FEWER_HALVINGS = 3  #: but no more often than that
-SHORTEST = 8  #: events that a stride is planned for at least, however many members that takes
-IDLE = 20  #: strides without an event that a path may have, and one more ...
-IDLE_EVENTS = 4  #: ... in so many events, before it goes on without strides
+SHORTEST = 8  #: events that an outer iteration is planned for at least, however many members that takes
+IDLE = 20  #: outer iterations without an event that a path may have, and one more ...
+IDLE_EVENTS = 4  #: ... in so many events, before it goes on without outer iterations
 
 
 @compiled_once
 def follow_path(w: Walk) -> int:
-    """Follow the path to its end, in strides, or until something is needed; returns why it stopped.
+    """Follow the path to its end, in outer iterations, or until something is needed; returns why it stopped.
 
-    With NEED_ROW or NEED_ROOM the example ``at.who`` is about to change sides; call again when its kernel row is
-    cached and the factor has room. WANT_ROWS, where ``at.asking`` is 1, asks for those that the next stride may
-    need, so that it need not stop for them. It is told as a number: of that, Python need not make a member of ``Exit``.
+    With NEED_ROW or FACTOR_FULL the example ``at.switching`` is about to change sides; call again when its kernel row
+    is cached and the factor has space. WANT_ROWS, where ``at.asking`` is 1, asks for those that the next outer
+    iteration may need, so that it need not stop for them. It is returned as a number: Python need not make it a
+    member of ``Exit``.
     """
     if w.at[0].started == 0:
         w.at[0].started = 1
         start(w)
-    known = w.at[0].known == 1
-    w.at[0].known = 0
+    direction_valid = w.at[0].direction_valid == 1
+    w.at[0].direction_valid = 0
     while True:
         w.at[0].fresh = 0
-        outcome = take_turn(w)
+        outcome = pass_breakpoint(w)
         if outcome != Exit.DONE:
             return outcome.value
         if w.factor.size[0] == 0 and not balanced(w):
-            known = False
+            direction_valid = False
             count_speeds(w)
             if not balanced(w) and not jump(w):
                 left = abs(w.at[0].sum_rate - w.at[0].sum_v) * w.at[0].tau
-                if not left < np.inf or (w.at[0].laps == 0 and left > w.tol[0].balance):
+                if not left < np.inf or (w.at[0].passes == 0 and left > w.tol[0].balance):
                     return Exit.UNBALANCED
                 w.at[0].sum_rate = w.at[0].sum_v  # what was left of the sum was rounding
             continue
         tau, events = w.at[0].tau, w.at[0].events
-        members, n_seen = choose(w, known)
+        members, n_seen = choose(w, direction_valid)
         if w.at[0].asking == 1 and wants_rows(w, members, n_seen):
-            w.at[0].known, w.at[0].asking = 1, 2
+            w.at[0].direction_valid, w.at[0].asking = 1, 2
             return Exit.WANT_ROWS
         w.at[0].asking = min(w.at[0].asking, 1)
-        outcome = walk(w, None, None) if n_seen < 0 else one_stride(w, members, n_seen)
-        known = n_seen >= 0 and outcome in (Exit.STRIDE, Exit.NEED_ROW) and w.at[0].fresh == 0
+        outcome = walk(w, None, None) if n_seen < 0 else outer_iteration(w, members, n_seen)
+        direction_valid = n_seen >= 0 and outcome in (Exit.ITERATION, Exit.NEED_ROW) and w.at[0].fresh == 0
         if n_seen >= 0 or w.n <= LARGE:
             learn_pace(w, tau - w.at[0].tau, w.at[0].events - events)
-        if n_seen >= 0 and outcome == Exit.STRIDE and w.at[0].events == events:
+        if n_seen >= 0 and outcome == Exit.ITERATION and w.at[0].events == events:
             count_idle(w)
-        if outcome == Exit.DONE and w.at[0].laps < MOST_LAPS and another_lap(w):
-            known = False
+        if outcome == Exit.DONE and w.at[0].passes < MOST_PASSES and another_pass(w):
+            direction_valid = False
             continue
-        if outcome != Exit.STRIDE:
-            w.at[0].known = known  # before the one that waits has changed sides, which is near enough
+        if outcome != Exit.ITERATION:
+            w.at[
+                0
+            ].direction_valid = direction_valid  # before the one that waits has changed sides, which is near enough
             return outcome.value
 
 
 @compiled
 def wants_rows(w: Walk, members: Ints, n_seen: int) -> bool:
-    """Say whether a stride in a large window, where it costs much to begin and to end one, may need kernel rows."""
+    """Say whether an outer iteration in a large window, where each costs much, may need kernel rows."""
     wanted = False
-    if w.n > LARGE and w.at[0].laps == 0:
+    if w.n > LARGE and w.at[0].passes == 0:
         for i in range(n_seen):
             wanted = wanted or w.row_of[members[i]] < 0
     return wanted
@@ -118,33 +123,33 @@ def count_speeds(w: Walk) -> None:
 
 
 @compiled_allocating
-def choose(w: Walk, known: bool) -> tuple[Ints, int]:
-    """Plan a stride: return its members, examples that might meet a limit first, the other free ones last, and how many
+def choose(w: Walk, direction_valid: bool) -> tuple[Ints, int]:
+    """Plan an outer iteration: return its members, examples near a limit first, the other free ones last, and how many
     are first.
 
-    The number is -1 where most would be members, even if the stride were much shorter, or where few events are expected
-    (the first ``at.whole``), so that all may walk.
+    The number is -1 where most would be members, even if the outer iteration were much shorter, or where few events are
+    expected (the first ``at.whole``), so that all may walk.
     """
     at = w.at[0]
     at.stride_end = at.events + SHORT
     small = w.n < WHOLE_BELOW or (w.n < SMALL and w.n * w.factor.size[1] < WHOLE_WORK)
     if small or at.events < at.whole:
-        at.stride_end = max(at.events + STRIDE_EVENTS, at.whole)
+        at.stride_end = max(at.events + ITERATION_EVENTS, at.whole)
         return np.empty(0, np.int64), -1
     members = np.empty(w.n, np.int64)
     soon = w.motion.work
-    if at.laps > 0 and not known:
+    if at.passes > 0 and not direction_valid:
         expect_any_way(w, soon)
     else:
-        if not known:
+        if not direction_valid:
             find_direction(w)
         expect(w, soon)
     horizon = 2.0 * at.pace
-    ordinary = events_of_stride(w.n)
+    ordinary = events_of_iteration(w.n)
     near = count_below(soon, w.n, min(at.tau, ordinary * horizon))
     nearer = count_below(soon, w.n, min(at.tau, SHORT * horizon))
     few = w.n > LARGE or near <= FEWER * nearer + w.n // 16
-    length = ordinary if at.laps == 0 and few else SHORT
+    length = ordinary if at.passes == 0 and few else SHORT
     m = near if length == ordinary else nearer
     horizon = min(at.tau, length * horizon)
     if w.n * w.factor.size[1] >= (HARD_WORK if 2 * m > w.n else HEAVY_WORK):
@@ -152,7 +157,7 @@ def choose(w: Walk, known: bool) -> tuple[Ints, int]:
             if m > SHARE * w.n and horizon > SHORTEST * at.pace:
                 horizon *= 0.5
                 m = count_below(soon, w.n, horizon)
-    if w.n > LARGE and at.laps == 0:
+    if w.n > LARGE and at.passes == 0:
         for _ in range(FEWER_HALVINGS):
             if m > max(FEW, PRODUCTS / max(w.factor.size[1], 1)) and horizon > SHORTEST * at.pace:
                 horizon *= 0.5
@@ -178,12 +183,12 @@ def choose(w: Walk, known: bool) -> tuple[Ints, int]:
 
 
 @compiled
-def events_of_stride(n: int) -> int:
-    """Return the events of an ordinary stride.
+def events_of_iteration(n: int) -> int:
+    """Return the events of an ordinary outer iteration.
 
     More in a large window, as bringing every example up to date costs more.
     """
-    return STRIDE_EVENTS if n <= LARGE else int(STRIDE_EVENTS * np.sqrt(n / LARGE))
+    return ITERATION_EVENTS if n <= LARGE else int(ITERATION_EVENTS * np.sqrt(n / LARGE))
 
 
 @compiled
@@ -191,7 +196,7 @@ def expect(w: Walk, out: Floats) -> None:
     """Compute how much of the path each one may still have before its limit: less for examples that move fast."""
     e, motion = w.examples, w.motion
     least = STEADIEST if w.n <= LARGE else STEADIEST_OF_LARGE
-    steady = (1.0 if is_last(w) else w.at[0].care) * max(least, min(1.0, STEADY / max(w.factor.size[1], 1)))
+    steady = (1.0 if is_last(w) else w.at[0].member_safety) * max(least, min(1.0, STEADY / max(w.factor.size[1], 1)))
     drift = 1e-300
     for j in range(w.n):
         drift += SPREAD * steady * abs(motion.df[j]) / w.n
@@ -206,13 +211,13 @@ def expect(w: Walk, out: Floats) -> None:
 
 @compiled
 def is_last(w: Walk) -> bool:
-    """Say whether an ordinary stride would end the path of a small window: whoever that lets through needs a lap."""
-    return w.n <= LARGE and events_of_stride(w.n) * 2.0 * w.at[0].pace >= w.at[0].tau
+    """Say whether an ordinary outer iteration would end the path of a small window: what it misses needs a pass."""
+    return w.n <= LARGE and events_of_iteration(w.n) * 2.0 * w.at[0].pace >= w.at[0].tau
 
 
 @compiled
 def expect_any_way(w: Walk, out: Floats) -> None:
-    """The same on a lap, whose direction need not be known: no example's f moves much more than the kinks that do."""
+    """Expect the same on a pass, whose direction need not be known: no f moves much more than the kinks do."""
     e, motion = w.examples, w.motion
     most = 1e-300
     for j in range(w.n):
@@ -233,14 +238,14 @@ def count_below(x: Floats, n: int, bound: float) -> int:
 
 
 @compiled
-def one_stride(w: Walk, members: Ints, n_seen: int) -> Exit:
-    """Walk one stride among ``members``, and learn from it how to choose the next; returns why it stopped."""
+def outer_iteration(w: Walk, members: Ints, n_seen: int) -> Exit:
+    """Walk one outer iteration among ``members``, and learn from it how to choose the next; returns why it stopped."""
     events, through = w.at[0].events, w.at[0].through
-    w.at[0].n_strides += 1
+    w.at[0].n_outer_iterations += 1
     w.at[0].members += n_seen
-    outcome = stride(w, members, n_seen)
-    if w.at[0].who >= 0:
-        w.at[0].who = members[w.at[0].who]
+    outcome = walk_working_set(w, members, n_seen)
+    if w.at[0].switching >= 0:
+        w.at[0].switching = members[w.at[0].switching]
     learn(w, w.at[0].through - through, w.at[0].events - events)
     return outcome
 
@@ -254,7 +259,7 @@ def learn_pace(w: Walk, used: float, events: int) -> None:
 
 @compiled
 def count_idle(w: Walk) -> None:
-    """Count a stride without an event; where they are many for the events that there are, plan no more of them."""
+    """Count an outer iteration without an event; plan no more of them where they are many for the events."""
     at = w.at[0]
     at.idle += 1
     if at.idle > IDLE + at.events // IDLE_EVENTS:
@@ -263,12 +268,12 @@ def count_idle(w: Walk) -> None:
 
 @compiled
 def learn(w: Walk, through: int, events: int) -> None:
-    """Choose the members of the next strides with more or less care, by how many this one has let through."""
+    """Choose the members of the next outer iterations with more or less care, by how many this one has let through."""
     if w.n > LARGE:
         return
     if LOST * (through - 8) > events:
         w.at[0].whole = w.at[0].events + ALL
     if through == 0:
-        w.at[0].care = max(LEAST_CARE, LESS_CARE * w.at[0].care)
+        w.at[0].member_safety = max(LEAST_SAFETY, LESS_SAFETY * w.at[0].member_safety)
     elif MANY * through > events:
-        w.at[0].care = min(1.0, MORE_CARE * w.at[0].care)
+        w.at[0].member_safety = min(1.0, MORE_SAFETY * w.at[0].member_safety)

@@ -1,6 +1,6 @@
 """The walk of examples that are near.
 
-Arrays of their own for a stride, and every example brought up to date after it.
+Arrays of their own for an outer iteration, and every example brought up to date after it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.memory import LINE
 from livesvm.solvers.runtime.types import Floats, Ints
 
-CHANGE, RATE = range(2)  #: of the betas that took part in a stride
+CHANGE, RATE = range(2)  #: of the betas that took part in an outer iteration
 
 
 @compiled_allocating
-def stride(w: Walk, members: Ints, n_seen: int) -> Exit:
-    """Walk one stride among ``members``, with copies of their arrays and columns; bring every example up to date."""
+def walk_working_set(w: Walk, members: Ints, n_seen: int) -> Exit:
+    """Walk one outer iteration among ``members``, on copies of their arrays, and bring every example up to date."""
     at_start, b_at_start, fac, m = w.at[0].tau, w.at[0].b, w.factor, members.size
     local, position = np.full(w.n, -1, np.int64), np.full(m, -1, np.int64)
     for i in range(m):
         local[members[i]] = i
     rename(fac.slot, fac.size[0], local, position)
-    rows, seen_rows = room_for_rows(w.scratch, fac.size[1] + w.at[0].stride_end - w.at[0].events + 1, m, n_seen)
+    rows, seen_rows = buffer_for_rows(w.scratch, fac.size[1] + w.at[0].stride_end - w.at[0].events + 1, m, n_seen)
     examples, motion = examples_of(w.examples, members), motion_of(w.motion, members)
     walk_of_near = Walk(
         m,
@@ -60,7 +60,7 @@ def stride(w: Walk, members: Ints, n_seen: int) -> Exit:
             gather_seen(near, fac.slot[k])
     outcome = walk(near, None, None)
     w.at[0].last = 0.0
-    update_everyone(near, w, at_start - w.at[0].tau, w.at[0].b - b_at_start)
+    update_all_examples(near, w, at_start - w.at[0].tau, w.at[0].b - b_at_start)
     keep(examples)
     keep(motion)
     keep(position)
@@ -101,7 +101,7 @@ def motion_of(v: Motion, members: Ints) -> Motion:
 
 
 @compiled_allocating
-def room_for_rows(scratch: Floats, rows: int, m: int, n_seen: int) -> tuple[Floats, Floats]:
+def buffer_for_rows(scratch: Floats, rows: int, m: int, n_seen: int) -> tuple[Floats, Floats]:
     """Return arrays (rows, m) and (rows, n_seen) in the scratch memory, or new ones where that is too small.
 
     Their rows are a little longer, so that all of them are aligned if the memory is.
@@ -129,8 +129,8 @@ def rename(slot: Ints, size: int, name: Ints, position: Ints) -> None:
 
 
 @compiled_allocating
-def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
-    """Bring the whole up to date after a stride that used up ``used`` of tau and moved b by ``db``.
+def update_all_examples(near: Walk, w: Walk, used: float, db: float) -> None:
+    """Bring the whole up to date after an outer iteration that used up ``used`` of tau and moved b by ``db``.
 
     As that takes the kernel rows of all free examples, the direction in which every example goes on is found with it,
     or at the end of the path their f from every example's beta.
@@ -148,7 +148,7 @@ def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
     row, moved = np.empty(near.n, np.int64), np.empty((2, near.n))
     m = 0
     for i in range(near.n):
-        if near.row_of[i] >= 0:  # free at some time in the stride
+        if near.row_of[i] >= 0:  # free at some time in the outer iteration
             slot = members[i]
             row[m] = w.row_of[slot]
             moved[CHANGE, m] = near.examples.beta[i] - e.beta[slot] - used * motion.v[slot]

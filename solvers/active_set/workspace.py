@@ -14,8 +14,8 @@ from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.scalars import One, Scalars
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-IDLE_TURNS = 4  #: turns that a walk is allowed for each event that it is: without any it must end too
-STRIDE_EVENTS = 80  #: events after which every example is brought up to date
+IDLE_BREAKPOINTS = 4  #: turns that a walk is allowed for each event that it is: without any it must end too
+ITERATION_EVENTS = 80  #: events after which every example is brought up to date
 
 
 class Status(Scalars):
@@ -27,7 +27,7 @@ class Status(Scalars):
     sum_v: float  #: of the velocities of bound examples
     sum_rate: float  #: at which the sum of the betas has to change
     sum_end: float  #: the sum of the betas at the end
-    who: int  #: whose turn it is to change sides; -1: no example's
+    switching: int  #: the example that changes sides next; -1: none
     budget: int  #: events after which a walk is given up
     asking: int  #: 1: rows that will be needed soon are asked for
     allowance: float  #: products after which a walk is given up, as solving from nothing takes fewer
@@ -35,8 +35,8 @@ class Status(Scalars):
     # zero at the start
     db: float  #: rate of b
     pace: float  #: tau used up per event
-    care: float  #: with which the members of a stride are chosen
-    last: float  #: the tau at which a stride ends at the latest
+    member_safety: float  #: with which the members of an outer iteration are chosen
+    last: float  #: the tau at which an outer iteration ends at the latest
     drift: float  #: what the f of free examples were off when they were computed afresh at the end
     events: int
     exchanges: int
@@ -44,18 +44,18 @@ class Status(Scalars):
     zero_steps: int  #: in a row
     refined: int
     side: int
-    rows: int  #: kernel rows of a stride in use
+    rows: int  #: kernel rows of an outer iteration in use
     stride_end: int  #: events at which it ends
     through: int  #: examples that were let through
-    n_strides: int
-    members: int  #: of all strides together
-    laps: int
+    n_outer_iterations: int
+    members: int  #: of all outer iterations together
+    passes: int
     started: int
     whole: int  #: events up to which every example walks
-    known: int
+    direction_valid: int
     fresh: int  #: 1: the f of free examples have been computed afresh
     turns: int
-    idle: int  #: strides without an event
+    idle: int  #: outer iterations without an event
     work: float  #: products of kernel values and of the factor, about
 
 
@@ -63,7 +63,7 @@ class Tolerances(Scalars):
     """What counts as equal; absolute, in the units named."""
 
     f: float  #: slack of a kink that the ratio test may use up, in units of f
-    lap: float  #: how far beyond a kink an example must be to be sent back on a lap of its own, in units of f
+    reentry: float  #: how far beyond a kink an example must be to be sent back on a pass of its own, in units of f
     beta: float  #: the same for the end of a box, in units of beta
     dependent: float  #: a squared pivot below this, relative to the diagonal, means dependence
     balance: float  #: an imbalance of velocities that counts as none, in units of beta
@@ -76,7 +76,7 @@ class Walk(NamedTuple):
     """Everything the loop reads and writes."""
 
     n: int  #: slots in use
-    n_seen: int  #: those of them whose df is computed; the others are free when a stride starts
+    n_seen: int  #: those of them with a computed df; the others are free when an outer iteration starts
     intercept: bool
     examples: Examples
     motion: Motion
@@ -84,13 +84,13 @@ class Walk(NamedTuple):
     rows: Floats  #: kernel rows at hand
     row_of: Ints  #: the row of a slot, -1: not at hand
     seen_rows: Floats  #: in a narrow walk, the first ``n_seen`` columns of the rows, side by side in memory
-    is_whole: Bools  #: in a narrow walk, whose row has the other columns too, so that ``rows`` has it
-    members: Ints  #: in a narrow walk, whose slot each one has in the whole; empty: all walk
+    is_whole: Bools  #: in a narrow walk, examples with a row of all columns in ``rows``
+    members: Ints  #: in a narrow walk, the slot of each one in the whole; empty: all walk
     parent_rows: Floats  #: in a narrow walk, the cached rows of the whole
     parent_row_of: Ints
-    scratch: Floats  #: work of the strides
+    scratch: Floats  #: work of the outer iterations
     at: One[Status]
-    stop: Ints  #: (1,) the flag of who wants to interrupt
+    stop: Ints  #: (1,) the flag to interrupt
     tol: One[Tolerances]
 
 
@@ -105,7 +105,7 @@ def whole_walk(
     scratch: Floats,
     numbers: tuple[One[Status], Ints, One[Tolerances]],
 ) -> Walk:
-    """Return a walk of all ``n`` slots in use; ``rows`` are the kernel rows and which of them is whose."""
+    """Return a walk of all ``n`` slots in use; ``rows`` are the kernel rows and their examples."""
     values, row_of = rows
     return Walk(
         n, n, intercept, *arrays, values, row_of, values, NO_FLAGS, NO_MEMBERS, values, row_of, scratch, *numbers
@@ -113,15 +113,17 @@ def whole_walk(
 
 
 @compiled
-def count_anew(w: Walk) -> None:
+def count_again(w: Walk) -> None:
     """Start to count."""
     at = w.at[0]
     at.events = at.exchanges = at.jumps = at.zero_steps = at.refined = at.side = at.rows = at.stride_end = 0
-    at.through = at.n_strides = at.members = at.laps = at.started = at.whole = at.known = at.fresh = 0
+    at.through = at.n_outer_iterations = at.members = at.passes = at.started = at.whole = at.direction_valid = (
+        at.fresh
+    ) = 0
     at.asking = at.turns = at.idle = 0
-    at.db = at.pace = at.care = at.last = at.drift = at.work = 0.0
+    at.db = at.pace = at.member_safety = at.last = at.drift = at.work = 0.0
     at.allowance = np.inf
-    at.who = -1
+    at.switching = -1
 
 
 @compiled
@@ -174,7 +176,7 @@ def set_velocity(w: Walk, slot: int) -> float:
 
 @compiled
 def add_to_bound_rate(w: Walk, slot: int, change: float) -> None:
-    """The velocity of a bound example has changed; its row is cached."""
+    """Add the change of a bound example's velocity to the rates; its row is cached."""
     add_scaled(w.rows[w.row_of[slot]], change, w.motion.bound_rate, w.n)
 
 

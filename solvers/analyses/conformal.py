@@ -19,7 +19,7 @@ from livesvm.solvers.analyses.leave_one_out.models_without import ModelsWithout,
 from livesvm.solvers.analyses.scores import scores_of, strangeness
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.view import View
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Bools, Floats
 from livesvm.solvers.sparse import Features

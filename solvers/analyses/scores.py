@@ -6,8 +6,8 @@ from itertools import combinations
 
 import numpy as np
 
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.models.pairs_predictor import winners
-from livesvm.solvers.models.view import View
 from livesvm.solvers.runtime.types import Floats
 
 

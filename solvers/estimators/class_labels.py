@@ -152,5 +152,5 @@ def _check_kind(known: NDArray[Any], labels: NDArray[Any], field: str) -> None:
 
 
 def _are_words(labels: NDArray[Any]) -> bool:
-    """Whether labels, which are of one kind, are text."""
+    """Return whether labels, which belong to one kind, are text."""
     return labels.dtype.kind in "US" or (labels.dtype.kind == "O" and isinstance(labels[0], str))

@@ -12,9 +12,9 @@ from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.class_labels import column_of, labels_with, targets_of, two_labels
 from livesvm.solvers.estimators.paths import WithPaths
-from livesvm.solvers.models.edits import Edited
+from livesvm.solvers.models.window_edits import Edited
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
-from livesvm.solvers.robust.ramp_losses import LABELS, Walling
+from livesvm.solvers.robust.ramp_losses import LABELS, CutoffRule
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
@@ -67,7 +67,7 @@ class LiveSVC(WithPaths):
 
     def _path_over_C(self, C_min: float, C_max: float, progress: Progress | None) -> Any:
         if np.unique(self._window.y).size == 1:
-            raise InvalidInput("all examples are of one class; a path needs both", field="window")
+            raise InvalidInput("all examples have one class; a path needs both", field="window")
         return super()._path_over_C(C_min, C_max, progress)
 
     @property
@@ -142,7 +142,7 @@ class LiveSVC(WithPaths):
     def _weigh(self, window: Any, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
         if not self._is_balanced:
             return False
-        stay, _ = window.everyone_but([*leaving, *changed.keys])
+        stay, _ = window.examples_except([*leaving, *changed.keys])
         return self._balance(np.concatenate([stay, new[0], changed.y]))
 
     def _kinds(self, window: Any) -> Ints:
@@ -164,7 +164,7 @@ class LiveSVC(WithPaths):
             return super()._unit_cost(C)
         return super()._unit_cost(C) * max([_weight_of(label, weights) for label in weights], default=1.0)
 
-    def _walling(self, s: float | None = None) -> Walling:
+    def _cutoff_rule(self, s: float | None = None) -> CutoffRule:
         if s is not None and s > 0:
             raise InvalidInput(f"a margin beyond which labels are wrong is not positive, but s is {s:g}", field="s")
         return LABELS

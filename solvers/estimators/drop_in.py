@@ -19,7 +19,7 @@ IGNORED = {
     "tol": "the optimum is certified to a relative gap of 1e-8 or less where rounding allows it, see certificate()",
     "max_iter": "a path ends at the optimum; runtime is limited by livesvm.solvers.time_limit",
     "cache_size": "the memory for kernel rows is cache_mb",
-    "shrinking": "who is left out for a while is decided by the path itself",
+    "shrinking": "the path itself decides which examples to leave out for a while",
     "random_state": "nothing is random",
     "verbose": "what an update did is in its report",
 }

@@ -26,7 +26,7 @@ from livesvm.solvers.estimators.training_data import (
     whole,
 )
 from livesvm.solvers.frank_wolfe import one_versus_one
-from livesvm.solvers.frank_wolfe.core import SAMPLE
+from livesvm.solvers.frank_wolfe.core_set import SAMPLE
 from livesvm.solvers.frank_wolfe.one_versus_one import Pair
 from livesvm.solvers.frank_wolfe.problem import Gap, Known, Problem, gap_of
 from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Solution
@@ -287,8 +287,8 @@ class FrankWolfeClassifier:
             return None
         before = last.pairs[q]
         there = np.full(last.n, -1, np.int64)
-        there[before.who] = np.arange(before.who.size)
-        inside = np.where(was[pair.who] >= 0, there[was[pair.who]], -1)
+        there[before.indices] = np.arange(before.indices.size)
+        inside = np.where(was[pair.indices] >= 0, there[was[pair.indices]], -1)
         return carried(pair.problem, before.problem, last.solutions[q].known, inside)
 
     def _keep(
@@ -406,11 +406,11 @@ class FrankWolfeClassifier:
             a = np.zeros(rows.shape[0])
             a[self.support_] = np.abs(self.dual_coef_[q])
             known = np.isin(labels, self.classes_[[negative, positive]]) & (costs > 0)
-            who = np.flatnonzero(known)
-            signs = np.where(labels[who] == self.classes_[positive], 1.0, -1.0)
-            problem = Problem(prepared.take(who), signs, costs[who], self._threads())
+            indices = np.flatnonzero(known)
+            signs = np.where(labels[indices] == self.classes_[positive], 1.0, -1.0)
+            problem = Problem(prepared.take(indices), signs, costs[indices], self._threads())
             with threadpool_limits(1, "blas"):
-                gaps.append(gap_of(problem, a[who], problem.parts(problem.examples, a[who])))
+                gaps.append(gap_of(problem, a[indices], problem.parts(problem.examples, a[indices])))
         return max(gaps, key=lambda gap: gap.relative)
 
     def _check_fitted(self) -> None:

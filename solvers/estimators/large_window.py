@@ -54,9 +54,8 @@ class LiveL2SVC(LiveEstimator):
     ``FrankWolfeSVC``; of several classes, for each pair of them. ``update`` changes the window and solves nothing:
     decisions are those of the last ``retrain``, whose solution is where the next one sets out.
 
-    Parameters
-    ----------
-    C, kernel, gamma, degree, coef0, cache_mb : as in ``FrankWolfeSVC``; ``gamma="scale"`` is of the examples of the
+    Parameters ---------- C, kernel, gamma, degree, coef0, cache_mb : as in ``FrankWolfeSVC``; ``gamma="scale"`` belongs
+    to the examples of the
         first training
     classes : the labels that there may be; learned from the data by default
 
@@ -176,7 +175,7 @@ class LiveL2SVC(LiveEstimator):
     def counts(self) -> dict[Any, int]:
         """How many examples of the window each class has, by label; of the last training's classes 0 at least."""
         w = self._examples_here
-        own = np.bincount(w.y[w.who], minlength=self._labels.size)
+        own = np.bincount(w.y[w.indices], minlength=self._labels.size)
         here = dict(zip(self._labels.tolist(), own.tolist(), strict=True))
         return {label: here.get(label, 0) for label in self.labels_.tolist()}
 
@@ -188,17 +187,17 @@ class LiveL2SVC(LiveEstimator):
     @property
     def window_features(self) -> Floats:
         """Features of the window, (n, d), oldest first."""
-        return self._examples_here.X[self._examples_here.who]
+        return self._examples_here.X[self._examples_here.indices]
 
     @property
     def window_y(self) -> NDArray[Any]:
         """Labels of the window, (n,), oldest first."""
-        return np.asarray(self._labels[self._examples_here.y[self._examples_here.who]])
+        return np.asarray(self._labels[self._examples_here.y[self._examples_here.indices]])
 
     @property
     def window_sample_weight(self) -> Floats:
         """Weights of the window's examples, (n,), oldest first."""
-        return self._examples_here.weights[self._examples_here.who]
+        return self._examples_here.weights[self._examples_here.indices]
 
     @property
     def window_coefficients(self) -> Floats:
@@ -219,7 +218,7 @@ class LiveL2SVC(LiveEstimator):
         self._trained = None
         w = self._examples_here
         if self.classes is None:
-            here = np.unique(w.y[w.who])
+            here = np.unique(w.y[w.indices])
             numbers = np.searchsorted(here, np.arange(self._labels.size))
             w.rename(np.minimum(numbers, max(0, here.size - 1)))  # free slots have a number too
             self._labels = self._labels[here]
@@ -251,7 +250,7 @@ class LiveL2SVC(LiveEstimator):
         ----------
         variant, tol : as in ``FrankWolfeSVC``
         progress : called with how much is done and how much there is; returning False cancels
-        look : is told how the gap gets smaller
+        look : called with the gap as it gets smaller
 
         Raises
         ------
@@ -260,14 +259,14 @@ class LiveL2SVC(LiveEstimator):
         Cancelled
         """
         w = self._examples_here
-        slots = w.who[w.weights[w.who] > 0]
+        slots = w.indices[w.weights[w.indices] > 0]
         X, y, costs = w.X[slots], w.y[slots], float(self.C) * w.weights[slots]
         here = np.unique(y)
         classes, codes = self._labels[here], np.searchsorted(here, y)
         kernel = self._kernel_of(X, w.weights[slots])
         own = problems_of(kernel, X, codes, costs, classes, threads)
         starts = [
-            self._start(pair, slots[pair.who], classes[list(two)])
+            self._start(pair, slots[pair.indices], classes[list(two)])
             for two, pair in zip(one_versus_one.pairs(classes.size), own, strict=True)
         ]
         found = self._solved(own, starts, variant, tol, threads, progress, look)
@@ -280,7 +279,7 @@ class LiveL2SVC(LiveEstimator):
             one_versus_one.pairs(classes.size), own, found.solutions, strict=True
         ):
             other = np.where(pair.problem.y > 0, negative, positive)
-            w.parts[:, other, slots[pair.who]] = solution.parts
+            w.parts[:, other, slots[pair.indices]] = solution.parts
         return found
 
     def retrain_on(
@@ -439,7 +438,11 @@ class LiveL2SVC(LiveEstimator):
         """Return everything a checkpoint needs: arrays, numbers, and keys and labels as lists."""
         w, trained = self._examples_here, self._trained
         found = w.to_arrays() | {"labels": self._labels.tolist(), "gamma": float(vars(self).get("gamma_", np.nan))}
-        return found | {"trained": trained is not None} | ({} if trained is None else trained.to_arrays(w.place[w.who]))
+        return (
+            found
+            | {"trained": trained is not None}
+            | ({} if trained is None else trained.to_arrays(w.place[w.indices]))
+        )
 
     @classmethod
     def from_arrays(cls, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:

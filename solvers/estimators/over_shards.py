@@ -116,7 +116,7 @@ class OverShards:
         tol : relative gap
         threads : how many may work here, besides the shards
         progress : called with how much is done and how much there is; returning False cancels
-        look : is told how the gap gets smaller
+        look : called with the gap as it gets smaller
 
         Raises
         ------
@@ -128,21 +128,21 @@ class OverShards:
         counts = counts & (data.weights > 0)
         classes = np.unique(self._labels[counts])
         if classes.size < 2:
-            reason = f"all examples are of one class, {classes[0]}; two classes are needed" if classes.size else ""
+            reason = f"all examples have one class, {classes[0]}; two classes are needed" if classes.size else ""
             raise InvalidInput(reason or "there is no example with a weight", field="y" if reason else "sample_weight")
         costs = float(model.C) * data.weights
         check_costs(costs[counts])
         codes = np.where(counts, np.searchsorted(classes, self._labels), -1)
         own = zip(data.each(codes), data.each(costs), strict=True)
         data.crew.prepare([partial(Shard.assign, codes=mine, costs=theirs) for mine, theirs in own])
-        told = _Told(len(pairs(classes.size)), tol, look)
+        reported = _Told(len(pairs(classes.size)), tol, look)
         found = []
-        with steadily(progress, told.total) as tell, threadpool_limits(1, "blas"):
+        with steadily(progress, reported.total) as tell, threadpool_limits(1, "blas"):
             for two in pairs(classes.size):
-                found.append(self._pair(*two, threads, told.trace(tell)))
-                told.ended(found[-1])
+                found.append(self._pair(*two, threads, reported.trace(tell)))
+                reported.ended(found[-1])
         model.predict_by(self._trained(classes, found))
-        return Trainings(told.worst, sum(own.steps for own in found), np.array(told.points))
+        return Trainings(reported.worst, sum(own.steps for own in found), np.array(reported.points))
 
     def _pair(self, negative: int, positive: int, threads: int, trace: Trace) -> Found:
         crew = self._data.crew
@@ -169,7 +169,7 @@ class OverShards:
 
 
 class _Told:
-    """What is told of the pairs of classes, one after the other: the worst gap of those that have begun."""
+    """What is reported of the pairs of classes, one after the other: the worst gap of those that have begun."""
 
     def __init__(self, count: int, tol: float, look: Look | None) -> None:
         self.total = PER_MILLE if count == 1 else count
@@ -179,8 +179,8 @@ class _Told:
 
     def trace(self, tell: Callable[[int, int], None]) -> Trace:
         """Return what the search of the next pair is to tell."""
-        told = tell if self._count == 1 else lambda *_: tell(self._done, self._count)
-        return Trace(self._tol, told, self._see)
+        reported = tell if self._count == 1 else lambda *_: tell(self._done, self._count)
+        return Trace(self._tol, reported, self._see)
 
     def _see(self, seconds: float, gap: float) -> None:
         point = self._seconds + seconds, max(gap, self.worst)

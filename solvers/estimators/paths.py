@@ -66,13 +66,13 @@ class WithPaths(ChangingEstimator):
         Parameters
         ----------
         parameter : {"theta", "s"}, default "theta"
-            Which of the two runs: theta falls from 1 while the walls stand at ``s``, or the walls come in until ``s``
-            while a loss keeps the share ``theta`` of its slope beyond them.
+            Which of the two runs: theta falls from 1 while the cutoffs stand at ``s``, or the cutoffs come in until
+            ``s`` while a loss keeps the share ``theta`` of its slope beyond them.
         theta : float, default 0
             The least share of slope, in [0, 1).
         s : float or None, default None
-            Where the walls end: of classes a margin, at most 0, by default 0; of regression the size of a residual, in
-            units of y, by default with "theta" 3.7 times their median, with "s" a fifth of the largest.
+            Where the cutoffs end: of classes a margin, at most 0, by default 0; of regression the size of a residual,
+            in units of y, by default with "theta" 3.7 times their median, with "s" a fifth of the largest.
         progress : callable or None, default None
             Called with how much is done and how much there is; returning False cancels.
 
@@ -84,7 +84,7 @@ class WithPaths(ChangingEstimator):
         Raises
         ------
         InvalidInput
-            A parameter cannot be used, or all examples are of one class.
+            A parameter cannot be used, or all examples have one class.
         Cancelled
             ``progress`` said so.
         NotOptimal

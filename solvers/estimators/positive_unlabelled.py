@@ -16,10 +16,10 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.thresholds import WithThresholds
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.changing import ChangingEstimator
-from livesvm.solvers.models.edits import Edited
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Window
+from livesvm.solvers.models.window_edits import Edited
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.pu.held_out import STEPS, Folds, HeldOut
 from livesvm.solvers.pu.metrics import zero_one_risk
@@ -313,7 +313,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     def _weigh(self, window: Window, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
         before = getattr(self, "class_mass_", None)
-        parts = (window.everyone_but([*leaving, *changed.keys]), (changed.y, changed.weights), new)
+        parts = (window.examples_except([*leaving, *changed.keys]), (changed.y, changed.weights), new)
         y, weights = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         self.class_mass_ = masses(y, weights)
         if y.size and self._begun and before is not None and before.all():
@@ -367,7 +367,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
             raise InvalidInput(self._lacking(self._window.y, self._window.weights), field="window")
         super()._check_fitted()
 
-    def _meet_first(self, window: Window, rows: Features, targets: Floats, weights: Floats) -> None:
+    def _begin_window(self, window: Window, rows: Features, targets: Floats, weights: Floats) -> None:
         for name in ("prior_estimate_", "chosen_lam_"):
             vars(self).setdefault(name, None)
         if not is_lam_open(self.lam):

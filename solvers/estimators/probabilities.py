@@ -145,12 +145,12 @@ def calibrated(model: Any, method: str) -> Calibration:
             reason = f"probabilities need two examples of each class, and {label!r} has {n}"
             raise InvalidInput(reason, field="window")
     values = columns(leave_one_out(model).decisions, classes.size)
-    everyone = np.arange(y.size)
+    every_example = np.arange(y.size)
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.frozen import FrozenEstimator
 
     frozen = FrozenEstimator(_Decisions(classes))
-    made = CalibratedClassifierCV(frozen, method=method, cv=[(everyone, everyone)], ensemble=False)
+    made = CalibratedClassifierCV(frozen, method=method, cv=[(every_example, every_example)], ensemble=False)
     made.fit(values, y, sample_weight=_unless_equal(model.window_sample_weight))
     maps = made.calibrated_classifiers_[0].calibrators
     if method == "sigmoid":

@@ -10,7 +10,7 @@ from livesvm.solvers.analyses.regularization.path import RegularizationPath, reg
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.paths import WithPaths
 from livesvm.solvers.problem.piecewise_linear import Losses, epsilon_insensitive, pinball
-from livesvm.solvers.robust.ramp_losses import RESIDUALS, Walling
+from livesvm.solvers.robust.ramp_losses import RESIDUALS, CutoffRule
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats
 
@@ -144,7 +144,7 @@ class LiveSVR(WithPaths):
             return pinball(targets, quantile, costs)
         raise InvalidInput(f"must be 'epsilon_insensitive', 'absolute' or 'pinball', not {self.loss!r}", field="loss")
 
-    def _walling(self, s: float | None = None) -> Walling:
+    def _cutoff_rule(self, s: float | None = None) -> CutoffRule:
         tube = validation.not_negative(self.epsilon, "epsilon") if self.loss == "epsilon_insensitive" else 0.0
         if s is not None and s <= tube:
             least = f"epsilon, {tube:g}" if tube > 0 else "zero"

@@ -16,11 +16,11 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.class_labels import column_of, labels_with, several_labels, targets_of
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.models.class_window import ClassWindow
-from livesvm.solvers.models.edits import Edits
 from livesvm.solvers.models.pairs_predictor import by_other_class, scores, winners
 from livesvm.solvers.models.window import Window
+from livesvm.solvers.models.window_edits import Edits
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
-from livesvm.solvers.robust.ramp_losses import Parameter, Walling
+from livesvm.solvers.robust.ramp_losses import CutoffRule, Parameter
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -214,7 +214,7 @@ class LiveMultiClassSVC(LiveSVC):
     def dual_coef_(self) -> Floats:
         """Their signed coefficients, (1, n_support); of several classes (n_classes - 1, n_support).
 
-        Then row r is of the pair with the r-th other class, positive for the first of the two, as in scikit-learn.
+        Then row r belongs to the pair with the r-th other class, positive for the first of the two, as in scikit-learn.
         """
         if not self._has_several():
             return super().dual_coef_
@@ -224,7 +224,7 @@ class LiveMultiClassSVC(LiveSVC):
     def window_coefficients(self) -> Floats:
         """Signed coefficients of the window's examples, (n,), oldest first; of several classes (n, n_classes - 1).
 
-        Then column r is of the pair with the r-th other class, positive for the first of the two.
+        Then column r belongs to the pair with the r-th other class, positive for the first of the two.
         """
         if not self._has_several():
             return super().window_coefficients
@@ -258,26 +258,26 @@ class LiveMultiClassSVC(LiveSVC):
             return pairwise_outlier_path(self, parameter, **how)
         return super()._path_of_outliers(parameter, **how)
 
-    def _walling(self, s: float | None = None) -> Walling:
+    def _cutoff_rule(self, s: float | None = None) -> CutoffRule:
         if self._has_several():
             raise InvalidInput(f"a robust model is of two classes, not of {self.classes_.size}", field="robust")
-        return super()._walling(s)
+        return super()._cutoff_rule(s)
 
     def _of_pair(self, two: tuple[int, int]) -> LiveSVC:
         """Return the model of one pair of places in ``classes_``, positive for the second.
 
-        It has the whole window: who is of another class has no weight.
+        It has the whole window: examples of other classes have no weight.
         """
         window = self._of_classes
         arrays, y = window.to_arrays(), window.y.astype(np.int64)
-        who = np.isin(y, two)
+        indices = np.isin(y, two)
         beta, segments = np.zeros(y.size), np.zeros(y.size, np.int64)
-        beta[who], segments[who] = window.standing_of(two, who)
+        beta[indices], segments[indices] = window.standing_of(two, indices)
         names = ("C", "kernel", "degree", "coef0", "fit_intercept", "cache_mb")
         parameters = {name: getattr(self, name) for name in names}
         own = {
             "y": np.where(y == two[1], 1.0, -1.0),
-            "sample_weight": self._weighed() * who,
+            "sample_weight": self._weighed() * indices,
             "beta": beta,
             "segments": segments,
             "intercept": window.pairs[two].intercept,
@@ -376,7 +376,7 @@ class LiveMultiClassSVC(LiveSVC):
         self._meet(given)
 
     def _meet(self, given: list[Any]) -> None:
-        """Make room for classes that come with an update, if it brings a third one; what is no label is left alone."""
+        """Make space for classes that come with an update, if it brings a third one; what is no label is left alone."""
         known = self.classes_
         for labels in given:
             try:
@@ -470,7 +470,7 @@ class LiveMultiClassSVC(LiveSVC):
             return super()._losses(targets, weights, C)
         costs = validation.cost(self.C if C is None else C) * weights
         weighed = costs if self.class_weight is None else costs * self._class_weights(targets)
-        return hinge(np.ones(targets.size), weighed)  # a pair in which they are of the first class mirrors them
+        return hinge(np.ones(targets.size), weighed)  # a pair in which they belong to the first class mirrors them
 
     def _class_weights(self, targets: Floats) -> Floats:
         if self.classes_.size < 3 or self._is_balanced:

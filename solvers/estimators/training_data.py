@@ -127,10 +127,10 @@ def check_convex(problem: Problem) -> None:
     kernel = problem.examples.kernel
     if kernel.always_positive:
         return
-    who = np.arange(0, problem.n, max(1, -(-problem.n // LOOKED_AT)))
-    examples = problem.examples.take(who)
-    matrix = product(examples, examples, np.eye(who.size), problem.threads) + 1.0
-    matrix[np.diag_indices_from(matrix)] += problem.ridge[who]
+    chosen = np.arange(0, problem.n, max(1, -(-problem.n // LOOKED_AT)))
+    examples = problem.examples.take(chosen)
+    matrix = product(examples, examples, np.eye(chosen.size), problem.threads) + 1.0
+    matrix[np.diag_indices_from(matrix)] += problem.ridge[chosen]
     if np.linalg.eigvalsh(matrix)[0] < -ROUNDING * np.abs(matrix.diagonal()).sum():
         raise _not_positive(kernel)
 
@@ -152,7 +152,7 @@ def problems_of(kernel: Kernel, X: Any, codes: Ints, costs: Floats, classes: NDA
     if codes.size == 0:
         raise InvalidInput("there is no example with a weight", field="sample_weight")
     if classes.size < 2:
-        raise InvalidInput(f"all examples are of one class, {classes[0]}; two classes are needed", field="y")
+        raise InvalidInput(f"all examples have one class, {classes[0]}; two classes are needed", field="y")
     check_costs(costs)
     examples = Examples.of(kernel, X)
     check_kernel(examples)

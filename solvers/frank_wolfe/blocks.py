@@ -4,7 +4,7 @@ A Frank-Wolfe step moves one coefficient and scales all others, to stay on the s
 scales those of either class by a factor of its own, all at their best together: the minimum over the block and two
 directions more. Blocks of one class crawl, as the penalized bias couples every example; so do coefficients without the
 two factors, of which there are many before they are few. Half of a block is the half that was new in the block before:
-without that the two undo each other's work [Joachims 1999; Wen et al. 2018, who keep half too].
+without that the two undo each other's work [Joachims 1999; half as in Wen et al. 2018].
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
+from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
 from livesvm.solvers.frank_wolfe.problem import Problem
 from livesvm.solvers.frank_wolfe.subproblem import minimize
 from livesvm.solvers.kernels.matrix_products import block
@@ -41,14 +41,14 @@ class Active:
 
     Attributes
     ----------
-    who : (k,) places among all
+    indices : (k,) places among all
     y, ridge, of_class : (k,) theirs
     b : (k,) coefficients; all others are 0
     parts : (2, k) of g
     rows : their kernel rows
     """
 
-    who: Ints
+    indices: Ints
     y: Floats
     ridge: Floats
     of_class: Ints
@@ -57,10 +57,10 @@ class Active:
     rows: ActiveRows
 
 
-def active_of(problem: Problem, who: Ints, b: Floats, parts: Floats, rows: ActiveRows) -> Active:
-    """Return the active examples ``who`` (k,) of a problem, with ``b`` (n,) and ``parts`` (2, n) of all."""
-    own = problem.y[who], problem.ridge[who], problem.of_class[who]
-    return Active(who, *own, b[who], np.ascontiguousarray(parts[:, who]), rows)
+def active_of(problem: Problem, indices: Ints, b: Floats, parts: Floats, rows: ActiveRows) -> Active:
+    """Return the active examples ``indices`` (k,) of a problem, with ``b`` (n,) and ``parts`` (2, n) of all."""
+    own = problem.y[indices], problem.ridge[indices], problem.of_class[indices]
+    return Active(indices, *own, b[indices], np.ascontiguousarray(parts[:, indices]), rows)
 
 
 def relative_gap(active: Active) -> float:
@@ -85,18 +85,18 @@ def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[
         violations = _violations(active)
         least = max(WORTH * float(violations.max(initial=0.0)), ENOUGH * 0.5 * tol)
         fresh = _worst(active, violations, kept, BLOCK - kept.size, least)
-        who = np.concatenate([kept, fresh])
+        indices = np.concatenate([kept, fresh])
         kept = fresh[np.argsort(-violations[fresh], kind="stable")][: BLOCK // 2]
-        goal = ACCURACY * float(violations[who].max(initial=0.0))
-        if not (_descends(active, who, goal) or _descends(active, who, goal, scales=False)):
+        goal = ACCURACY * float(violations[indices].max(initial=0.0))
+        if not (_descends(active, indices, goal) or _descends(active, indices, goal, scales=False)):
             return steps, False  # the digits do not suffice
     return most_blocks, False
 
 
-def _descends(active: Active, who: Ints, tol: float, *, scales: bool = True) -> bool:
+def _descends(active: Active, indices: Ints, tol: float, *, scales: bool = True) -> bool:
     """Take a step, and say so; take it back where by rounding it leads up, or below what the primal at 0 allows."""
     before, b, parts = _objective(active), active.b.copy(), active.parts.copy()
-    _step(active, who, tol, scales=scales)
+    _step(active, indices, tol, scales=scales)
     if -0.5 * float((1.0 / active.ridge).sum()) <= _objective(active) <= before + WORSE * abs(before):
         return True
     active.b, active.parts = b, parts
@@ -130,38 +130,38 @@ def _worst(active: Active, violations: Floats, kept: Ints, count: int, least: fl
     return np.concatenate(found)
 
 
-def _step(active: Active, who: Ints, tol: float, *, scales: bool) -> None:
-    """Move the coefficients of ``who`` (m,) and scale those of the others by class, to where both are best.
+def _step(active: Active, indices: Ints, tol: float, *, scales: bool) -> None:
+    """Move the coefficients of ``indices`` (m,) and scale those of the others by class, to where both are best.
 
     Without ``scales``, the others stay as they are.
     """
-    m, b, parts, in_class = who.size, active.b, active.parts, active.of_class[who]
-    Q, h = _own(active, who), b[who]
+    m, b, parts, in_class = indices.size, active.b, active.parts, active.of_class[indices]
+    Q, h = _own(active, indices), b[indices]
     own = np.zeros((2, m))
     own[in_class, np.arange(m)] = h
-    rest = parts[:, who] - own @ Q  # parts of g at the block that the others make
+    rest = parts[:, indices] - own @ Q  # parts of g at the block that the others make
     cross = own @ rest.T  # [c, e]: those of class c in the block against those of e outside
     products = _products(active)
     outer = products - own @ Q @ own.T - cross - cross.T
-    sums = _sums_outside(active, who)
+    sums = _sums_outside(active, indices)
     noise = DIGITS * float(np.finfo(active.rows.examples.dtype).eps) * products.diagonal()
     used = np.flatnonzero(scales & (sums > 0) & (outer.diagonal() > noise))
     H = np.block([[Q, rest[used].T], [rest[used], outer[np.ix_(used, used)]]])
     x = np.concatenate([h, np.ones(used.size)])
     of_factors = outer.sum(axis=1) + cross.sum(axis=0) - sums
-    slope = np.concatenate([parts[:, who].sum(axis=0) - 1.0, of_factors[used]])
+    slope = np.concatenate([parts[:, indices].sum(axis=0) - 1.0, of_factors[used]])
     low = np.concatenate([np.zeros(m), np.full(used.size, LEAST_FACTOR)])
     minimize(H, x, slope, low, tol)
     factors = np.ones(2)
     factors[used] = x[m:]
-    _move(active, who, x[:m], factors)
+    _move(active, indices, x[:m], factors)
 
 
-def _own(active: Active, who: Ints) -> Floats:
+def _own(active: Active, indices: Ints) -> Floats:
     """Return K~ of a block, (m, m)."""
-    examples, y = active.rows.examples.take(who), active.y[who]
+    examples, y = active.rows.examples.take(indices), active.y[indices]
     Q = y[:, None] * y * (block(examples, examples).astype(np.float64) + 1.0)
-    Q[np.diag_indices(who.size)] += active.ridge[who]
+    Q[np.diag_indices(indices.size)] += active.ridge[indices]
     return np.asarray(Q)
 
 
@@ -171,24 +171,24 @@ def _products(active: Active) -> Floats:
     return np.asarray(0.5 * (found + found.T))
 
 
-def _sums_outside(active: Active, who: Ints) -> Floats:
-    """Return the sums of the coefficients of each class that are not in the block ``who``, (2,)."""
+def _sums_outside(active: Active, indices: Ints) -> Floats:
+    """Return the sums of the coefficients of each class that are not in the block ``indices``, (2,)."""
     others = active.b.copy()
-    others[who] = 0.0
+    others[indices] = 0.0
     return np.asarray(np.bincount(active.of_class, others, 2), np.float64)
 
 
-def _move(active: Active, who: Ints, values: Floats, factors: Floats) -> None:
+def _move(active: Active, indices: Ints, values: Floats, factors: Floats) -> None:
     """Give the block its coefficients, the others their factors, and bring the parts of g along."""
-    in_class, y = active.of_class[who], active.y[who]
+    in_class, y = active.of_class[indices], active.y[indices]
     values = np.where(values <= NEGLIGIBLE * values.max(initial=0.0), 0.0, values)
-    changes = values - factors[in_class] * active.b[who]
-    weights = np.zeros((2, who.size))
-    weights[in_class, np.arange(who.size)] = changes * y
-    moved = active.rows.times(who, weights) + weights.sum(axis=1)[:, None]
+    changes = values - factors[in_class] * active.b[indices]
+    weights = np.zeros((2, indices.size))
+    weights[in_class, np.arange(indices.size)] = changes * y
+    moved = active.rows.times(indices, weights) + weights.sum(axis=1)[:, None]
     moved *= active.y
     active.parts *= factors[:, None]
     active.parts += moved
-    active.parts[in_class, who] += active.ridge[who] * changes
+    active.parts[in_class, indices] += active.ridge[indices] * changes
     active.b *= factors[active.of_class]
-    active.b[who] = values
+    active.b[indices] = values

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from livesvm.solvers.frank_wolfe import growth
-from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
+from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
 from livesvm.solvers.frank_wolfe.blocks import Active, active_of, optimize, relative_gap
 from livesvm.solvers.frank_wolfe.problem import CLEAR, Known, Problem, exact_parts, gap_of, parts_from, since
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
@@ -46,34 +46,36 @@ class Search:
     steps: int = 0
     active: Active = field(init=False)
 
-    def activate(self, who: Ints) -> None:
-        """Let ``who`` (k,) be active and no other example."""
-        rows = ActiveRows(self.examples.take(who), self.cache_bytes, self.problem.threads, self.random, self.problem.n)
-        self.active = active_of(self.problem, who, self.b, self.parts, rows)
+    def activate(self, indices: Ints) -> None:
+        """Let ``indices`` (k,) be active and no other example."""
+        rows = ActiveRows(
+            self.examples.take(indices), self.cache_bytes, self.problem.threads, self.random, self.problem.n
+        )
+        self.active = active_of(self.problem, indices, self.b, self.parts, rows)
 
     def add(self, new: Ints) -> None:
         """Let ``new`` be active too, and examples that are safe not any more where all has to be arranged again."""
         active = self.active
-        who = np.concatenate([active.who, new])
-        if not active.rows.extend(self.examples.take(who)):
+        indices = np.concatenate([active.indices, new])
+        if not active.rows.extend(self.examples.take(indices)):
             stay = growth.staying(active.b, active.parts.sum(axis=0))
-            who = np.concatenate([active.who[stay], new])
-            active.rows.change(self.examples.take(who), stay)
-        self.active = active_of(self.problem, who, self.b, self.parts, active.rows)
+            indices = np.concatenate([active.indices[stay], new])
+            active.rows.change(self.examples.take(indices), stay)
+        self.active = active_of(self.problem, indices, self.b, self.parts, active.rows)
 
     def optimize(self, tol: float, most: int, trace: Trace) -> bool:
         """Solve among the active ones and note their coefficients; say whether their gap is ``tol``."""
         active = self.active
         steps, is_there = optimize(active, tol, most - self.steps, trace)
         self.steps += steps
-        self.b[active.who] = active.b
-        self.parts[:, active.who] = active.parts
+        self.b[active.indices] = active.b
+        self.parts[:, active.indices] = active.parts
         return is_there
 
     def outside(self) -> Ints:
         """Return which examples are not active."""
         others = np.ones(self.problem.n, bool)
-        others[self.active.who] = False
+        others[self.active.indices] = False
         return np.flatnonzero(others)
 
     def look(self, outside: Ints) -> None:
@@ -91,7 +93,7 @@ class Search:
         """
         problem, b, age = self.problem, self.b, 0 if self.exact is None else self.exact.age
         g, is_active = self.parts.sum(axis=0), np.zeros(problem.n, bool)
-        is_active[self.active.who] = True
+        is_active[self.active.indices] = True
         near = np.flatnonzero(is_active | (g * float(b.sum() / (b @ g)) < 1.0 + CLEAR))
         found = exact_parts(problem, b, self.exact, near)
         errors = np.abs(found.sum(axis=0) - g[near])
@@ -102,7 +104,7 @@ class Search:
         rough = np.ones(problem.n, bool)
         rough[near] = False
         self.exact = self.seen = Known(b.copy(), self.parts.copy(), age, rough=rough)
-        self.active.parts = np.ascontiguousarray(self.parts[:, self.active.who])
+        self.active.parts = np.ascontiguousarray(self.parts[:, self.active.indices])
 
     def use_double(self) -> bool:
         """Go on in double precision; say whether that was not so before."""
@@ -110,7 +112,7 @@ class Search:
             return False
         self.examples = self.problem.examples
         self.computed += self.active.rows.computed
-        self.activate(self.active.who)
+        self.activate(self.active.indices)
         return True
 
     @property
@@ -174,7 +176,7 @@ def _begun(problem: Problem, start: Known | None, cache_bytes: int, random: np.r
 def _grow(search: Search, outside: Ints) -> None:
     """Let examples of ``outside`` be active."""
     g, of_class = search.parts[:, outside].sum(axis=0), search.problem.of_class[outside]
-    new = growth.added(outside, g, of_class, search.active.who.size, search.random)
+    new = growth.added(outside, g, of_class, search.active.indices.size, search.random)
     if new.size:
         search.add(new)
 

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from livesvm.solvers.frank_wolfe import growth
-from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
+from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
 from livesvm.solvers.frank_wolfe.blocks import Active, optimize, relative_gap
 from livesvm.solvers.frank_wolfe.by_blocks import INSIDE, MARGIN, ROUNDS, TRUSTED, next_goal
 from livesvm.solvers.frank_wolfe.problem import CLEAR, FAR, SMALL, Gap, since
@@ -53,7 +53,7 @@ class Over:
 
 @dataclass(frozen=True)
 class Found:
-    """A solution: who has coefficients, as (shard, row of it), and ``a_i y_i``, whose sizes sum up to 1."""
+    """A solution: the examples with coefficients, as (shard, row of it), and ``a_i y_i``, whose sizes sum up to 1."""
 
     shard: Ints
     rows: Ints
@@ -67,7 +67,7 @@ class Found:
 
 
 class Search:
-    """Where the search is: the active examples, and what shards have told of the others."""
+    """Where the search is: the active examples, and what shards have reported of the others."""
 
     def __init__(self, over: Over, cache_bytes: int, random: np.random.Generator) -> None:
         self.over, self.random, self._cache_bytes = over, random, cache_bytes
@@ -83,7 +83,7 @@ class Search:
         self.seen = np.zeros(self._at.size)
 
     def _take(self, below: float, there: Ints, counts: Ints) -> list[Taken]:
-        """Rows that become active: ``counts`` (2,) of each class, by chance among those ``there`` (shards, 2)."""
+        """Choose rows that become active: ``counts`` (2,) of each class, at random among ``there`` (shards, 2)."""
         each = np.stack([_by_chance(there[:, c], int(counts[c]), self.random) for c in (0, 1)], axis=1)
         seeds = self.random.integers(SEEDS, size=len(there)).tolist()
         return self.over.crew.each(
@@ -104,12 +104,12 @@ class Search:
         return self._double if self.is_double else self._double.single()
 
     def add(self) -> None:
-        """Let more be active: who violates, or of many those that chance chooses."""
-        room = (growth.GROWTH - 1) * self.active.b.size
-        is_few = sum(int(told.violating.sum()) for told in self.outside) <= room
+        """Activate more examples: those that violate, or a random choice of many."""
+        capacity = (growth.GROWTH - 1) * self.active.b.size
+        is_few = sum(int(reported.violating.sum()) for reported in self.outside) <= capacity
         below = 1.0 + growth.NEAR if is_few else np.inf
-        there = np.stack([told.near if is_few else told.all for told in self.outside])
-        counts = growth.shared(there.sum(axis=0), room)
+        there = np.stack([reported.near if is_few else reported.all for reported in self.outside])
+        counts = growth.shared(there.sum(axis=0), capacity)
         if counts.any():
             self._admit(self._take(below, there, counts))
 
@@ -127,8 +127,8 @@ class Search:
             active.rows.change(self._quick(), stay)
         self._shard, self._at = np.append(self._shard[stay], shard), np.append(self._at[stay], at)
         self._rows, self._costs = np.append(self._rows[stay], rows), np.append(self._costs[stay], costs)
-        nobody = np.zeros(at.size)
-        b, self.seen = np.append(active.b[stay], nobody), np.append(self.seen[stay], nobody)
+        no_example = np.zeros(at.size)
+        b, self.seen = np.append(active.b[stay], no_example), np.append(self.seen[stay], no_example)
         of_class = np.concatenate([active.of_class[stay], *(own.of_class for own in taken)])
         parts = np.hstack([active.parts[:, stay], *(own.parts for own in taken)])
         self.active = _active(self._costs, of_class, b, np.ascontiguousarray(parts), active.rows)
@@ -153,17 +153,17 @@ class Search:
         """Have the shards bring g along."""
         active = self.active
         scales, changes = since(active.of_class, active.b, self.seen)
-        who = np.flatnonzero(changes)
-        self.computed += who.size * (self.over.n - active.b.size)
-        change = Change(scales, active.rows.examples.take(who), self._weights(changes, who))
+        indices = np.flatnonzero(changes)
+        self.computed += indices.size * (self.over.n - active.b.size)
+        change = Change(scales, active.rows.examples.take(indices), self._weights(changes, indices))
         self.outside = self.over.crew.everywhere(partial(Shard.look, change=change))
         self.seen = active.b.copy()
 
     def prove(self) -> None:
         """Have the shards compute g in double precision, wherever errors of single precision could count."""
         active = self.active
-        who = np.flatnonzero(active.b)
-        change = Change(np.zeros(2), self._double.take(who), self._weights(active.b, who))
+        indices = np.flatnonzero(active.b)
+        change = Change(np.zeros(2), self._double.take(indices), self._weights(active.b, indices))
         before = active.parts.sum(axis=0)
         errors = self._prove(change, wholly=False)
         outside = [error for error in errors if error is not None]
@@ -184,9 +184,9 @@ class Search:
         self.outside = [proof.outside for proof in proofs]
         return [proof.error for proof in proofs]
 
-    def _weights(self, changes: Floats, who: Ints) -> Floats:
-        weights = np.zeros((who.size, 2))
-        weights[np.arange(who.size), self.active.of_class[who]] = (changes * self.active.y)[who]
+    def _weights(self, changes: Floats, indices: Ints) -> Floats:
+        weights = np.zeros((indices.size, 2))
+        weights[np.arange(indices.size), self.active.of_class[indices]] = (changes * self.active.y)[indices]
         return weights
 
     def use_double(self) -> bool:
@@ -203,7 +203,7 @@ class Search:
         """Return the relative gap of all, as far as the parts of g are right."""
         active = self.active
         g = active.parts.sum(axis=0)
-        least = min(float(g.min()), *(told.least for told in self.outside))
+        least = min(float(g.min()), *(reported.least for reported in self.outside))
         return 2.0 * (1.0 - least * float(active.b.sum()) / float(active.b @ g))
 
     def found(self, tol: float, trace: Trace) -> Found:
@@ -217,11 +217,11 @@ class Search:
         losses = 0.5 * float(self._costs @ np.maximum(0.0, 1.0 - f) ** 2)
         losses += sum(self.over.crew.everywhere(partial(Shard.losses, scale=scale)))
         primal = 0.5 * scale**2 * (square - float(active.ridge @ active.b**2)) + losses
-        who = np.flatnonzero(active.b)
+        indices = np.flatnonzero(active.b)
         return Found(
-            self._shard[who],
-            self._rows[who],
-            (active.b * active.y)[who] / total,
+            self._shard[indices],
+            self._rows[indices],
+            (active.b * active.y)[indices] / total,
             square / total**2,
             Gap(relative, primal, 0.5 * total * scale),
             self.steps,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from livesvm.solvers.frank_wolfe import steps
-from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
+from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
 from livesvm.solvers.frank_wolfe.problem import Problem, exact_parts, gap_of
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
 from livesvm.solvers.runtime.interrupt import AT_ONCE, check

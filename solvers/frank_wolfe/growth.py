@@ -37,35 +37,35 @@ def of_first(counts: Ints) -> Ints:
 
 
 def added(outside: Ints, g: Floats, of_class: Ints, active: int, random: np.random.Generator) -> Ints:
-    """Return who becomes active of those ``outside`` (k,), whose g (k,) and classes (k,) are given.
+    """Return which examples ``outside`` become active, (k,), whose g (k,) and classes (k,) are given.
 
     Every example that violates, where these are few. Of many, chance chooses among all: the worst alone, which are
     noise or far on the wrong side, would teach their opposite.
     """
-    room = (GROWTH - 1) * active
-    if int((g < 1.0).sum()) <= room:
-        return _some(outside, of_class, np.flatnonzero(g < 1.0 + NEAR), room, random)
-    return _some(outside, of_class, np.arange(outside.size), room, random)
+    capacity = (GROWTH - 1) * active
+    if int((g < 1.0).sum()) <= capacity:
+        return _some(outside, of_class, np.flatnonzero(g < 1.0 + NEAR), capacity, random)
+    return _some(outside, of_class, np.arange(outside.size), capacity, random)
 
 
-def _some(outside: Ints, of_class: Ints, candidates: Ints, room: int, random: np.random.Generator) -> Ints:
-    if candidates.size <= room:
+def _some(outside: Ints, of_class: Ints, candidates: Ints, capacity: int, random: np.random.Generator) -> Ints:
+    if candidates.size <= capacity:
         return np.asarray(outside[candidates])
     members = [candidates[of_class[candidates] == c] for c in (0, 1)]
     there = np.array([own.size for own in members])
-    counts, rarer = shared(there, room), _rarer(there)
+    counts, rarer = shared(there, capacity), _rarer(there)
     chosen = [random.choice(members[c], counts[c], replace=False) for c in (rarer, 1 - rarer)]
     return np.asarray(outside[np.concatenate(chosen)])
 
 
-def shared(counts: Ints, room: int) -> Ints:
+def shared(counts: Ints, capacity: int) -> Ints:
     """Return how many candidates of each class, (2,), there is space for, of so many ``counts`` (2,)."""
     total = int(counts.sum())
-    if total <= room:
+    if total <= capacity:
         return counts
     rarer = _rarer(counts)
-    share = min(int(counts[rarer]), max(room // 4, room * int(counts[rarer]) // total))
-    found = np.full(2, room - share)
+    share = min(int(counts[rarer]), max(capacity // 4, capacity * int(counts[rarer]) // total))
+    found = np.full(2, capacity - share)
     found[rarer] = share
     return found
 
@@ -75,6 +75,6 @@ def _rarer(counts: Ints) -> int:
 
 
 def staying(b: Floats, g: Floats) -> Ints:
-    """Return who stays active: all, unless there are many without a coefficient whose g is far above 1."""
+    """Return which examples stay active: all, unless there are many without a coefficient whose g is far above 1."""
     stay = np.flatnonzero((b > 0.0) | (g < 1.0 + SAFE))
     return stay if stay.size < MANY * b.size else np.arange(b.size)

@@ -16,7 +16,7 @@ from livesvm.solvers.frank_wolfe.problem import Known, Problem
 from livesvm.solvers.frank_wolfe.solution import Look, Solution, Trace
 from livesvm.solvers.frank_wolfe.solve import Options, solve
 from livesvm.solvers.kernels.matrix_products import Examples
-from livesvm.solvers.runtime.side_by_side import side_by_side
+from livesvm.solvers.runtime.parallel_solves import solve_in_parallel
 from livesvm.solvers.runtime.types import Floats, Ints
 
 MOST_POINTS = 2000  #: of the gap against time that are kept
@@ -28,7 +28,7 @@ class Pair(NamedTuple):
     """The problem of two classes, and which rows its examples are."""
 
     problem: Problem
-    who: Ints
+    indices: Ints
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ def problems(examples: Examples, classes: Ints, costs: Floats, n_classes: int, t
     inside = threads if n_classes == 2 else 1
     found = []
     for negative, positive in pairs(n_classes):
-        who = np.sort(np.concatenate([members[negative], members[positive]]))
-        own = examples if who.size == examples.n else examples.take(who)
-        y = np.where(classes[who] == positive, 1.0, -1.0)
-        found.append(Pair(Problem(own, y, costs[who], inside), who))
+        indices = np.sort(np.concatenate([members[negative], members[positive]]))
+        own = examples if indices.size == examples.n else examples.take(indices)
+        y = np.where(classes[indices] == positive, 1.0, -1.0)
+        found.append(Pair(Problem(own, y, costs[indices], inside), indices))
     return found
 
 
@@ -83,12 +83,12 @@ def coefficients_of(found: Sequence[Solution], own: Sequence[Pair], n: int) -> t
     """Return the rows, (s,), of ``n`` that are a support vector of some pair, and ``a_i y_i`` of each, (pairs, s)."""
     used = np.zeros(n, bool)
     for pair, solution in zip(own, found, strict=True):
-        used[pair.who[solution.a > 0]] = True
+        used[pair.indices[solution.a > 0]] = True
     support, at = np.flatnonzero(used), np.cumsum(used) - 1
     out = np.zeros((len(found), support.size))
     for q, (pair, solution) in enumerate(zip(own, found, strict=True)):
         held = np.flatnonzero(solution.a)
-        out[q, at[pair.who[held]]] = (solution.a * pair.problem.y)[held]
+        out[q, at[pair.indices[held]]] = (solution.a * pair.problem.y)[held]
     return support, out
 
 
@@ -106,18 +106,18 @@ def train(
     ----------
     starts : what the search for each sets out from, if anything
     tell : called with how much is done, and how much there is: of the only pair, or pairs
-    look : is told how the gap gets smaller
+    look : called with the gap as it gets smaller
     """
     if len(own) == 1:
         found = solve(own[0].problem, options, Trace(options.tol, tell, look), starts[0])
         return Training([found], found.trace)
     together_ = _Together(len(own), tell, look)
     works = [partial(together_.one, q, own[q].problem, options, starts[q]) for q in range(len(own))]
-    return Training(side_by_side(works, threads), np.array(together_.points))
+    return Training(solve_in_parallel(works, threads), np.array(together_.points))
 
 
 class _Together:
-    """What is told of several searches at once."""
+    """What is reported of several searches at once."""
 
     def __init__(self, count: int, tell: Callable[[int, int], None], look: Look | None) -> None:
         self._count, self._tell, self._look = count, tell, look

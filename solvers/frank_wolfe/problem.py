@@ -77,12 +77,13 @@ class Problem:
 
         ``examples`` are all of them in the precision that is wanted.
         """
-        who = np.flatnonzero(changes)
-        signed = (changes * self.y)[who]
-        weights = np.zeros((who.size, 2))
-        weights[np.arange(who.size), self.of_class[who]] = signed
+        indices = np.flatnonzero(changes)
+        signed = (changes * self.y)[indices]
+        weights = np.zeros((indices.size, 2))
+        weights[np.arange(indices.size), self.of_class[indices]] = signed
         found = (
-            product(examples.take(among), examples.take(who), weights, self.threads).T + weights.sum(axis=0)[:, None]
+            product(examples.take(among), examples.take(indices), weights, self.threads).T
+            + weights.sum(axis=0)[:, None]
         )
         found *= self.y[among]
         own = (changes * self.ridge)[among]
@@ -97,7 +98,7 @@ class Known:
     Attributes
     ----------
     age : how often these were brought along since all of them were computed from the data
-    come : (m,) who was not there then
+    come : (m,) examples that came since
     rough : (n,) of bool, whose parts are known in single precision alone; None: no example's
     """
 
@@ -142,11 +143,11 @@ def gap_of(problem: Problem, b: Floats, parts: Floats) -> Gap:
 
 def exact_parts(problem: Problem, b: Floats, known: Known | None = None, among: Ints | None = None) -> Floats:
     """Return the parts of g in double precision, (2, k), of those ``among`` all; ``known`` as in :func:`parts_from`."""
-    who = np.arange(problem.n) if among is None else among
-    found = parts_from(problem, problem.examples, b, known, who)
+    indices = np.arange(problem.n) if among is None else among
+    found = parts_from(problem, problem.examples, b, known, indices)
     if known is not None and known.rough is not None:
-        anew = np.flatnonzero(known.rough[who])
-        found[:, anew] = problem.parts(problem.examples, b, who[anew])
+        anew = np.flatnonzero(known.rough[indices])
+        found[:, anew] = problem.parts(problem.examples, b, indices[anew])
     return found
 
 

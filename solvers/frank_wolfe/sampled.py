@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from livesvm.solvers.frank_wolfe import core_vector, steps
-from livesvm.solvers.frank_wolfe.core import Core, SampledSearch
+from livesvm.solvers.frank_wolfe.core_set import Core, SampledSearch
 from livesvm.solvers.frank_wolfe.exact_search import PROOFS, first
 from livesvm.solvers.frank_wolfe.problem import Problem, exact_parts, gap_of
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
@@ -27,7 +27,7 @@ SURE = 0.9  #: of the tolerance, to which they are taken at the end: others are 
 LAST_DIGITS = 1.0 + 1e-9  #: by which one gap may be above another that is the same
 REDUCED = 0.5  #: to which part of the tolerance the core-vector machine solves each reduced problem
 PAIRS = 100_000  #: steps of that, at most
-LEAST_ROOM = 64  #: examples that a core may always have
+LEAST_CAPACITY = 64  #: examples that a core may always have
 
 Variant = Literal["fw", "mfw", "core_vector"]
 
@@ -53,13 +53,13 @@ def solve(
     a = first(problem.of_class, random) if start is None else start / start.sum()
     examples, goal, taken, computed = problem.quick(), tol, 0, 0
     for _ in range(PROOFS):
-        room = min(problem.n, max(LEAST_ROOM, math.isqrt(cache_bytes // examples.dtype.itemsize)))
-        is_full = int(np.count_nonzero(a)) > room
+        capacity = min(problem.n, max(LEAST_CAPACITY, math.isqrt(cache_bytes // examples.dtype.itemsize)))
+        is_full = int(np.count_nonzero(a)) > capacity
         if not is_full:
-            core = Core(problem, examples, a, room)
+            core = Core(problem, examples, a, capacity)
             search = SampledSearch(core, sampling, random, looks_at_all)
             taken += _walk(core, search, Inner(variant, goal, most_steps - taken), trace)
-            a, computed, is_full = core.coefficients(), computed + core.computed, core.is_full and room < problem.n
+            a, computed, is_full = core.coefficients(), computed + core.computed, core.is_full and capacity < problem.n
         parts = exact_parts(problem, a)
         if gap_of(problem, a, parts).relative <= tol or is_full or taken >= most_steps or not looks_at_all:
             break
@@ -103,7 +103,7 @@ class Inner:
             core_vector.minimize_pairwise(*arrays, REDUCED * self.tol, PAIRS)
             self.taken += 1
         elif core.gap > goal:
-            few = AT_MOST * core.who.size if goal > SURE * self.tol else self.most
+            few = AT_MOST * core.indices.size if goal > SURE * self.tol else self.most
             self.taken += _steps(core, self.variant == "mfw", goal, min(few, self.most - self.taken))
 
 
@@ -111,8 +111,8 @@ def _steps(core: Core, away: bool, tol: float, most: int) -> int:
     """Step among the core until its gap is ``tol``; return how often."""
     numbers = np.array([1.0, core.R, np.inf])
     counts = np.array([0, np.count_nonzero(core.a), 0])
-    arrays = np.arange(core.who.size), core.y, core.ridge, core.diagonal, core.a, core.g, numbers, counts
-    stretch = max(1, AT_ONCE // (8 * core.who.size))
+    arrays = np.arange(core.indices.size), core.y, core.ridge, core.diagonal, core.a, core.g, numbers, counts
+    stretch = max(1, AT_ONCE // (8 * core.indices.size))
     while counts[steps.STEPS] < most:
         check()
         if steps.walk(core.values, *arrays, away, tol, min(stretch, most - int(counts[steps.STEPS]))) == steps.DONE:

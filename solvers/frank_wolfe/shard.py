@@ -1,9 +1,9 @@
 """A shard: some rows of a training set that is too large for one machine, and the parts of g at them.
 
-Who searches holds the active examples of all shards, see :mod:`.by_shards`. A shard is told how their coefficients have
-changed, brings its parts of g along by products of its own rows with theirs, and answers how many of its other rows
-violate, the least g, and those that chance takes of them. What is asked and answered are numbers and small arrays;
-where a shard lives is up to its :class:`Crew`.
+The search holds the active examples of all shards, see :mod:`.by_shards`. A shard gets the changes of their
+coefficients changed, brings its parts of g along by products of its own rows with theirs, and answers how many of its
+other rows violate, the least g, and those that chance takes of them. What is asked and answered are numbers and small
+arrays; where a shard lives is up to its :class:`Crew`.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class Shard:
         self._codes, self._costs = codes, costs
 
     def begin(self, negative: int, positive: int) -> Ints:
-        """Begin with the problem of two classes; how many rows are of each, (2,)."""
+        """Begin with the problem of two classes; how many rows belong to each, (2,)."""
         self._rows = np.flatnonzero((self._codes == negative) | (self._codes == positive))
         whole = self._rows.size == self.examples.n
         self._own = self.examples if whole else self.examples.take(self._rows)
@@ -185,7 +185,7 @@ class Shard:
         self._active[at] = True
 
     def take(self, below: float, counts: Ints, seed: int) -> Taken:
-        """Let ``counts`` (2,) of the rows of each class with g ``below`` this be active, whom chance chooses."""
+        """Let ``counts`` (2,) random rows of each class with g ``below`` this be active."""
         random, g, chosen = np.random.default_rng(seed), self._parts.sum(axis=0), []
         for c in (0, 1):
             candidates = np.flatnonzero(~self._active & (self._of_class == c) & (g < below))

@@ -13,7 +13,7 @@ from livesvm.solvers.runtime.types import Floats
 
 PER_MILLE = 1000
 
-Look = Callable[[float, float], object]  #: is told seconds, and the relative gap known then
+Look = Callable[[float, float], object]  #: called with seconds, and the relative gap known then
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Trace:
 
     Attributes
     ----------
-    look : is told each point
+    look : called with each point
     """
 
     tol: float

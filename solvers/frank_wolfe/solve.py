@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from livesvm.solvers.frank_wolfe import by_blocks, exact_search, sampled
-from livesvm.solvers.frank_wolfe.core import SAMPLE
+from livesvm.solvers.frank_wolfe.core_set import SAMPLE
 from livesvm.solvers.frank_wolfe.problem import Known, Problem
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace
 from livesvm.solvers.runtime.types import Floats

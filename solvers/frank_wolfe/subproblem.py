@@ -22,7 +22,7 @@ def minimize(Q: Floats, x: Floats, slope: Floats, low: Floats, tol: float) -> No
     """Minimize ``1/2 d'Qd + slope'd`` over ``x + d >= low``; ``x`` (m,) and ``slope`` become those at the end.
 
     Ends where no derivative that could be followed is above ``tol``; each round is a descent, so it can end early.
-    Projected Newton steps [Bertsekas 1982] find the answer among the free ones; descent finds out who these are.
+    Projected Newton steps [Bertsekas 1982] find the answer among the free ones; descent finds out which these are.
     """
     descend(Q, x, slope, low, SWEEPS[0], tol)
     for _ in range(ROUNDS):
@@ -45,14 +45,14 @@ def _newton(Q: Floats, x: Floats, slope: Floats, low: Floats, free: Ints) -> Non
         step[free] = -_solved(Q, slope, free)
     except LinAlgError:  # by rounding: kernel values much larger than 1 / C
         return
-    room = low - x
-    bent = np.maximum(step, room)
+    slack = low - x
+    bent = np.maximum(step, slack)
     change = Q @ bent
     rise, curve = float(bent @ slope), float(bent @ change)
     if rise >= 0.0 or not curve > 0.0:  # the bent step leads upwards: the straight one, up to the first bound
         towards = step < 0
-        share = min(1.0, float((room[towards] / step[towards]).min(initial=1.0)))
-        bent = np.maximum(share * step, room)
+        share = min(1.0, float((slack[towards] / step[towards]).min(initial=1.0)))
+        bent = np.maximum(share * step, slack)
         change = Q @ bent
     elif -rise < curve:
         bent *= -rise / curve

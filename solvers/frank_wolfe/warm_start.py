@@ -46,8 +46,8 @@ def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Kn
 def balanced(problem: Problem, known: Known) -> Known:
     """Return the coefficients with those of each class scaled to where both scales are best.
 
-    Who has left takes more from one class than from the other, and as the intercept is penalized that moves the f of
-    every example: nearly all would seem to violate, and be active from the start.
+    Examples that leave take more from one class than from the other, and as the intercept is penalized that moves the f
+    of every example: nearly all would seem to violate, and be active from the start.
     """
     of_class = problem.of_class
     own = [np.where(of_class == c, known.b, 0.0) for c in (0, 1)]

@@ -13,11 +13,10 @@ import numpy as np
 from livesvm.solvers.active_set.reactivation import LARGE
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy.decomposition import descend
-from livesvm.solvers.homotopy.edit import meet as meet_held
-from livesvm.solvers.homotopy.edit import place
+from livesvm.solvers.homotopy.edit import compute_f_of_new, place
 from livesvm.solvers.homotopy.follow import follow
-from livesvm.solvers.homotopy.recompute import BLOCK, Numbers, Standing, cache_what_fits, reinstate, stand
-from livesvm.solvers.homotopy.run import NOBODY, ByNumber, Solve, Trace
+from livesvm.solvers.homotopy.refresh import BLOCK, Checkpoint, Numbers, cache_what_fits, roll_back, take_checkpoint
+from livesvm.solvers.homotopy.run import NO_EXAMPLES, ByNumber, Solve, Trace
 from livesvm.solvers.homotopy.warm_start import correct
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
@@ -27,7 +26,9 @@ from livesvm.solvers.runtime.interrupt import check, undisturbed
 from livesvm.solvers.runtime.types import Bools, Ints
 from livesvm.solvers.sparse import Features
 
-FAR = 0.5  # of the mean distance of support vectors at a bound from their kinks: who is further out needs no kernel row
+FAR = (
+    0.5  # of the mean distance of support vectors at a bound from their kinks: examples further out need no kernel row
+)
 MANY = 0.4  # of the window
 LITTLE_WORK, PAIR_WORK, FACTOR_WORK = 5e7, 60.0, 0.2  # products: see ``work_from_nothing``
 FILLING = 2.5  # of that, what a path may take that fills a window: pairs then compute all kernel rows again
@@ -36,13 +37,13 @@ FILLING = 2.5  # of that, what a path may take that fills a window: pairs then c
 class Edit(NamedTuple):
     """What happens to examples that are already there."""
 
-    leave: Ints  #: slots of those who go
-    changed: Ints  #: slots of those who get other losses
+    leave: Ints  #: slots of the examples that leave
+    changed: Ints  #: slots of the examples that get other losses
     losses: Losses  #: their losses from now on
     total: float = 0.0  #: what all betas sum up to afterwards
 
     @property
-    def who(self) -> Ints:
+    def indices(self) -> Ints:
         """Slots of all of them."""
         return np.concatenate([self.leave, self.changed]) if self.changed.size else self.leave
 
@@ -59,7 +60,7 @@ def update(
     """Add examples ``X`` (m, d) with their losses, remove some, change the losses of others, along one path.
 
     Returns the slots of the new examples and what the walk did. On any error the state is as it was; ``undone`` is for
-    who may want to take the update back later, and has it made for who leaves and changes. ``allowance`` is what the
+    taking the update back later, and is made for the examples that leave and change. ``allowance`` is what the
     path may take of the work of solving from nothing.
 
     Raises
@@ -67,22 +68,22 @@ def update(
     TooCostly : it takes more than ``allowance``
     NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.follow.follow``
     """
-    undone = undone or UndoneOnError(state, edit.who)
+    undone = undone or UndoneOnError(state, edit.indices)
     with undone:
         slots = state.insert(X, losses)
         state.total = edit.total
-        held = meet(state, slots)
+        held = insert_batch(state, slots)
         if state.n > LARGE:
             hold_near(state, slots)
         solving = Solve(state)
         solving.begin_with(undone.n, held, edit.leave, edit.changed, edit.losses)
         undone.kept_by(solving)
         trace = follow(state, None, allowance * work_from_nothing(state.n, state.n_free), solving)
-        _let_go(state, solving, edit.leave)
+        _release(state, solving, edit.leave)
     return slots, trace
 
 
-def _let_go(state: PathState, solving: Solve, leave: Ints) -> None:
+def _release(state: PathState, solving: Solve, leave: Ints) -> None:
     """Take back the slots of those that have left."""
     if solving.found is None:
         state.release(leave)
@@ -111,18 +112,18 @@ def update_pair(
         solving.begin_pair(undone.n, come, n_leave, two, by_number)
         undone.kept_by(solving)
         trace = follow(state, None, LITTLE_WORK, solving)
-        leave = solving.room.leave[:n_leave]
+        leave = solving.buffers.leave[:n_leave]
         if solving.found is None:
             slot[numbers[leave].astype(np.int64)] = -1
             slot[numbers[come].astype(np.int64)] = come
-        _let_go(state, solving, leave)
+        _release(state, solving, leave)
     return trace, solving
 
 
 def is_another_window(state: PathState, edit: Edit, come: int) -> bool:
     """Say whether more moves than stays, where ``come`` examples come.
 
-    An example that is only weighed anew keeps its kinks, and counts as one that stays.
+    An example that is only weighed again keeps its kinks, and counts as one that stays.
     """
     remaining = state.n - edit.leave.size + come
     if edit.leave.size + edit.changed.size + come <= remaining:
@@ -152,7 +153,7 @@ def fill(state: PathState, X: Features, losses: Losses, total: float, by_path: b
     ------
     NotOptimal, NotPositiveSemidefinite, MemoryLimit : neither way leads to an optimum
     """
-    nothing_else = Edit(NOBODY, NOBODY, leaving(0), total)
+    nothing_else = Edit(NO_EXAMPLES, NO_EXAMPLES, leaving(0), total)
     if by_path:
         try:
             return update(state, X, losses, nothing_else, allowance=FILLING)
@@ -186,20 +187,20 @@ def work_from_nothing(n: int, n_free: int) -> float:
     return LITTLE_WORK + PAIR_WORK * n**2 + FACTOR_WORK * n_free**3
 
 
-def meet(state: PathState, slots: Ints) -> Ints:
+def insert_batch(state: PathState, slots: Ints) -> Ints:
     """Compute kernel values of new examples, and place them but for those that are returned, whose rows are cached.
 
     Of those that are placed, f and the columns that count now are computed. In a small window, or where these are many,
-    all rows are, as far as there is room.
+    all rows are, as far as there is space.
     """
     e, n, rows = state.examples, state.n_slots, state.rows
-    held = NOBODY
+    held = NO_EXAMPLES
     if slots.size <= BLOCK and (n <= LARGE or columns_that_count(state).size > MANY * n):
         rows.clock += 1
         held, slots = cache_what_fits(state, slots, state.free_slots())
-        if n > LARGE:  # whose rows are kept is for those to decide who are placed
-            meet_held(e, rows.values, rows.row_of, held, n, state.b, np.empty(held.size, np.int64))
-            held = NOBODY
+        if n > LARGE:  # the placed examples decide which rows are kept
+            compute_f_of_new(e, rows.values, rows.row_of, held, n, state.b, np.empty(held.size, np.int64))
+            held = NO_EXAMPLES
     if slots.size == 0:
         return held
     columns = columns_that_count(state)
@@ -215,15 +216,15 @@ def meet(state: PathState, slots: Ints) -> Ints:
 
 
 def columns_that_count(state: PathState) -> Ints:
-    """Return who has a coefficient or a kernel row: whose kernel values with new examples are needed at once."""
+    """Return the examples with a coefficient or a kernel row: their values with new examples are needed at once."""
     n = state.n_slots
     return np.flatnonzero((state.examples.beta[:n] != 0.0) | (state.rows.row_of[:n] >= 0))
 
 
 def hold_near(state: PathState, slots: Ints) -> None:
-    """Cache the kernel rows of new examples ``slots``, but of those who are far, and drop those of all who are.
+    """Cache the kernel rows of new examples ``slots``, but not of far ones, and drop those of all far ones.
 
-    They have no coefficient, and are far from their kinks beside the support vectors at a bound.
+    They have no coefficient, and are far from their kinks compared with the support vectors at a bound.
     """
     far = np.zeros(state.n_slots, np.bool_)
     _find_far(state.examples, far)
@@ -257,16 +258,16 @@ def distance(e: Examples, j: int) -> float:
 class UndoneOnError:
     """Brings a state back to what it was when anything goes wrong inside.
 
-    Nobody may get other losses there but ``who``, by default everyone, and those who come. With ``who`` it is for one
-    ``update``, which keeps where all stood itself.
+    Only ``indices``, by default all examples, and new ones may get other losses there. With ``indices`` it is
+    for one ``update``, which keeps where all stood itself.
     """
 
-    def __init__(self, state: PathState, who: Ints | None = None) -> None:
-        self.state, self.who = state, who
+    def __init__(self, state: PathState, indices: Ints | None = None) -> None:
+        self.state, self.indices = state, indices
         self.n, self.vacant, self.capacity = state.n_slots, list(state.vacant), state.capacity
         self._numbers = Numbers.of(state)
         self._solving: Solve | None = None
-        self._standing = stand(state) if who is None else None
+        self._checkpoint = take_checkpoint(state) if indices is None else None
 
     def __enter__(self) -> None:
         pass
@@ -280,17 +281,17 @@ class UndoneOnError:
         self._solving = solving
 
     def undo(self) -> None:
-        """Bring the state back now; who has come since is gone."""
-        solving, standing = self._solving, self._standing
+        """Bring the state back now, without the examples that have come since."""
+        solving, checkpoint = self._solving, self._checkpoint
         if solving is not None and solving.is_kept:
-            standing = solving.kept(self._numbers)
-        elif standing is None:  # nothing has been changed yet
-            standing = stand(self.state, self.who, self.n)._replace(numbers=self._numbers)
-        bring_back(self.state, self.n, self.vacant, self.capacity, standing)
+            checkpoint = solving.kept(self._numbers)
+        elif checkpoint is None:  # nothing has been changed yet
+            checkpoint = take_checkpoint(self.state, self.indices, self.n)._replace(numbers=self._numbers)
+        bring_back(self.state, self.n, self.vacant, self.capacity, checkpoint)
 
 
-def bring_back(state: PathState, n: int, vacant: list[int], capacity: int, standing: Standing) -> None:
-    """Bring a state back to ``standing``, with so many slots, of which some were vacant.
+def bring_back(state: PathState, n: int, vacant: list[int], capacity: int, checkpoint: Checkpoint) -> None:
+    """Bring a state back to ``checkpoint``, with so many slots, of which some were vacant.
 
     That takes little time and cannot fail: the factor, which may take long, is put off.
     """
@@ -298,8 +299,8 @@ def bring_back(state: PathState, n: int, vacant: list[int], capacity: int, stand
         state.empty_factor()
         state.rows.forget(np.union1d(np.arange(n, state.n_slots), np.array(vacant, np.int64)))
         state.n_slots, state.vacant = n, vacant
-        if state.capacity > capacity:  # longer rows would leave room for fewer
+        if state.capacity > capacity:  # longer rows would leave space for fewer
             state.resize(capacity)
-        reinstate(state, standing)
+        roll_back(state, checkpoint)
         state.drop_losses(np.array(vacant, np.int64))
-        state.put_off(standing.free)
+        state.put_off(checkpoint.free)

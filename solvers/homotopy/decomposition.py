@@ -13,7 +13,7 @@ import numpy as np
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy.optimality import scales
-from livesvm.solvers.homotopy.recompute import combine
+from livesvm.solvers.homotopy.refresh import combine
 from livesvm.solvers.problem.state import Examples, PathState, is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import check, is_stopped, raise_what_stopped, watch
@@ -83,7 +83,7 @@ def _fetch(state: PathState, work: Floats, slot: int, partner: int) -> None:
 
     Raises
     ------
-    MemoryLimit : there is no room for two rows
+    MemoryLimit : there is no space for two rows
     """
     n, most = state.n_slots, min(PREFETCH, max(1, state.rows.max_rows // 2))
     f = state.examples.f[:n]

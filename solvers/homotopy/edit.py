@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.active_set.workspace import Walk
-from livesvm.solvers.homotopy.recompute import compute_f
+from livesvm.solvers.homotopy.refresh import compute_f
 from livesvm.solvers.kernels.row_cache import forget_rows, transpose_into
 from livesvm.solvers.linalg.cholesky import delete
 from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
@@ -22,7 +22,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 
 class Progress(Scalars):
-    """Where a solve is, what it is told of a state besides its arrays, and what it has found."""
+    """The stage of a solve, its inputs besides the arrays of a state, and its results."""
 
     # given
     stage: int  #: of ``solve.Stage``
@@ -32,7 +32,7 @@ class Progress(Scalars):
     first: int  #: the two classes of a pair
     second: int
     n_before: int  #: slots in use before
-    count: int  #: examples, until those who leave have left
+    count: int  #: examples, with those that leave
     total: float  #: what the betas sum up to at the end
     mean_diagonal: float  #: that kappa is, if no example is free
     # given for each round, and found at its end
@@ -60,7 +60,7 @@ class Progress(Scalars):
     walked: int  #: events
     exchanges: int
     jumps: int
-    n_strides: int
+    n_outer_iterations: int
     through: int
     members: int
     refined: int
@@ -130,7 +130,7 @@ NO_BATCH = Batch(
 def open_pair(w: Walk, s: Work, batch: Batch) -> None:
     """Find the slots of those that leave a pair of classes, and give those that come their losses and kernel rows.
 
-    Their slots are given, and the cache has room for the rows.
+    Their slots are given, and the cache has space for the rows.
     """
     now, e = s.now[0], w.examples
     rows = s.moving[0]
@@ -204,14 +204,14 @@ def make_edit(w: Walk, s: Work) -> None:
     their levels, and the path takes them there together [Karasuyama & Takeuchi, eq. 4].
     """
     now, e, come = s.now[0], w.examples, s.come[: s.now[0].n_come]
-    meet(e, w.rows, w.row_of, come, w.n, now.b, s.moving[1])
+    compute_f_of_new(e, w.rows, w.row_of, come, w.n, now.b, s.moving[1])
     drop_losses(e, w.factor, s.leave[: now.n_leave])
     for i in range(now.n_changed):
         change_losses(w, s, i)
 
 
 @compiled
-def meet(e: Examples, rows: Floats, row_of: Ints, come: Ints, n: int, b: float, work: Ints) -> None:
+def compute_f_of_new(e: Examples, rows: Floats, row_of: Ints, come: Ints, n: int, b: float, work: Ints) -> None:
     """Compute the f of new examples whose rows are cached, place them, and fill their columns in other such rows."""
     if come.size > 0:
         compute_f(e.f, e.beta[:n], rows, row_of, come, b)

@@ -12,8 +12,8 @@ import math
 
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy.optimality import audited
-from livesvm.solvers.homotopy.recompute import Standing, refactor, refresh, restore, settle_at_nothing, stand
-from livesvm.solvers.homotopy.run import NOBODY, Solve, Trace
+from livesvm.solvers.homotopy.refresh import Checkpoint, refactor, refresh, restore, settle_at_nothing, take_checkpoint
+from livesvm.solvers.homotopy.run import NO_EXAMPLES, Solve, Trace
 from livesvm.solvers.homotopy.tolerances import SETTINGS, is_due
 from livesvm.solvers.problem.state import PathState
 
@@ -36,7 +36,7 @@ def follow(
         trace.max_violation = trace.relative_gap = 0.0
         return trace
     solving = solving or Solve(state)
-    best: tuple[float, Standing] | None = None
+    best: tuple[float, Checkpoint] | None = None
     fruitless, audit = 0, None
     for round_ in range(SETTINGS.max_rounds):
         is_done, arrived, audit = solving.round(trace, 0.01**round_, allowance - trace.work)
@@ -47,7 +47,7 @@ def follow(
         if arrived and fresh and audit.optimal(SETTINGS.goal):
             return trace
         if arrived and fresh and round_ == 0 and not audit.good(SETTINGS.coarse):
-            continue  # somebody is beyond a limit: that needs another walk, not another f
+            continue  # an example is beyond a limit: that needs another walk, not another f
         settle_at_nothing(state)
         refresh(state)
         trace.refreshed += 1
@@ -60,7 +60,7 @@ def follow(
                 if audit.good(SETTINGS.acceptable) or fruitless > 2:
                     break  # rounding allows no more
             if best is None or audit.gap < best[0]:
-                best = audit.gap, stand(state, NOBODY)
+                best = audit.gap, take_checkpoint(state, NO_EXAMPLES)
         if round_ >= 1:
             refactor(state)
             trace.refactored += 1

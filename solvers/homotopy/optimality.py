@@ -76,10 +76,12 @@ class Audit(NamedTuple):
     violation: float  #: in units of f
     gap: float  #: in units of the objective; where f is not sharp the largest that any rounding of it makes
     size: float  #: the larger of primal and dual
-    unit: float  #: what the gap is told in, see ``certificate.unit_of_gap``
+    unit: float  #: what the gap is reported in, see ``certificate.unit_of_gap``
     resolution: float  #: what rounding of f makes of the gap; less than that counts as none
-    balanced: bool  #: the betas sum up to what they should, or nobody is free to mend it
-    is_sharp: bool  #: rounding of f is small beside the kinks, so that f says on which side of them an example is
+    balanced: bool  #: the betas sum up to what they should, or no free example can mend it
+    is_sharp: (
+        bool  #: rounding of f is small compared with the kinks, so that f says on which side of them an example is
+    )
     mass: float  #: sum of |beta| k(x, x)
     blur: float  #: what rounding makes of an f
     n_close: int  #: how many bound examples are as close to a kink as was asked
@@ -124,9 +126,9 @@ def is_optimal(audit: Audit, goal: float, roundings: float) -> bool:
 
 
 def audited(state: PathState, band: float = -1.0) -> Audit:
-    """Return the violation and the duality gap of the state, judged by its own f, and who is within ``band`` of a kink.
+    """Return violation and duality gap of the state, by its own f, and the examples within ``band`` of a kink.
 
-    With no band nobody is.
+    With no band there are none.
     """
     e, n, total, count = state.examples, state.n_slots, float(state.total), state.n
     audit = audit_of(e, n, float(state.b), band, 0.0, total, state.intercept, count, state.n_free)

@@ -16,12 +16,12 @@ import numpy as np
 from livesvm.solvers.active_set import workspace
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.loop import track_path
-from livesvm.solvers.active_set.recorder import Log, Walls, empty_log
+from livesvm.solvers.active_set.recorder import Cutoffs, Log, empty_log
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import audited, scales
 from livesvm.solvers.homotopy.piecewise import Changes, Position, Segments, joined, position
-from livesvm.solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
+from livesvm.solvers.homotopy.refresh import combine, mean_diagonal, need_rows, refresh
 from livesvm.solvers.homotopy.run import Trace, raise_for, tally, walk_of, walk_to_the_end
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import Motion, PathState, are_free, empty_motion
@@ -50,7 +50,7 @@ class Track:
     trace: Trace
 
     def at(self, tau: float, levels: Floats) -> Position:
-        """Return where everyone stood at ``tau``, with the ``levels`` (slots, 3) of that tau."""
+        """Return the place of every example at ``tau``, with the ``levels`` (slots, 3) of that tau."""
         return position(self.start, self.segments, self.changes, tau, levels)
 
 
@@ -102,7 +102,7 @@ def track(
 
 
 def _set_out(state: PathState, slots: Ints, end: Losses) -> Motion:
-    """Give examples their losses at the end of the way, and everyone the motion that leads there."""
+    """Give examples their losses at the end of the way, and every example the motion that leads there."""
     e, n = state.examples, state.n_slots
     motion = empty_motion(state.capacity)
     e.dkinks[:] = 0.0
@@ -129,7 +129,7 @@ def _walk(
     state: PathState, w: workspace.Walk, trace: Trace, tell: Callable[[float], None] | None
 ) -> tuple[int, list[Log], workspace.Walk]:
     """Walk, and take the notes; returns the last exit, the notes, and the walk."""
-    nowhere = Walls(np.full(w.n, -np.inf), np.full(w.n, np.inf), 0.0)
+    nowhere = Cutoffs(np.full(w.n, -np.inf), np.full(w.n, np.inf), 0.0)
     chunks = [_fresh_log(state, w)]
     w.at[0].stride_end = PORTION
 
@@ -137,14 +137,14 @@ def _walk(
         return track_path(w, chunks[-1], nowhere)
 
     def answer(w: workspace.Walk, exit_: int) -> bool:
-        """Give a full log a successor and a stride its next portion; say whether the walk goes on."""
+        """Give a full log a successor and an outer iteration its next portion; say whether the walk goes on."""
         if exit_ == Exit.LOG_FULL:
             chunks.append(_fresh_log(state, w, chunks[-1]))
-        elif exit_ == Exit.STRIDE:
+        elif exit_ == Exit.ITERATION:
             w.at[0].stride_end += PORTION
             if tell is not None:
                 tell(1.0 - float(w.at[0].tau))
-        return exit_ in (Exit.LOG_FULL, Exit.STRIDE)
+        return exit_ in (Exit.LOG_FULL, Exit.ITERATION)
 
     exit_, w = walk_to_the_end(state, w, trace, go, answer)
     return exit_, chunks, w

@@ -1,4 +1,4 @@
-"""A tracked way as it is kept: its linear pieces, who changed sides when, and where everyone stands at any tau."""
+"""A recorded path: its linear segments, the changes of sides, and the place of every example at any tau."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Segments(NamedTuple):
 
     start_tau: Floats  #: (s,) from 1 at the start of the way down to 0
     end_tau: Floats
-    start_b: Floats  #: (s,) with nobody free any b of an interval is optimal; this is the one the way goes on with
+    start_b: Floats  #: (s,) with no example free any b of an interval is optimal; the path goes on with this one
     end_b: Floats
     first: Ints  #: (s + 1,) segment i has the entries first[i] to first[i + 1] - 1 of the pool
     changes_before: Ints  #: (s,) how many changes came before
-    idle: Bools  #: (s,) nobody is free but at an end of his box, so that b is one of an interval
-    slot: NDArray[np.int32]  #: (p,) the pool: who is free
+    idle: Bools  #: (s,) no example is free but at an end of its box, so that b is one of an interval
+    slot: NDArray[np.int32]  #: (p,) the pool: the free examples
     start_beta: Floats  #: (p,)
     end_beta: Floats  #: (p,)
 
@@ -54,7 +54,7 @@ class Segments(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """Who went from which place on the staircase to which other (``segment`` of ``problem.state``), and when."""
+    """Which example went from which place on the staircase to which other (``segment``), and when."""
 
     tau: Floats
     slot: Ints
@@ -63,7 +63,7 @@ class Changes(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where everyone stands at one tau; by slot."""
+    """The place of every example at one tau; by slot."""
 
     segment: Ints
     beta: Floats
@@ -71,7 +71,7 @@ class Position(NamedTuple):
 
 
 def position(start: Ints, segments: Segments, changes: Changes, tau: float, levels: Floats) -> Position:
-    """Return where everyone stands at ``tau``.
+    """Return the place of every example at ``tau``.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def position(start: Ints, segments: Segments, changes: Changes, tau: float, leve
 
 
 def places(start: Ints, changes: Changes, count: int) -> Ints:
-    """Return everyone's place after the first ``count`` changes."""
+    """Return the place of every example after the first ``count`` changes."""
     segment = start.copy()
     segment[changes.slot[:count]] = changes.after[:count]  # of an example's changes the last one stays
     return segment

@@ -15,19 +15,19 @@ from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.ratio_test import frequencies
 from livesvm.solvers.errors import NotOptimal, NotPositiveSemidefinite, TooCostly
 from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Before, Progress, Work
-from livesvm.solvers.homotopy.finish import rounding_left
+from livesvm.solvers.homotopy.finalize import rounding_left
 from livesvm.solvers.homotopy.optimality import Audit, Scales, audited, scales
-from livesvm.solvers.homotopy.recompute import (
+from livesvm.solvers.homotopy.refresh import (
+    Checkpoint,
     Numbers,
-    Standing,
     combine,
-    doubtful,
     mean_diagonal,
     need_rows,
     refactor,
     refresh,
     refresh_close,
     refresh_free,
+    uncertain_band,
 )
 from livesvm.solvers.homotopy.solve import Stage, solve
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
@@ -40,9 +40,9 @@ from livesvm.solvers.runtime.scalars import One
 from livesvm.solvers.runtime.types import Floats, Ints
 
 PREFETCH = 128  # kernel rows fetched at once, of examples that will soon change sides
-UNLIKELY = 0.2  # of its way to a limit: who will make no more of it in the present direction may be left out
+UNLIKELY = 0.2  # of its way to a limit: an example that goes no further in the present direction may be left out
 
-NOBODY, NO_NUMBERS = workspace.NO_MEMBERS, np.empty((0, 0))
+NO_EXAMPLES, NO_NUMBERS = workspace.NO_MEMBERS, np.empty((0, 0))
 
 
 @dataclass
@@ -55,8 +55,8 @@ class Trace:
     jumps: int = 0
     stalls: int = 0
     refined: int = 0
-    strides: int = 0
-    through: int = 0  #: bound examples that crossed a limit within a stride unseen
+    outer_iterations: int = 0
+    through: int = 0  #: bound examples that crossed a limit within an outer iteration unseen
     members: int = 0
     work: float = 0.0  #: products of kernel values and of the factor, about
     refreshed: int = 0
@@ -72,7 +72,7 @@ class Trace:
         self.events += events
         self.exchanges += found.exchanges
         self.jumps += found.jumps
-        self.strides += found.n_strides
+        self.outer_iterations += found.n_outer_iterations
         self.through += found.through
         self.members += found.members
         self.refined += found.refined
@@ -84,8 +84,8 @@ class Trace:
         return audit
 
 
-class Room:
-    """The memory that solves of one state work on, kept as it is slow to make anew."""
+class PathWorkspace:
+    """The memory that solves of one state work on, kept as it is slow to make again."""
 
     def __init__(self, capacity: int) -> None:
         c = capacity
@@ -106,12 +106,12 @@ class Room:
         return sum(array.nbytes for array in own)
 
 
-def room_of(state: PathState) -> Room:
+def workspace_of(state: PathState) -> PathWorkspace:
     """Return the memory of a state's solves."""
-    room: Room | None = state.room
-    if room is None or room.come.size != state.capacity:
-        room = state.room = Room(state.capacity)
-    return room
+    buffers: PathWorkspace | None = state.buffers
+    if buffers is None or buffers.come.size != state.capacity:
+        buffers = state.buffers = PathWorkspace(state.capacity)
+    return buffers
 
 
 class ByNumber(NamedTuple):
@@ -133,7 +133,7 @@ class Solve:
     """
 
     def __init__(self, state: PathState) -> None:
-        self.state, self.room = state, room_of(state)
+        self.state, self.buffers = state, workspace_of(state)
         self.now: One[Progress] | None = None
         self.found: Progress | None = None
         self.stage, self.sizes, self.two, self.n_before = Stage.SET_OUT, (0, 0, 0), (0, 0), 0
@@ -141,9 +141,9 @@ class Solve:
         self.batch, self.kind, self.slot, self.numbers = NO_PAIR
 
     def begin_with(self, n_before: int, come: Ints, leave: Ints, changed: Ints, losses: Losses) -> None:
-        """Let the solve begin with an edit; ``n_before`` slots were in use before, ``losses`` are of those changed."""
-        room = self.room
-        room.come[: come.size], room.leave[: leave.size], room.changed[: changed.size] = come, leave, changed
+        """Let the solve begin with an edit: ``n_before`` slots in use before, ``losses`` of the changed examples."""
+        buffers = self.buffers
+        buffers.come[: come.size], buffers.leave[: leave.size], buffers.changed[: changed.size] = come, leave, changed
         self.stage, self.sizes, self.n_before = Stage.EDIT, (come.size, leave.size, changed.size), n_before
         self.losses = losses if changed.size else NO_CHANGES
 
@@ -151,7 +151,7 @@ class Solve:
         self, n_before: int, come: list[int], n_leave: int, two: tuple[int, int], by_number: ByNumber
     ) -> None:
         """Let the solve begin with an edit of a pair of classes, whose examples are known by number."""
-        self.room.come[: len(come)] = come
+        self.buffers.come[: len(come)] = come
         self.stage, self.sizes, self.n_before, self.two = Stage.OF_PAIR, (len(come), n_leave, 0), n_before, two
         self.batch, self.kind, self.slot, self.numbers = by_number
 
@@ -175,7 +175,7 @@ class Solve:
         if exit_ != Exit.DONE:
             exit_, w = walk_to_the_end(state, w, trace, lambda w: solve(w, s, self.batch), exit_=exit_)
         if exit_ == Exit.DONE:
-            self.found = found = Progress.told(now)
+            self.found = found = Progress.snapshot(now)
             state.b, state.kappa, state.heaviest, state.drift = found.b, found.kappa, found.heaviest, found.drift
             trace.max_violation, trace.relative_gap = found.violation, found.relative_gap
             trace.add(found, found.walked)
@@ -193,15 +193,15 @@ class Solve:
             raise NotOptimal("coefficients or decision values leave the range of double precision")
         return False, bool(reached and now[0].moved == 0), trace.noted(audit)
 
-    def kept(self, numbers: Numbers) -> Standing:
+    def kept(self, numbers: Numbers) -> Checkpoint:
         """Return where all stood before the edit; ``numbers`` are what the state was besides arrays."""
         assert self.now is not None
-        room, old, now = self.room, self.room.before, Progress.told(self.now)
+        buffers, old, now = self.buffers, self.buffers.before, Progress.snapshot(self.now)
         n, m, free = now.n_before, now.n_leave + now.n_changed, old.free[: now.n_places]
-        who = np.concatenate([room.leave[: now.n_leave], room.changed[: now.n_changed]])
+        indices = np.concatenate([buffers.leave[: now.n_leave], buffers.changed[: now.n_changed]])
         losses = Losses(old.kinks[:m], old.levels[:m], old.n_kinks[:m])
         places = old.segment[:n], old.f[:n], old.beta[:n]
-        return Standing(*places, who, losses, free[free >= 0], numbers)
+        return Checkpoint(*places, indices, losses, free[free >= 0], numbers)
 
     def _begun(self, trace: Trace, precision: float, allowance: float) -> One[Progress]:
         """Say what there is to know of the state, and where to begin."""
@@ -227,24 +227,24 @@ class Solve:
         return self.now
 
     def _work(self, now: One[Progress]) -> Work:
-        state, room = self.state, self.room
-        rows, edited = state.rows, (room.come, room.leave, room.changed, self.losses, room.before)
-        return Work(room.moving, *edited, rows.slot_of, rows.used, self.slot, self.numbers, now)
+        state, buffers = self.state, self.buffers
+        rows, edited = state.rows, (buffers.come, buffers.leave, buffers.changed, self.losses, buffers.before)
+        return Work(buffers.moving, *edited, rows.slot_of, rows.used, self.slot, self.numbers, now)
 
     def _walk(self) -> workspace.Walk:
-        room = self.room
-        room.stop[0] = 0
-        return _walk_on(self.state, self.state.motion, (room.status, room.stop, room.tolerances))
+        buffers = self.buffers
+        buffers.stop[0] = 0
+        return _walk_on(self.state, self.state.motion, (buffers.status, buffers.stop, buffers.tolerances))
 
     def _entry(self, w: workspace.Walk, s: Work) -> Callable[[workspace.Walk, Work, Batch], int]:
         """Return ``solve``; where all arrays are those of the last time, it need not look at their types."""
-        room = self.room
+        buffers = self.buffers
         if s.losses is not NO_CHANGES:
             return solve
         arrays = (w.examples, w.motion, w.factor.size, s.used, s.slot, s.numbers, self.kind)
-        if not room.known or any(map(is_not, arrays, room.known)):
-            room.known, room.entry = arrays, entry_point(solve, w, s, self.batch)
-        return room.entry
+        if not buffers.known or any(map(is_not, arrays, buffers.known)):
+            buffers.known, buffers.entry = arrays, entry_point(solve, w, s, self.batch)
+        return buffers.entry
 
     def _judge(self, w: workspace.Walk, band: float) -> Audit:
         """Compute the f that decide, where that takes long or kernel rows that are not there, and judge."""
@@ -258,7 +258,7 @@ class Solve:
             if state.intercept:
                 state.b += degeneracy.center(w)
         drift = max(refresh_free(state), rounding_left(w, units))
-        band = doubtful(state.drift, drift, units.kink)
+        band = uncertain_band(state.drift, drift, units.kink)
         audit = audited(state, band)
         state.drift += drift
         if audit.n_close > 0 and refresh_close(state, band):
@@ -266,7 +266,7 @@ class Solve:
         return audit
 
 
-NO_PAIR = ByNumber(NO_BATCH, kind_of(NO_BATCH), NOBODY, NO_NUMBERS)
+NO_PAIR = ByNumber(NO_BATCH, kind_of(NO_BATCH), NO_EXAMPLES, NO_NUMBERS)
 NO_CHANGES = Losses(np.empty((0, MAX_KINKS)), np.empty((0, MAX_KINKS + 1)), np.empty(0, np.int64))
 
 
@@ -303,7 +303,7 @@ def walk_to_the_end(
     """Walk by ``go``, fetch what it asks for, spread ties where it stalls; returns the last exit, and the walk.
 
     ``exit_`` is where it has stopped already. ``answer`` is for a walk that is written down: it says whether it has
-    done what an exit asks for. On such a walk nobody's place may change but by its events, so that no factor is mended.
+    done what an exit asks for. On such a walk a place may change by an event only, so that no factor is mended.
     """
     strength, dependent = SETTINGS.perturbation, SETTINGS.spoiled
     events = -1
@@ -335,7 +335,7 @@ def walk_to_the_end(
 def grant(
     state: PathState, w: workspace.Walk, exit_: int, fetch: Callable[[PathState, workspace.Walk], None]
 ) -> workspace.Walk | None:
-    """Return the walk with the kernel rows, or the room in the factor, that it asks for; None: it asks for neither."""
+    """Return the walk with the kernel rows, or the space in the factor, that it asks for; None: it asks for neither."""
     if exit_ == Exit.NEED_ROW or exit_ == Exit.WANT_ROWS:
         fetch(state, w)
         return w._replace(rows=state.rows.values, parent_rows=state.rows.values)
@@ -344,7 +344,7 @@ def grant(
         w.motion.bound_rate[: w.n] = combine(state, moving, w.motion.v[moving])
         need_rows(state, state.free_slots())
         return w._replace(rows=state.rows.values, parent_rows=state.rows.values)
-    if exit_ == Exit.NEED_ROOM:
+    if exit_ == Exit.FACTOR_FULL:
         state.make_room_for_free()
         return w._replace(factor=state.factor)
     return None
@@ -358,9 +358,9 @@ def spread_ties(state: PathState, w: workspace.Walk, strength: float, seed: int 
 
 
 def _with_sound_factor(state: PathState, w: workspace.Walk, dependent: float) -> workspace.Walk:
-    """Factor the free block afresh where rounding has spoiled it, without those who depend on the others.
+    """Factor the free block afresh where rounding has spoiled it, without those that depend on the others.
 
-    They are sent to an end of their box, like anybody who is not free.
+    They are sent to an end of their box, like other examples that are not free.
     """
     free = state.free_slots().copy()
     refactor(state, dependent=dependent)
@@ -377,15 +377,15 @@ def fetch_rows(state: PathState, w: workspace.Walk) -> None:
     if likely.size > PREFETCH:
         likely = likely[np.argpartition(often[likely], -PREFETCH)[-PREFETCH:]]
     must = state.free_slots()
-    if w.at[0].who >= 0:
-        must = np.append(must, w.at[0].who)
+    if w.at[0].switching >= 0:
+        must = np.append(must, w.at[0].switching)
     wanted = np.union1d(must, likely)
     need_rows(state, wanted if wanted.size <= state.rows.max_rows else must)
 
 
 def tally(state: PathState, w: workspace.Walk, trace: Trace) -> workspace.Status:
     """Take over b, add what a walk has counted to the trace, and return where it stands."""
-    at = workspace.Status.told(w.at)
+    at = workspace.Status.snapshot(w.at)
     state.b = at.b
     state.events_since_refresh += at.events
     trace.add(at, at.events)

@@ -8,7 +8,7 @@ loop from event to event is ``active_set.loop.walk``. Its rules, to which commen
 2. A bound example that reaches a kink while its beta is outside the box there goes on to the next piece.
 3. Boxes and kinks may move: each point of the path is then the optimum of the losses of that point.
 4. With no example free, and betas that do not balance, b jumps until one that can take them up is at a kink.
-5. An example that depends on the free ones does not become free beside them: both move along the direction that
+5. An example that depends on the free ones does not become free next to them: both move along the direction that
    changes no f until one of them is at an end of its box [Ong et al., eq. 30-34]. Nothing is added to the diagonal.
 6. The ratio test has two passes, with limits relaxed by their tolerances in the first [Harris]. Where it stalls all
    the same, ties are spread by random amounts that vanish at the end of the path.
@@ -25,10 +25,10 @@ from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.shrinking import follow_path
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.homotopy.edit import Batch, Work, close_edit, keep_places, make_edit, open_pair
-from livesvm.solvers.homotopy.finish import compute_free, put_on_ends, refresh_close, rounding_left
+from livesvm.solvers.homotopy.finalize import compute_free, put_on_ends, refresh_close, rounding_left
+from livesvm.solvers.homotopy.motion import SLOTS, set_bound_rate, set_motion
 from livesvm.solvers.homotopy.optimality import Scales, audit_of, is_optimal, units_of
-from livesvm.solvers.homotopy.recompute import doubtful
-from livesvm.solvers.homotopy.target import SLOTS, set_bound_rate, set_motion
+from livesvm.solvers.homotopy.refresh import uncertain_band
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin, is_due
 from livesvm.solvers.runtime.compile import compiled
 
@@ -104,7 +104,7 @@ def arrive(w: Walk, s: Work) -> int:
     if not drift >= 0.0:
         return Exit.UNJUDGED.value
     drift = max(drift, rounding_left(w, units))
-    band = doubtful(now.drift, drift, units.kink)
+    band = uncertain_band(now.drift, drift, units.kink)
     now.drift += drift
     n_free = w.factor.size[1]
     audit = audit_of(e, w.n, at.b, band, 0.0, now.total, w.intercept, now.count, n_free)
@@ -118,7 +118,7 @@ def arrive(w: Walk, s: Work) -> int:
     if moved or due or not good or now.stage != Stage.WALKING:
         return Exit.INEXACT.value
     now.b, now.kappa, now.walked, now.exchanges, now.jumps = at.b, at.kappa, at.events, at.exchanges, at.jumps
-    now.n_strides, now.through, now.members = at.n_strides, at.through, at.members
+    now.n_outer_iterations, now.through, now.members = at.n_outer_iterations, at.through, at.members
     now.refined, now.work = at.refined, at.work
     now.heaviest = max(now.heaviest, audit.mass)
     now.violation = audit.violation

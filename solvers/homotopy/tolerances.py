@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from livesvm.solvers.active_set.workspace import Walk, count_anew
+from livesvm.solvers.active_set.workspace import Walk, count_again
 from livesvm.solvers.homotopy.optimality import EPS, Scales
 from livesvm.solvers.runtime.compile import compiled
 
@@ -18,7 +18,7 @@ class Settings:
     """Every number the engine decides by; scaled by the problem's own units where it is used."""
 
     ratio_f: float = 1e-11  #: relaxation of kinks in the ratio test, of the largest kink
-    lap: float = 1e-10  #: how far beyond a kink is worth a lap, of the largest kink
+    reentry: float = 1e-10  #: how far beyond a kink is worth a pass, of the largest kink
     ratio_beta: float = 1e-12  #: relaxation of boxes, of the largest level
     snap: float = 1e-13  #: a bound beta this close to its level is put on it, of the largest level and the longest way
     dust: float = 1e-13  #: a free beta this close to an end of its box is at that end, of the largest level
@@ -37,7 +37,12 @@ class Settings:
 
 SETTINGS = Settings()
 
-_RATIO_F, _LAP, _RATIO_BETA, _DEPENDENT = SETTINGS.ratio_f, SETTINGS.lap, SETTINGS.ratio_beta, SETTINGS.dependent
+_RATIO_F, _REENTRY, _RATIO_BETA, _DEPENDENT = (
+    SETTINGS.ratio_f,
+    SETTINGS.reentry,
+    SETTINGS.ratio_beta,
+    SETTINGS.dependent,
+)
 _REFRESH_EVENTS, _LIGHTER = SETTINGS.refresh_events, SETTINGS.lighter
 
 
@@ -49,7 +54,7 @@ def begin(w: Walk, units: Scales, total: float, precision: float) -> None:
     the caller are b and kappa, and what the walk is allowed beyond the ordinary.
     """
     at = w.at[0]
-    count_anew(w)
+    count_again(w)
     at.tau, at.sum_v, at.sum_end = 1.0, units.sum_speed, total
     at.sum_rate = total - units.sum_beta if w.intercept else 0.0
     at.budget = 50 * w.n + 10_000
@@ -62,7 +67,7 @@ def set_tolerances(w: Walk, units: Scales, precision: float) -> None:
     tol, n_free = w.tol[0], w.factor.size[1]
     rounding = EPS * max(8.0 * units.speed, units.mass) * units.diagonal
     tol.f = max(precision * _RATIO_F * units.kink, rounding)
-    tol.lap = max(precision * _LAP * units.kink, rounding)
+    tol.reentry = max(precision * _REENTRY * units.kink, rounding)
     tol.beta = max(precision * _RATIO_BETA, 1e-18) * units.level
     tol.dependent = _DEPENDENT * max(1.0, np.sqrt(n_free) / 4.0)
     tol.balance = max(1e-12, EPS * w.n**1.5) * max(units.level, units.top_speed)

@@ -13,9 +13,9 @@ import numpy as np
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import audited
-from livesvm.solvers.homotopy.recompute import add_multiples, mean_diagonal
-from livesvm.solvers.homotopy.refill import refill
-from livesvm.solvers.homotopy.run import NOBODY, Trace
+from livesvm.solvers.homotopy.refactorize import refactorize
+from livesvm.solvers.homotopy.refresh import add_multiples, mean_diagonal
+from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.linalg.cholesky import Factor
@@ -37,11 +37,11 @@ def resume(
     beta: Floats,
     segment: Ints,
     b: float,
-    standing: tuple[Floats, int] | None = None,
+    checkpoint: tuple[Floats, int] | None = None,
 ) -> Ints:
     """Fill an empty state with examples (n, d) whose coefficients and segments are known, and correct what is off.
 
-    Where nothing is, factor and kernel rows are put off. With ``standing``, f (n,) and the events since it was made,
+    Where nothing is, factor and kernel rows are put off. With ``checkpoint``, f (n,) and the events since it was made,
     f is taken as it is. Returns their slots.
 
     Raises
@@ -49,7 +49,7 @@ def resume(
     NotOptimal : the coefficients are damaged, or the optimum cannot be reached from them
     MemoryLimit : the kernel rows of the free examples do not fit into the cache
     """
-    state.put_off(NOBODY)
+    state.put_off(NO_EXAMPLES)
     state.resize(padded(X.shape[0]))
     slots = state.insert(X, losses)
     e = state.examples
@@ -63,10 +63,10 @@ def resume(
     longest = 8 * capacity_for(slots.size)
     if free.size > max(1, state.cache_bytes // longest):
         raise MemoryLimit(longest * free.size, state.cache_bytes)
-    if standing is None:
+    if checkpoint is None:
         _compute_f(state)
     else:
-        e.f[slots], state.events_since_refresh = standing
+        e.f[slots], state.events_since_refresh = checkpoint
     state.put_off(free)
     audit = audited(state)
     if not audit.optimal(SETTINGS.goal):
@@ -84,7 +84,7 @@ def correct(state: PathState, trace: Trace) -> None:
     e, n = state.examples, state.n_slots
     state.kappa = mean_diagonal(state)
     free = _steadiest_first(state, np.flatnonzero(are_free(e.segment[:n])))
-    refill(state, free, SETTINGS.spoiled)
+    refactorize(state, free, SETTINGS.spoiled)
     _leave_dependent(e, state.factor, free)
     follow(state, trace)
 
@@ -119,7 +119,7 @@ def _compute_f(state: PathState) -> None:
     XT, beta = state.columns(order), e.beta[order]
 
     def contribute(part: Ints) -> tuple[Floats, Floats]:
-        """What a part contributes to those before it, and what it gets from them and from itself."""
+        """Compute what a part contributes to those before it, and what it gets from them and from itself."""
         start, stop = part[0], part[-1] + 1
         block = state.kernel.matrix(_rows_of(XT, start, stop), XT, stop)
         return _weighted(block, start, beta[start:stop]), times(block, beta[:stop])
@@ -138,19 +138,19 @@ def _rows_of(XT: Features, start: int, stop: int) -> Features:
 
 def _weighted(block: Floats, columns: int, coefficients: Floats) -> Floats:
     total = np.zeros(columns)
-    everyone = np.arange(coefficients.size)
-    add_multiples(total, block, everyone, everyone, coefficients)
+    every_example = np.arange(coefficients.size)
+    add_multiples(total, block, every_example, every_example, coefficients)
     return total
 
 
 def _keep_intercept(state: PathState, b: float) -> None:
-    """With nobody free b may be any of an interval: take the one that was, if it is in there."""
+    """Keep the old b if it is in the interval that is optimal with no example free."""
     e, n = state.examples, state.n_slots
     f = e.f[:n] - state.b + b
     piece = e.segment[:n] // 2
-    who = np.arange(n)
-    low = np.where(piece > 0, e.kinks[who, np.maximum(piece - 1, 0)], -np.inf)
-    high = np.where(piece < e.n_kinks[:n], e.kinks[who, np.minimum(piece, e.kinks.shape[1] - 1)], np.inf)
+    indices = np.arange(n)
+    low = np.where(piece > 0, e.kinks[indices, np.maximum(piece - 1, 0)], -np.inf)
+    high = np.where(piece < e.n_kinks[:n], e.kinks[indices, np.minimum(piece, e.kinks.shape[1] - 1)], np.inf)
     rounding = ROUNDING * max(1.0, float(np.abs(f).max()))
     if ((low - rounding <= f) & (f <= high + rounding)).all():
         state.b = b

@@ -33,7 +33,7 @@ class FunctionKernel(Kernel):
     objects: Mapping[int, Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Nothing is known of its parameters."""
+        """Check nothing: the parameters are the function's own."""
 
     is_of_distances = has_gamma = False  # for all that is known
 

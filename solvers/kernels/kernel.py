@@ -205,7 +205,7 @@ class Kernel:
         return out
 
     def kept(self) -> dict[str, Floats]:
-        """Return what a checkpoint keeps of it beside parameters: the center, where there is one."""
+        """Return what a checkpoint keeps besides its parameters: the center, where there is one."""
         return {} if self.center is None else {"center": self.center}
 
     def moved(self, X: Features, beta: Floats) -> float:

@@ -39,11 +39,11 @@ class LowRank:
     factor: Floats
     error: float
 
-    def product(self, rows: KernelRows, X: Floats, who: Ints, c: Floats) -> Floats:
+    def product(self, rows: KernelRows, X: Floats, indices: Ints, c: Floats) -> Floats:
         """Return the sum of ``c[k] k(x, x_who[k])`` for every x of ``X`` (l, d), as (l,), with that error."""
         from scipy.linalg import cho_solve  # only loaded where it is used
 
-        onto = rows.product(rows.X[self.pivots], who, c)
+        onto = rows.product(rows.X[self.pivots], indices, c)
         return rows.product(X, self.pivots, cho_solve((self.factor, True), onto, check_finite=False))
 
 
@@ -79,7 +79,7 @@ def low_rank(kernel: Kernel, X: Floats, tolerance: float, most: int) -> LowRank 
 
 
 def _pivots(kernel: Kernel, X: Floats, before: Floats, left: Floats, tolerance: float, most: int) -> Ints | None:
-    """Return who of some examples leaves least when taken out, one by one; None: ``most`` are too few.
+    """Return pivots: examples that, taken out one by one, leave least; None: ``most`` are too few.
 
     ``before`` (r, m) and ``left`` (m,) are what was taken out of them so far, and what is not.
     """

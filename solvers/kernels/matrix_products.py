@@ -57,7 +57,7 @@ class Examples:
 
         Sparse examples that take less memory dense are made dense, unless ``like`` is not.
         """
-        nobody = np.empty(0, np.int64)
+        no_example = np.empty(0, np.int64)
         base = kernel.form.base
         if base == Base.DIFFERENCES:
             reason = f"values of the {kernel.name} kernel are no matrix products, which this solver is made of"
@@ -68,15 +68,15 @@ class Examples:
         if sparse.issparse(X) and not stays and X.nnz > DENSE * X.shape[0] * X.shape[1]:
             X = X.toarray()
         if base == Base.PRODUCT:
-            return cls(kernel, _own(X, dtype) if sparse.issparse(X) else X.astype(dtype, copy=False), nobody)
+            return cls(kernel, _own(X, dtype) if sparse.issparse(X) else X.astype(dtype, copy=False), no_example)
         if sparse.issparse(X):
             last = sparse.csr_array(_with_one(kernel.gamma * _squares(X)))
-            return cls(kernel, _own(sparse.hstack([X, last], format="csr", dtype=dtype), dtype), nobody)
+            return cls(kernel, _own(sparse.hstack([X, last], format="csr", dtype=dtype), dtype), no_example)
         center = X.mean(axis=0) if like is None or like.center is None else like.center
         values = np.empty((len(X), X.shape[1] + 2))
         moved = np.subtract(X, center, out=values[:, :-2])
         values[:, -2:] = _with_one(kernel.gamma * _squares(moved))
-        return cls(kernel, values.astype(dtype, copy=False), nobody, center)
+        return cls(kernel, values.astype(dtype, copy=False), no_example, center)
 
     @property
     def n(self) -> int:
@@ -102,11 +102,11 @@ class Examples:
         with np.errstate(over="ignore"):
             return replace(self, values=self.values.astype(np.float32))
 
-    def take(self, who: Ints | slice) -> Self:
-        """Return those of ``who``."""
+    def take(self, chosen: Ints | slice) -> Self:
+        """Return those of ``chosen``."""
         if self.kernel.name == "precomputed":
-            return replace(self, numbers=self.numbers[who])
-        return replace(self, values=self.values[who])
+            return replace(self, numbers=self.numbers[chosen])
+        return replace(self, values=self.values[chosen])
 
     def diagonal(self) -> Floats:
         """Return k(x, x), (n,)."""

@@ -45,7 +45,7 @@ class RowCache:
         """Start with copies of rows of another cache, whose ``slots`` (m,) are 0 to m - 1 here: those of
         ``held``.
 
-        The most recently used come first, where there is not room for all.
+        The most recently used come first, where there is not space for all.
         """
         self.row_of = np.full(slots.size, -1, np.int64)
         rows = other.row_of[slots[held]]
@@ -58,7 +58,7 @@ class RowCache:
         self.slot_of[: held.size] = held
 
     def resize(self, slots: int) -> None:
-        """Make room for so many slots; beyond them no example has a row."""
+        """Make space for so many slots; beyond them no example has a row."""
         old, slot_of, used = self.values, self.slot_of, self.used
         self.row_of = np.full(slots, -1, np.int64)
         self._make_places()
@@ -87,7 +87,7 @@ class RowCache:
         return missing[: _mark(self.row_of, self.used, slots, self.clock, missing)]
 
     def room_beside(self, keep: Ints) -> int:
-        """Return for how many more rows there is room besides those of ``keep`` that are here."""
+        """Return for how many more rows there is space besides those of ``keep`` that are here."""
         return max(0, self.max_rows - int(_count_held(self.row_of, keep)))
 
     def hold(self, slots: Ints, rows: Ints) -> None:
@@ -97,7 +97,7 @@ class RowCache:
         self.used[rows] = self.clock
 
     def update_columns(self, slots: Ints, others: Ints, source: Floats, rows: Ints) -> None:
-        """Examples ``slots`` (m,) are new: put their kernel values into the rows of ``others`` (k,) that are here.
+        """Put the kernel values of new examples ``slots`` (m,) into the cached rows of ``others`` (k,).
 
         ``source[rows[i]]`` (k,) are those of ``slots[i]``.
         """

@@ -63,29 +63,29 @@ class KernelRows:
         """How many rows can be kept at once."""
         return min(self.cache.max_rows, self.n)
 
-    def fetch(self, who: Ints) -> Ints:
-        """Return where in ``values`` the rows of ``who`` (m,) are, all different; they stay there until the next call.
+    def fetch(self, indices: Ints) -> Ints:
+        """Return where in ``values`` the rows of ``indices`` (m,), all different, are until the next call.
 
         Raises
         ------
         MemoryLimit : they are more than can be kept at once
         """
-        missing = self.cache.missing(who)
+        missing = self.cache.missing(indices)
         if missing.size:
-            places = self.cache.vacate(missing.size, who)
+            places = self.cache.vacate(missing.size, indices)
             if self.examples is None:
                 self.kernel.write(self.X[missing], self._transposed, self.n, self.cache.values, places)
             else:
                 rows = self.examples.take(missing)
                 matrix_products.write(rows, self.examples, self.cache.values[:, : self.n], places, None)
             self.cache.hold(missing, places)
-        return self.cache.row_of[who]
+        return self.cache.row_of[indices]
 
-    def block(self, who: Ints, others: Ints) -> Floats:
-        """Return ``k(x_i, x_j)`` for i in ``who`` and j in ``others``, (m, k); nothing of it is kept."""
+    def block(self, indices: Ints, others: Ints) -> Floats:
+        """Return ``k(x_i, x_j)`` for i in ``indices`` and j in ``others``, (m, k); nothing of it is kept."""
         if self.examples is None:
-            return self.kernel.matrix(self.X[who], np.ascontiguousarray(self.X[others].T))
-        return matrix_products.block(self.examples.take(who), self.examples.take(others))
+            return self.kernel.matrix(self.X[indices], np.ascontiguousarray(self.X[others].T))
+        return matrix_products.block(self.examples.take(indices), self.examples.take(others))
 
     def matrix(self) -> Floats:
         """Return ``k(x_i, x_j)`` of all, (n, n), each pair computed once; nothing of it is kept."""
@@ -93,26 +93,26 @@ class KernelRows:
             return self.kernel.matrix(self.X, self._transposed)
         return matrix_products.matrix(self.examples, None)
 
-    def times(self, who: Ints, c: Floats) -> Floats:
-        """Return the sum of ``c[k]`` times the row of ``who[k]``, (n,); rows are made in tiles, and none is kept.
+    def times(self, indices: Ints, c: Floats) -> Floats:
+        """Return the sum of ``c[k]`` times the row of ``indices[k]``, (n,); rows are made in tiles, and none is kept.
 
         Takes ``O(n m d)`` for m of them, and memory for one tile a thread.
         """
-        return self.product(self.X, who, c)
+        return self.product(self.X, indices, c)
 
-    def product(self, X: Floats, who: Ints, c: Floats) -> Floats:
+    def product(self, X: Floats, indices: Ints, c: Floats) -> Floats:
         """Return the sum of ``c[k] k(x, x_who[k])`` for every x of ``X`` (l, d), as (l,).
 
         Of the linear kernel this is ``O((l + m) d)``: the sum of the examples comes first.
         """
         if self.kernel.name == "linear":
-            return np.asarray(X @ (c @ self.X[who]))
+            return np.asarray(X @ (c @ self.X[indices]))
         columns = self.examples
         if columns is not None and X is not self.X:
             columns = _examples(self.kernel, X, columns)
         if columns is not None and self.examples is not None:
-            return matrix_products.product(columns, self.examples.take(who), c[:, None], None)[:, 0]
-        A, starts = self.X[who], range(0, X.shape[0], WIDE)
+            return matrix_products.product(columns, self.examples.take(indices), c[:, None], None)[:, 0]
+        A, starts = self.X[indices], range(0, X.shape[0], WIDE)
         works = [partial(_product, self.kernel, A, c, X[start : start + WIDE]) for start in starts]
         return np.concatenate([np.empty(0), *together(works)])
 

@@ -94,7 +94,7 @@ class Shared:
         self.XT[:, numbers] = dense(X).T
 
     def cool(self) -> None:
-        """Give up the room for more examples."""
+        """Give up the space for more examples."""
         if self._spare:
             n = self.n_numbers
             self.diagonals = self.diagonals[:n].copy()
@@ -182,7 +182,7 @@ class ByNumber(Kernel):
     shared: Shared = field(default_factory=lambda: Shared(Kernel()), compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Its parameters have been checked by the kernel that it stands for."""
+        """Check nothing: the kernel that it stands for has checked its parameters."""
 
     def write(self, A: Features, XT: Features, n: int, out: Floats, rows: Ints) -> None:
         """Write ``k(A[i], XT[:, j])`` to ``out[rows[i], j]`` for the first ``n`` columns; ``rows`` (m,) ascend."""

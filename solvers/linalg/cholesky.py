@@ -36,7 +36,7 @@ class Factor(NamedTuple):
 
 
 def empty_factor(capacity: int, slots: int) -> Factor:
-    """Return a factor of nothing with room for ``capacity`` free examples out of ``slots``."""
+    """Return a factor of nothing with space for ``capacity`` free examples out of ``slots``."""
     return Factor(
         aligned(capacity, capacity, make=np.zeros),
         aligned(2, capacity, make=np.zeros),
@@ -49,7 +49,7 @@ def empty_factor(capacity: int, slots: int) -> Factor:
 
 
 def grown(old: Factor, capacity: int, slots: int) -> Factor:
-    """Return a copy with more room."""
+    """Return a copy with more space."""
     new = empty_factor(capacity, slots)
     n = int(old.size[0])
     new.R[:n, :n] = old.R[:n, :n]

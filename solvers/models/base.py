@@ -23,16 +23,16 @@ from livesvm.solvers.kernels.kernel import Gram, Kernel
 from livesvm.solvers.kernels.table import ALSO
 from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.centering import center_of, is_movable
-from livesvm.solvers.models.edits import NO_EDITS, NOBODY, Edited, Edits, edited
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
 from livesvm.solvers.models.keyed_window import unused_keys
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Change, Window
+from livesvm.solvers.models.window_edits import NO_EDITS, NO_EXAMPLES, Edited, Edits, edited
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses
 from livesvm.solvers.robust.local_optimality import LocalOptimality
-from livesvm.solvers.robust.ramp_losses import Sides, Walling, conditional
+from livesvm.solvers.robust.ramp_losses import CutoffRule, Sides, conditional
 from livesvm.solvers.robust.settings import Robustness, Terms
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense, like
@@ -53,7 +53,7 @@ class LiveEstimator(Fitted):
     cache_mb: float
     scale: str = "none"  #: of the features, see ``models.feature_scale``
     _loss_parameters: tuple[str, ...] = ()  # names of those that the losses of examples are made of
-    _shares_costs = False  # whether the losses of each example depend on who else is in the window
+    _shares_costs = False  # whether the losses of each example depend on the others
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
     _came: dict[Key, Floats]  # of a model with a scale: features of the window as they came
     _objects: dict[int, Any] | None = None  # examples that are no rows of numbers, by the number that is their feature
@@ -94,8 +94,8 @@ class LiveEstimator(Fitted):
         """Return how wrong decision values are about the targets of their examples."""
         raise AssertionError("every live estimator says what an error is")
 
-    def _walling(self, s: float | None = None) -> Walling:
-        """Return how s places the walls, beyond which examples count as outliers; raises InvalidInput for such an s."""
+    def _cutoff_rule(self, s: float | None = None) -> CutoffRule:
+        """Return how s places the cutoffs beyond which examples are outliers; raises InvalidInput for a wrong s."""
         raise InvalidInput("models of this kind have no robust losses", field="robust")
 
     def _unit_cost(self, C: float | None) -> float:
@@ -107,9 +107,9 @@ class LiveEstimator(Fitted):
         return 0.0
 
     def _weigh(self, window: Window, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
-        """Take note of what the window will hold; say whether that changes the losses of everyone.
+        """Take note of what the window will hold; say whether that changes the losses of all examples.
 
-        ``new`` are targets and weights of those who come, ``changed`` what those who stay have from now on.
+        ``new`` are targets and weights of new examples, ``changed`` the new ones of examples that stay.
         """
         return False
 
@@ -120,7 +120,7 @@ class LiveEstimator(Fitted):
         """
         raise AssertionError("a live estimator whose examples share their costs says which of them are alike")
 
-    def _meet_first(self, window: Window, rows: Features, targets: Floats, weights: Floats) -> None:
+    def _begin_window(self, window: Window, rows: Features, targets: Floats, weights: Floats) -> None:
         """Take from the first examples, features (m, d) as the window has them, what losses are made of."""
 
     # -- learning ------------------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ class LiveEstimator(Fitted):
         relabel, reweight = validation.mapping(relabel, "relabel"), validation.mapping(reweight, "reweight")
         edits = Edits(relabel, reweight, decay, C, robust)
         is_nothing = add is None and remove is None and edits == NO_EDITS
-        if is_nothing and not (hasattr(self, "_window") and self._set_anew()):
+        if is_nothing and not (hasattr(self, "_window") and self._reset_parameters()):
             raise InvalidInput("there is nothing to add, to remove or to change")
         return self._learn(add, sample_weight, keys, () if remove is None else remove, edits)
 
@@ -278,7 +278,7 @@ class LiveEstimator(Fitted):
         """Take note of an update that was made."""
 
     def _make_ready(self, add: tuple[Any, ArrayLike | None] | None, edits: Edits) -> None:
-        """Make room for what comes with an update, before anything else; what it brings may still be wrong."""
+        """Make space for what comes with an update, before anything else; what it brings may still be wrong."""
 
     def _change(
         self,
@@ -302,18 +302,18 @@ class LiveEstimator(Fitted):
             self._keep_scale(self._fitted_scale(rows, weights))
             rows = self._scaled(rows)
             window = self._new_window(rows, weights)
-            self._meet_first(window, rows, targets, weights)
+            self._begin_window(window, rows, targets, weights)
         else:
             rows = rows if add is None else self._scaled(rows)
             window.state.allow(self._cache_bytes())
-            if self._set_anew():
-                edits = edits._replace(everyone=True)
+            if self._reset_parameters():
+                edits = edits._replace(every_example=True)
         adding: list[Key] = unused_keys(window, len(targets))
         if keys is not None:
             adding = validation.new_keys(keys, len(targets), window.keys, set(leaving))
-        changed = edited(window, edits, set(leaving), self._targets, self._walling)
+        changed = edited(window, edits, set(leaving), self._targets, self._cutoff_rule)
         if self._weigh(window, leaving, (targets, weights), changed):
-            changed = edited(window, edits._replace(everyone=True), set(leaving), self._targets, self._walling)
+            changed = edited(window, edits._replace(every_example=True), set(leaving), self._targets, self._cutoff_rule)
         changing, new_y, new_weights, new_sides = changed
         C = edits.C
         if edits.reweight:
@@ -341,7 +341,7 @@ class LiveEstimator(Fitted):
             self.C = C
         if edits.robust is not None:
             self.robust_ = robust
-        if C is not None or edits.everyone or not hasattr(self, "_window"):
+        if C is not None or edits.every_example or not hasattr(self, "_window"):
             self._take_over(window)
         if self._feature_scale is not None:
             self._keep_as_they_came(came, change)
@@ -355,11 +355,11 @@ class LiveEstimator(Fitted):
 
         Raises
         ------
-        InvalidInput : nothing can be learnt from those who stay
+        InvalidInput : nothing can be learnt from the examples that stay
         NotOptimal, NotPositiveSemidefinite, MemoryLimit : the path could not be followed
         """
         window, nothing = self._window, np.empty(0)
-        self._weigh(window, [key], (nothing, nothing), NOBODY)
+        self._weigh(window, [key], (nothing, nothing), NO_EXAMPLES)
         keys = list(window.keys)
         y, weights, sides = window.targets_of(keys)
         width = window.state.n_features
@@ -503,10 +503,10 @@ class LiveEstimator(Fitted):
     def _check_fitted(self) -> None:
         """Raise scikit-learn's NotFittedError before the first examples, InvalidInput if parameters are newer."""
         self._learnt  # noqa: B018 - it raises
-        for name in self._set_anew():
+        for name in self._reset_parameters():
             raise InvalidInput("was set since the window was learnt; call update() first", field=name)
 
-    def _set_anew(self) -> list[str]:
+    def _reset_parameters(self) -> list[str]:
         """Return which parameters of the losses were set since the last update; one of the kernel cannot be.
 
         Raises
@@ -596,7 +596,7 @@ class LiveEstimator(Fitted):
         return getattr(self, "robust_", None)
 
     def _robust_after(self, edits: Edits) -> Robustness | None:
-        """Return how robust the model is to be, without who counts as an outlier."""
+        """Return the new robust losses of the model, without its outliers."""
         robust = self._robust
         if edits.robust is not None:
             robust = Robustness(float(edits.robust.theta), float(edits.robust.s))
@@ -604,7 +604,7 @@ class LiveEstimator(Fitted):
 
     def _terms(self, robust: Robustness, C: float | None = None) -> Terms:
         """Return how robust losses are computed."""
-        return Terms(robust.theta, partial(self._losses, C=C), self._walling(robust.s).at(robust.s))
+        return Terms(robust.theta, partial(self._losses, C=C), self._cutoff_rule(robust.s).at(robust.s))
 
     def _conditional(
         self, targets: Floats, weights: Floats, sides: Sides, C: float | None, robust: Robustness | None
@@ -629,13 +629,13 @@ class LiveEstimator(Fitted):
     def local_optimality(self) -> LocalOptimality:
         """Return how well a robust model satisfies the conditions of a local optimum, recomputed from the data.
 
-        ``certificate`` is of the convex problem in which everyone stays on the side that counts now; its solution is a
-        local optimum of the robust problem if everyone is on the true side there, and that is what this adds.
+        ``certificate`` belongs to the convex problem in which every example stays on its present side; its solution is
+        a local optimum of the robust problem if every example is on its true side, and that is what this adds.
 
         Returns
         -------
         LocalOptimality
-            Violation and distance from the walls, in units of f.
+            Violation and distance from the cutoffs, in units of f.
 
         Raises
         ------
@@ -655,7 +655,7 @@ class LiveEstimator(Fitted):
         self._learnt.state.prepare()
 
     def cool(self) -> None:
-        """Give up what the next update makes again: kernel rows, their factor, work, and room for more examples.
+        """Give up what the next update makes again: kernel rows, their factor, work, and space for more examples.
 
         Nothing that the model answers changes, and updates lead to the same optimum; the next one takes longer.
         """

@@ -89,7 +89,7 @@ class ChangingEstimator(LiveEstimator):
             self._settle(parameters)
             if any(name in KERNEL_PARAMETERS for name in parameters):
                 return self._resolved()
-            return self.update() if self._set_anew() else self._nothing()
+            return self.update() if self._reset_parameters() else self._nothing()
         except BaseException:
             vars(self).update(before)
             raise

@@ -21,16 +21,16 @@ from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.shared import Shared
-from livesvm.solvers.models.class_parts import Parts
-from livesvm.solvers.models.pair import NOBODY, Pair, PairChange
-from livesvm.solvers.models.pair_shares import PairShares
+from livesvm.solvers.models.memory_shares import PairShares
+from livesvm.solvers.models.pair import NO_EXAMPLES, Pair, PairChange
 from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, summary
+from livesvm.solvers.models.per_class import Parts
 from livesvm.solvers.models.scaling import NOTHING
 from livesvm.solvers.models.window import Change
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.robust.ramp_losses import Sides
-from livesvm.solvers.runtime.side_by_side import side_by_side
+from livesvm.solvers.runtime.parallel_solves import solve_in_parallel
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows
 from livesvm.solvers.validation import Key, plain, plain_features
@@ -92,7 +92,7 @@ class ClassWindow:
 
     @property
     def n_free(self) -> int:
-        """Free examples of all pairs together; who is in several counts as often."""
+        """Free examples of all pairs together; an example in several counts as often."""
         return sum(pair.state.n_free for pair in self.pairs.values())
 
     def n_bound_supports(self) -> int:
@@ -152,7 +152,7 @@ class ClassWindow:
         return np.fromiter(self.keys.values(), np.int64, len(self.keys))
 
     def _numbers_of(self, keys: list[Key]) -> Ints:
-        return np.fromiter(map(self.keys.__getitem__, keys), np.int64, len(keys)) if keys else NOBODY
+        return np.fromiter(map(self.keys.__getitem__, keys), np.int64, len(keys)) if keys else NO_EXAMPLES
 
     @property
     def X(self) -> Features:
@@ -161,7 +161,7 @@ class ClassWindow:
         gram = self.kernel.gram
         if gram is None or isinstance(features, SparseRows):
             return features
-        places = features[:, 0].astype(np.int64) if features.size else NOBODY
+        places = features[:, 0].astype(np.int64) if features.size else NO_EXAMPLES
         return gram.values[np.ix_(places, places)]
 
     @property
@@ -198,7 +198,7 @@ class ClassWindow:
         numbers = self._numbers_of(keys)
         return self._y[numbers].astype(np.float64), self._weight[numbers], np.zeros(numbers.size, np.int8)
 
-    def everyone_but(self, keys: list[Key]) -> tuple[Floats, Floats]:
+    def examples_except(self, keys: list[Key]) -> tuple[Floats, Floats]:
         """Return classes and weights of the window without some examples."""
         stay = np.setdiff1d(self.numbers, self._numbers_of(keys), assume_unique=True)
         return self._y[stay].astype(np.float64), self._weight[stay]
@@ -225,15 +225,15 @@ class ClassWindow:
     def _one_sided(self, two: Two, numbers: Ints, y: Ints) -> Pair:
         """Return the problem of two classes of which one at least has no examples yet."""
         pair = self._new_pair(self._shares.limit)
-        who = np.flatnonzero(np.isin(y, two))
-        losses = hinge(np.where(y[who] == two[1], 1.0, -1.0), self._cost[numbers[who]])
-        if who.size:
-            pair.update(PairChange(NOBODY, numbers[who], losses, NOBODY, NO_LOSSES), self._shares.limit)
+        indices = np.flatnonzero(np.isin(y, two))
+        losses = hinge(np.where(y[indices] == two[1], 1.0, -1.0), self._cost[numbers[indices]])
+        if indices.size:
+            pair.update(PairChange(NO_EXAMPLES, numbers[indices], losses, NO_EXAMPLES, NO_LOSSES), self._shares.limit)
             pair.settle()
         return pair
 
     def forget_classes(self, places: Ints) -> None:
-        """Keep only the classes ``places``, ascending, as 0, 1, ...: no example is of another."""
+        """Keep only the classes ``places``, ascending, as 0, 1, ...: no example belongs to another."""
         back = np.zeros(self.n_classes, np.int64)
         back[places] = np.arange(places.size)
         self._y = back[self._y]
@@ -252,7 +252,7 @@ class ClassWindow:
         NotPositiveSemidefinite, NotOptimal, MemoryLimit, Cancelled, TimeLimit : all pairs are as they were
         """
         leave, changed = self._numbers_of(change.leaving), self._numbers_of(change.changing)
-        come = self.shared.insert(change.X, self.numbers) if change.y.size else NOBODY
+        come = self.shared.insert(change.X, self.numbers) if change.y.size else NO_EXAMPLES
         self._make_room()
         parts = Parts(self._y, leave, come, change, changed)
         todo = [two for two in self.pairs if parts.touches(two)]
@@ -282,7 +282,7 @@ class ClassWindow:
                     traces[two] = trace
         rest = [two for two in todo if two not in traces]
         works = [partial(self.pairs[two].update, parts.of(two), limits[two]) for two in rest]
-        return traces | dict(zip(rest, side_by_side(works, self.threads), strict=True))
+        return traces | dict(zip(rest, solve_in_parallel(works, self.threads), strict=True))
 
     def _make_room(self) -> None:
         extra = self.shared.capacity - self._y.size
@@ -313,12 +313,12 @@ class ClassWindow:
         places = np.flatnonzero((beta != 0.0).any(axis=0))
         given = self.kernel.gram is not None
         support = places[None, :].astype(np.float64) if given else self.shared.columns(self.numbers[places])
-        who = tuple(np.flatnonzero(row[places]) for row in beta)
+        indices = tuple(np.flatnonzero(row[places]) for row in beta)
         return PairsPredictor(
             self.kernel,
             support,
-            who,
-            tuple(row[places[these]] for row, these in zip(beta, who, strict=True)),
+            indices,
+            tuple(row[places[these]] for row, these in zip(beta, indices, strict=True)),
             self.intercepts,
             self.width,
             self.n_classes,
@@ -349,17 +349,17 @@ class ClassWindow:
         """Certify one pair."""
         return self.pairs[two].certificate()
 
-    def standing_of(self, two: Two, who: NDArray[np.bool_]) -> tuple[Floats, Ints]:
-        """Return coefficients and segments of the window's examples ``who`` (n,), those of a pair, oldest first."""
+    def standing_of(self, two: Two, indices: NDArray[np.bool_]) -> tuple[Floats, Ints]:
+        """Return coefficients and segments of the window's examples ``indices`` (n,), those of a pair, oldest first."""
         pair = self.pairs[two]
-        slots, e = pair.slot[self.numbers[who]], pair.state.examples
+        slots, e = pair.slot[self.numbers[indices]], pair.state.examples
         return e.beta[slots], e.segment[slots]
 
     @contextmanager
     def _undone_on_error(self) -> Iterator[None]:
         """Bring everything back to what it was when anything goes wrong inside; no example may be added there."""
-        books = dict(vars(self), keys=dict(self.keys))
-        copies = {name: books[name].copy() for name in ("_y", "_weight", "_cost")}
+        bookkeeping = dict(vars(self), keys=dict(self.keys))
+        copies = {name: bookkeeping[name].copy() for name in ("_y", "_weight", "_cost")}
         numbers, vacant = self.shared.n_numbers, list(self.shared.vacant)
         try:
             with ExitStack() as undone:
@@ -367,7 +367,7 @@ class ClassWindow:
                     undone.enter_context(pair.undone_on_error())
                 yield
         except BaseException:
-            vars(self).update(books | copies)
+            vars(self).update(bookkeeping | copies)
             self.shared.n_numbers, self.shared.vacant = numbers, vacant
             raise
 
@@ -377,7 +377,7 @@ class ClassWindow:
         """Return examples, coefficients and standing: pair by pair, oldest first."""
         numbers = self.numbers
         members = [numbers[np.isin(self._y[numbers], two)] for two in self.pairs]
-        states = [(pair.state, pair.slot[who]) for pair, who in zip(self.pairs.values(), members, strict=True)]
+        states = [(pair.state, pair.slot[indices]) for pair, indices in zip(self.pairs.values(), members, strict=True)]
         return {
             "X": self.X,
             "y": self.y,
@@ -408,18 +408,18 @@ class ClassWindow:
         if not (whole and beta.size == segments.size == expected and b.size == len(self.pairs)):
             raise InvalidInput("the arrays of this checkpoint do not belong together")
         self.next_key = int(arrays["next_key"])
-        numbers = self.shared.insert(X, NOBODY) if y.size else NOBODY
+        numbers = self.shared.insert(X, NO_EXAMPLES) if y.size else NO_EXAMPLES
         if not y.size and X.shape[1] and self.kernel.gram is None:
             self.shared.expect(X)
         self._make_room()
         start, costs = 0, losses.levels[:, 0]
         self._admit(numbers, y, weights, costs, keys)
         for (two, pair), intercept in zip(self.pairs.items(), b, strict=True):
-            who = np.flatnonzero(np.isin(y, two))
-            part = slice(start, start + who.size)
-            signs = np.where(y[who] == two[1], 1.0, -1.0)
-            pair.restore(numbers[who], hinge(signs, costs[who]), beta[part], segments[part], float(intercept))
-            start += who.size
+            indices = np.flatnonzero(np.isin(y, two))
+            part = slice(start, start + indices.size)
+            signs = np.where(y[indices] == two[1], 1.0, -1.0)
+            pair.restore(numbers[indices], hinge(signs, costs[indices]), beta[part], segments[part], float(intercept))
+            start += indices.size
 
 
 def _together(traces: list[Trace]) -> Trace:

@@ -35,7 +35,7 @@ class FeatureScale:
         return np.ascontiguousarray((dense(like(X, False)) - self.offset) / self.factor)
 
     def is_of(self, X: Features, weights: Floats) -> bool:
-        """Whether this is the scale of features (m, d) with these weights (m,), and so holds nothing of others."""
+        """Return whether this is the scale of features (m, d) with these weights (m,) alone."""
         now = fitted(self.kind, dense(like(X, False)), weights) if len(X) else None
         return now is not None and np.array_equal([now.offset, now.factor], [self.offset, self.factor])
 

@@ -105,9 +105,9 @@ class Trained(NamedTuple):
                 if examples is None
                 else SparsePredictor(self.kernel, *rest, examples=examples)
             )
-        who = tuple(np.flatnonzero(row) for row in coefficients)
-        rows = tuple(row[some] for row, some in zip(coefficients, who, strict=True))
-        own = self.kernel, support, who, rows, coefficients.sum(axis=1), width, self.classes.size
+        chosen = tuple(np.flatnonzero(row) for row in coefficients)
+        rows = tuple(row[some] for row, some in zip(coefficients, chosen, strict=True))
+        own = self.kernel, support, chosen, rows, coefficients.sum(axis=1), width, self.classes.size
         return PairsPredictor(*own) if examples is None else SparsePairsPredictor(*own, examples=examples)
 
 
@@ -138,16 +138,16 @@ class SparsePairsPredictor(PairsPredictor):
     def decision_function(self, X: Any) -> Floats:
         """Return the decisions of all pairs for ``X`` (m, d), dense or sparse; positive for the first class."""
         rows = X if sparse.issparse(X) else as_scipy(self.validate(X))
-        weights = np.zeros((self.n_support, len(self.who)))
-        for q, (who, row) in enumerate(zip(self.who, self.coefficients, strict=True)):
-            weights[who, q] = row
+        weights = np.zeros((self.n_support, len(self.chosen)))
+        for q, (chosen, row) in enumerate(zip(self.chosen, self.coefficients, strict=True)):
+            weights[chosen, q] = row
         return np.asarray(-(_products(rows, cast("Examples", self.examples), weights) + self.intercepts))
 
 
 def _products(X: Any, support: Examples, weights: Floats) -> Floats:
     """Return the sums of kernel values with the support vectors, (m, p), weighted by (s, p).
 
-    A few rows of X are written out at once, never the support vectors: who asks for one row does not wait for them.
+    A few rows of X are written out at once, never the support vectors, so that one row is quick.
     """
     out = np.empty((X.shape[0], weights.shape[1]))
     each = max(1, min(ROWS, WRITTEN_OUT // max(1, X.shape[1], support.n)))

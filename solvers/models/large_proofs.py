@@ -32,14 +32,14 @@ def proofs(
     known : labels by their numbers in the window
     kernel_of : the kernel for examples with weights
     """
-    who = w.who[w.weights[w.who] > 0]
-    labels, out = known[w.y[who]], {}
+    indices = w.indices[w.weights[w.indices] > 0]
+    labels, out = known[w.y[indices]], {}
     since = np.setdiff1d(labels, trained.classes)
     if since.size:
         raise InvalidInput(f"was not trained since examples of class {since[0]!s} came", field="model")
     for q, two in enumerate(trained.pairs):
         negative, positive = trained.classes[list(two)].tolist()
-        slots = who[(labels == negative) | (labels == positive)]
+        slots = indices[(labels == negative) | (labels == positive)]
         y = np.where(known[w.y[slots]] == positive, 1.0, -1.0)
         b = coefficients_here(trained, w, q, slots, y)
         if not b.any():

@@ -31,10 +31,10 @@ def coefficients_here(trained: Trained, w: SlidingWindow, q: int, slots: Ints, y
 def signed_coefficients(trained: Trained | None, w: SlidingWindow) -> Floats:
     """Return the signed coefficients of the window's examples in the last training, (n,), oldest first.
 
-    Of several classes (n, n_classes - 1): column r is of the pair with the r-th other class, positive for the first of
-    the two.
+    Of several classes (n, n_classes - 1): column r belongs to the pair with the r-th other class, positive for the
+    first of the two.
     """
-    place, taught = w.place[w.who], w.taught[w.who]
+    place, taught = w.place[w.indices], w.taught[w.indices]
     if trained is None:
         return np.zeros(place.size)
     values = np.where(place == NOWHERE, 0.0, (trained.coefficients / trained.R[:, None])[:, place])

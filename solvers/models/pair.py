@@ -15,7 +15,7 @@ from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy import batch_update
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.edit import Batch
-from livesvm.solvers.homotopy.refill import refill
+from livesvm.solvers.homotopy.refactorize import refactorize
 from livesvm.solvers.homotopy.run import ByNumber, Trace
 from livesvm.solvers.homotopy.warm_start import resume
 from livesvm.solvers.kernels.definiteness import check_positive
@@ -26,7 +26,7 @@ from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import dense
 
-NOBODY = np.empty(0, np.int64)
+NO_EXAMPLES = np.empty(0, np.int64)
 
 
 MOST = 64  #: examples that come and leave, in an update by what all pairs share
@@ -46,9 +46,9 @@ class PairChange(NamedTuple):
 
     leave: Ints
     come: Ints
-    losses: Losses  #: of those who come
+    losses: Losses  #: of the new examples
     changed: Ints
-    new_losses: Losses  #: of those who stay with others than before
+    new_losses: Losses  #: of the examples that stay with other losses
 
 
 class Pair:
@@ -56,7 +56,7 @@ class Pair:
 
     def __init__(self, shared: Shared, *, intercept: bool, cache_bytes: int) -> None:
         self.shared = shared
-        self.state = PathState(by_number(shared), refill, intercept=intercept, cache_bytes=cache_bytes)
+        self.state = PathState(by_number(shared), refactorize, intercept=intercept, cache_bytes=cache_bytes)
         self.slot = np.full(shared.capacity, -1, np.int64)  #: by number; -1: not here
         self._undo: Callable[[], None] | None = None
         self._n_bound: int | None = None  # bound supports, once they were counted
@@ -95,7 +95,7 @@ class Pair:
         edit = batch_update.Edit(leave, changed, change.new_losses)
         if state.n == 0 or batch_update.is_another_window(state, edit, change.come.size):
             return self._solve_from_nothing(change, edit)
-        before = UndoneOnError(state, edit.who)
+        before = UndoneOnError(state, edit.indices)
         come = change.come[:, None].astype(np.float64)
         try:
             slots, trace = batch_update.update(state, come, change.losses, edit, before)
@@ -105,7 +105,7 @@ class Pair:
         return trace
 
     def update_at_once(self, two: tuple[int, int], work: Work, cache_bytes: int) -> Trace | None:
-        """Do what ``update`` does, for few who come and leave, by what all pairs share; None: ``update`` has to.
+        """Do what ``update`` does, for few examples, with what all pairs share; None: ``update`` has to.
 
         Raises
         ------
@@ -120,7 +120,7 @@ class Pair:
             return None
         if state.rows.slot_of.size < state.n_slots + n_come:
             return None
-        before, slot = UndoneOnError(state, NOBODY), self.slot
+        before, slot = UndoneOnError(state, NO_EXAMPLES), self.slot
         try:
             by_number = ByNumber(work.batch, work.kind, slot, dense(state.XT))
             trace, solving = batch_update.update_pair(state, two, by_number, (n_come, n_leave), before)
@@ -133,7 +133,7 @@ class Pair:
             batch = work.batch
             slot[np.concatenate([batch.come[batch.come_from[c] : batch.come_from[c + 1]] for c in two])] = -1
             left = [batch.leave[batch.leave_from[c] : batch.leave_from[c + 1]] for c in two]
-            slot[np.concatenate(left)] = solving.room.leave[:n_leave]
+            slot[np.concatenate(left)] = solving.buffers.leave[:n_leave]
 
         self._undo = undo
         return trace
@@ -195,13 +195,13 @@ class Pair:
         """Solve without regard to what there was; without ``by_path`` a path has been given up."""
         old, slot = self.state, self.slot
         stay = np.setdiff1d(self.numbers, change.leave, assume_unique=True)
-        everyone = np.concatenate([stay, change.come])
-        state = PathState(old.kernel, refill, intercept=old.intercept, cache_bytes=old.cache_bytes)
+        every_example = np.concatenate([stay, change.come])
+        state = PathState(old.kernel, refactorize, intercept=old.intercept, cache_bytes=old.cache_bytes)
         losses = batch_update.losses_after(old, edit, slot[stay], change.losses)
-        slots, trace = batch_update.fill(state, everyone[:, None].astype(np.float64), losses, 0.0, by_path)
+        slots, trace = batch_update.fill(state, every_example[:, None].astype(np.float64), losses, 0.0, by_path)
         trace.retrained = int(old.n > 0)
         self.state, self.slot = state, np.full(slot.size, -1, np.int64)
-        self.slot[everyone] = slots
+        self.slot[every_example] = slots
 
         def undo() -> None:
             self.state, self.slot = old, slot
@@ -214,8 +214,8 @@ class Pair:
         if kernel.always_positive or change.come.size == 0:
             return
         stay = np.setdiff1d(self.numbers, change.leave, assume_unique=True)
-        everyone = self.shared.features(np.concatenate([stay, change.come]))
-        check_positive(kernel, everyone, self.state.cache_bytes)
+        every_example = self.shared.features(np.concatenate([stay, change.come]))
+        check_positive(kernel, every_example, self.state.cache_bytes)
 
     # -- answers -------------------------------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ class PairsPredictor:
     ----------
     support : (d, n_support) features of examples that are a support vector of some pair, transposed; of sparse ones
         rows; of the kernel "precomputed", (1, n_support) their places in the window
-    who : for each pair, which of them are its support vectors
+    chosen : for each pair, which of them are its support vectors
     coefficients : for each pair, their coefficients, positive for its second class
     intercepts : (n_pairs,)
     scale : what features go through first
@@ -73,7 +73,7 @@ class PairsPredictor:
 
     kernel: Kernel
     support: Features
-    who: tuple[Ints, ...]
+    chosen: tuple[Ints, ...]
     coefficients: tuple[Floats, ...]
     intercepts: Floats
     n_features: int | None
@@ -93,12 +93,12 @@ class PairsPredictor:
     def decision_function(self, X: ArrayLike | SparseRows) -> Floats:
         """Return the decisions of all pairs for ``X`` (m, d), as (m, n_pairs); positive for the first class."""
         rows = self.validate(X)
-        out = np.empty((rows.shape[0], len(self.who)))
+        out = np.empty((rows.shape[0], len(self.chosen)))
         for start in range(0, rows.shape[0], _BLOCK):
             check()
             values = kernel_values(self.kernel, rows[start : start + _BLOCK], self.support, self.scale)
-            for q, (who, coefficients) in enumerate(zip(self.who, self.coefficients, strict=True)):
-                mine = np.ascontiguousarray(np.take(values, who, axis=1))
+            for q, (chosen, coefficients) in enumerate(zip(self.chosen, self.coefficients, strict=True)):
+                mine = np.ascontiguousarray(np.take(values, chosen, axis=1))
                 out[start : start + _BLOCK, q] = -(times(mine, coefficients) + self.intercepts[q])
         return out
 
@@ -118,8 +118,8 @@ def winners(decisions: Floats, n_classes: int) -> Ints:
 def by_other_class(rows: Floats, y: Ints, n_classes: int) -> Floats:
     """Return coefficients of pairs, ``rows`` (n_pairs, n), by example and other class, (n, n_classes - 1).
 
-    Column r is of the pair with the r-th other class, positive for the first of the two; ``rows`` are positive for the
-    second, and 0 where an example is of neither. ``y`` (n,) are places of classes.
+    Column r belongs to the pair with the r-th other class, positive for the first of the two; ``rows`` are positive for
+    the second, and 0 where an example belongs to neither. ``y`` (n,) are places of classes.
     """
     out = np.zeros((y.size, n_classes - 1))
     for (a, b), row in zip(combinations(range(n_classes), 2), rows, strict=True):

@@ -128,7 +128,7 @@ def refusal(scale: Scale, diagonal: Floats, weights: Floats) -> InvalidInput:
 
 
 def _place_of(largest: float, values: Floats) -> int | None:
-    """Return where the largest number is among those of new examples; None: it is of another."""
+    """Return where the largest number is among those of new examples; None: it belongs to another."""
     return int(values.argmax()) if values.max(initial=0.0) == largest else None
 
 

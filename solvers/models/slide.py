@@ -17,9 +17,9 @@ from livesvm.solvers.active_set.degeneracy import extend
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
 from livesvm.solvers.homotopy.batch_update import distance, work_from_nothing
 from livesvm.solvers.homotopy.follow import follow
-from livesvm.solvers.homotopy.recompute import SPARE
-from livesvm.solvers.homotopy.refill import refill
-from livesvm.solvers.homotopy.run import NO_CHANGES, NOBODY, Solve
+from livesvm.solvers.homotopy.refactorize import refactorize
+from livesvm.solvers.homotopy.refresh import SPARE
+from livesvm.solvers.homotopy.run import NO_CHANGES, NO_EXAMPLES, Solve
 from livesvm.solvers.kernels.kernel import Kernel, times
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.problem.piecewise_linear import Losses
@@ -101,7 +101,7 @@ def slide(model: Sliding, stood: Standing, keys: Ints, y: Floats, leaving: int) 
         _make_rows(state, rows[:found])
         _factor(state, n)
         solving = Solve(state)
-        solving.begin_with(n, np.arange(n, n + m), np.arange(leaving), NOBODY, NO_CHANGES)
+        solving.begin_with(n, np.arange(n, n + m), np.arange(leaving), NO_EXAMPLES, NO_CHANGES)
         follow(state, None, work_from_nothing(state.n, state.n_free), solving)
     except (NotOptimal, MemoryLimit):
         return None
@@ -120,10 +120,10 @@ def decide(model: Sliding, stood: Standing, X: Floats) -> Floats:
 
 
 def _borrowed(model: Sliding, n: int) -> PathState:
-    """Return this thread's state, with room for ``n`` examples; what is in it is of no account."""
+    """Return this thread's state, with space for ``n`` examples; what is in it is not used."""
     state: PathState | None = getattr(_here, "state", None)
     if state is None or state.capacity < n or state.n_features != model.n_features:
-        state = _here.state = PathState(_kernel(model.gamma), refill, intercept=True, cache_bytes=CACHE_BYTES)
+        state = _here.state = PathState(_kernel(model.gamma), refactorize, intercept=True, cache_bytes=CACHE_BYTES)
         state.expect(np.empty((0, model.n_features)))
         state.resize(padded(n))
     state.kernel = _kernel(model.gamma)

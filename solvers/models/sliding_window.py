@@ -39,7 +39,7 @@ class SlidingWindow:
         self.forget()
 
     @property
-    def who(self) -> Ints:
+    def indices(self) -> Ints:
         """The slots of the window, oldest first, (n,)."""
         return np.fromiter(self.slots.values(), np.int64, len(self.slots))
 
@@ -99,7 +99,7 @@ class SlidingWindow:
             if key in self.slots:
                 self.y[self.slots[key]] = number
         if decay != 1.0:
-            self.weights[self.who] *= decay
+            self.weights[self.indices] *= decay
         for key, weight in reweight.items():
             if key in self.slots:
                 self.weights[self.slots[key]] = weight
@@ -122,18 +122,18 @@ class SlidingWindow:
         self.parts[:, :, here] = other.parts[:, :, there]
 
     def to_arrays(self) -> dict[str, Any]:
-        """What a checkpoint needs of the window, oldest first."""
-        who = self.who
+        """Return what a checkpoint needs of the window, oldest first."""
+        indices = self.indices
         return {
-            "X": self.X[who],
-            "y": self.y[who],
-            "sample_weight": self.weights[who],
+            "X": self.X[indices],
+            "y": self.y[indices],
+            "sample_weight": self.weights[indices],
             "keys": list(self.slots),
             "next_key": self.next_key,
-            "place": self.place[who],
-            "taught": self.taught[who],
-            "costs": self.costs[who],
-            "parts": self.parts[:, :, who],
+            "place": self.place[indices],
+            "taught": self.taught[indices],
+            "costs": self.costs[indices],
+            "parts": self.parts[:, :, indices],
         }
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
@@ -141,9 +141,9 @@ class SlidingWindow:
         weights, y = np.asarray(arrays["sample_weight"], np.float64), np.asarray(arrays["y"], np.int64)
         self.admit(np.asarray(arrays["X"], np.float64), y, weights, list(arrays["keys"]))
         self.next_key = int(arrays["next_key"])
-        who = self.who
+        indices = self.indices
         if arrays["trained"]:
             parts = np.asarray(arrays["parts"])
             self.parts = np.zeros((*parts.shape[:2], self.y.size))
-            self.place[who], self.taught[who] = arrays["place"], arrays["taught"]
-            self.costs[who], self.parts[:, :, who] = arrays["costs"], parts
+            self.place[indices], self.taught[indices] = arrays["place"], arrays["taught"]
+            self.costs[indices], self.parts[:, :, indices] = arrays["costs"], parts

@@ -15,8 +15,8 @@ from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.homotopy import batch_update
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.optimality import audited
-from livesvm.solvers.homotopy.refill import refill
-from livesvm.solvers.homotopy.run import NOBODY, Trace
+from livesvm.solvers.homotopy.refactorize import refactorize
+from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace
 from livesvm.solvers.homotopy.warm_start import resume
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.kernel import Kernel
@@ -50,20 +50,20 @@ class Change(NamedTuple):
     new_y: Floats  #: their targets and weights from now on
     new_weights: Floats
     new_losses: Losses
-    new_sides: Sides  #: on which side of their walls they start
+    new_sides: Sides  #: on which side of their cutoffs they start
 
 
 class Window:
     """A path state whose examples have keys. Every change is all or nothing."""
 
     def __init__(self, kernel: Kernel, *, intercept: bool, cache_bytes: int) -> None:
-        self.state = PathState(kernel, refill, intercept=intercept, cache_bytes=cache_bytes)
+        self.state = PathState(kernel, refactorize, intercept=intercept, cache_bytes=cache_bytes)
         self.keys: dict[Key, int] = {}  #: key -> slot, oldest first
         self.next_key = 0
-        self.updates = 0  #: how many there have been, for who remembers what follows from the window
+        self.updates = 0  #: how many there have been: results that follow from the window are kept by it
         self._y = np.empty(0)  # by slot
         self._weight = np.empty(0)
-        self._side: Sides = np.empty(0, np.int8)  # of its walls; 0 unless the model is robust
+        self._side: Sides = np.empty(0, np.int8)  # of its cutoffs; 0 unless the model is robust
         self._size = 0.0  # mean k(x, x) when features were last looked at, whether they have left their center
         self.room = NOTHING  #: a scale that is known to fit, and not smaller than that of the examples here
 
@@ -85,7 +85,7 @@ class Window:
         return self._numbers_of(self.slots)
 
     def _numbers_of(self, slots: Ints) -> Ints:
-        return dense(self.state.columns(slots))[0].astype(np.int64) if slots.size else NOBODY
+        return dense(self.state.columns(slots))[0].astype(np.int64) if slots.size else NO_EXAMPLES
 
     @property
     def slots(self) -> Ints:
@@ -93,7 +93,7 @@ class Window:
         return np.fromiter(self.keys.values(), np.int64, len(self.keys))
 
     def _slots_of(self, keys: list[Key]) -> Ints:
-        return np.fromiter(map(self.keys.__getitem__, keys), np.int64, len(keys)) if keys else NOBODY
+        return np.fromiter(map(self.keys.__getitem__, keys), np.int64, len(keys)) if keys else NO_EXAMPLES
 
     @property
     def X(self) -> Features:
@@ -115,7 +115,7 @@ class Window:
 
     @property
     def sides(self) -> Sides:
-        """On which side of its walls each example counts, (n,); see ``livesvm.solvers.robust.ramp_losses``."""
+        """On which side of its cutoffs each example counts, (n,); see ``livesvm.solvers.robust.ramp_losses``."""
         return self._side[self.slots]
 
     @property
@@ -128,7 +128,7 @@ class Window:
         slots = self._slots_of(keys)
         return self._y[slots], self._weight[slots], self._side[slots]
 
-    def everyone_but(self, keys: list[Key]) -> tuple[Floats, Floats]:
+    def examples_except(self, keys: list[Key]) -> tuple[Floats, Floats]:
         """Return targets and weights of the window without some examples, in no order."""
         there = np.zeros(self._y.size, np.bool_)
         there[self.slots] = True
@@ -139,7 +139,7 @@ class Window:
         """Return the window's examples under robust losses, oldest first."""
         slots, y = self.slots, self.y
         return Partition(
-            self.state, slots, terms.losses(y, self.weights), terms.walls(y), terms.theta, self._side[slots]
+            self.state, slots, terms.losses(y, self.weights), terms.cutoffs(y), terms.theta, self._side[slots]
         )
 
     def cool(self) -> None:
@@ -179,7 +179,7 @@ class Window:
         if gram is None:
             return self._settled(change, total_per_weight, terms) if terms else self._update(change, total_per_weight)
         leaving = self._numbers_of(self._slots_of(change.leaving))
-        numbers = gram.admit(dense(change.X), self.numbers) if change.y.size else NOBODY
+        numbers = gram.admit(dense(change.X), self.numbers) if change.y.size else NO_EXAMPLES
         try:
             trace = self._settled(change._replace(X=numbers[:, None].astype(np.float64)), total_per_weight, terms)
         except BaseException:
@@ -203,13 +203,13 @@ class Window:
     @contextmanager
     def _undone_on_error(self) -> Iterator[None]:
         """Bring books and state back to what they were when anything goes wrong inside."""
-        books = dict(vars(self), keys=dict(self.keys))
-        copies = {name: books[name].copy() for name in ("_y", "_weight", "_side")}
+        bookkeeping = dict(vars(self), keys=dict(self.keys))
+        copies = {name: bookkeeping[name].copy() for name in ("_y", "_weight", "_side")}
         try:
             with UndoneOnError(self.state):
                 yield
         except BaseException:
-            vars(self).update(books | copies)
+            vars(self).update(bookkeeping | copies)
             raise
 
     def _update(self, change: Change, total_per_weight: float) -> Trace:
@@ -266,11 +266,11 @@ class Window:
         slots = self._slots_of(keys)
         old = self.state
         y, weights, sides = self._y[slots], self._weight[slots], self._side[slots]
-        everyone = stacked([old.features(slots), change.X]) if slots.size else change.X
-        kernel = replace(old.kernel, center=center_of(everyone)) if is_free else old.kernel
-        state = PathState(kernel, refill, intercept=old.intercept, cache_bytes=old.cache_bytes)
+        every_example = stacked([old.features(slots), change.X]) if slots.size else change.X
+        kernel = replace(old.kernel, center=center_of(every_example)) if is_free else old.kernel
+        state = PathState(kernel, refactorize, intercept=old.intercept, cache_bytes=old.cache_bytes)
         losses = batch_update.losses_after(old, edit, slots, change.losses)
-        fresh, trace = batch_update.fill(state, everyone, losses, edit.total, by_path)
+        fresh, trace = batch_update.fill(state, every_example, losses, edit.total, by_path)
         trace.retrained = 1
         self.state, self.keys = state, {}
         self._y, self._weight, self._side = np.empty(0), np.empty(0), np.empty(0, np.int8)
@@ -308,8 +308,8 @@ class Window:
         if kernel.always_positive or X.shape[0] == 0:
             return
         stay = np.setdiff1d(self.slots, leave)
-        everyone = stacked([self.state.features(stay), X]) if stay.size else X
-        check_positive(kernel, everyone, self.state.cache_bytes)
+        every_example = stacked([self.state.features(stay), X]) if stay.size else X
+        check_positive(kernel, every_example, self.state.cache_bytes)
 
     def flip_signs(self) -> None:
         """Exchange the two classes; the mirror image of an optimum is the optimum of the mirror image."""
@@ -361,8 +361,8 @@ class Window:
         def kernel(rows: Ints, columns: Ints) -> Floats:
             return state.kernel_rows(slots[rows])[:, slots[columns]]
 
-        base, walls, f = terms.losses(y, self.weights), terms.walls(y), self._fresh_f()
-        return local_optimality(base, walls, terms.theta, f, self.beta, kernel, intercept=state.intercept)
+        base, cutoffs, f = terms.losses(y, self.weights), terms.cutoffs(y), self._fresh_f()
+        return local_optimality(base, cutoffs, terms.theta, f, self.beta, kernel, intercept=state.intercept)
 
     def _fresh_f(self) -> Floats:
         """Recompute f from features and coefficients, oldest first."""
@@ -397,7 +397,7 @@ class Window:
         if not (X.ndim == 2 and len(keys) == len(set(keys)) == X.shape[0] == y.size):
             raise InvalidInput("the arrays of this checkpoint do not belong together")
         if self.state.kernel.gram is not None and X.shape[0]:
-            X = self.state.kernel.gram.admit(dense(X), NOBODY)[:, None].astype(np.float64)
+            X = self.state.kernel.gram.admit(dense(X), NO_EXAMPLES)[:, None].astype(np.float64)
         self.next_key = int(arrays["next_key"])
         self.state.total = total
         if X.shape[0]:

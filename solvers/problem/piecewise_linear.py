@@ -33,9 +33,9 @@ class Losses(NamedTuple):
     levels: Floats  #: (m, MAX_KINKS + 1) descending, weight included
     n_kinks: Ints  #: (m,)
 
-    def of(self, who: Ints) -> Losses:
+    def of(self, indices: Ints) -> Losses:
         """Return the losses of some examples, by position."""
-        return Losses(self.kinks[who], self.levels[who], self.n_kinks[who])
+        return Losses(self.kinks[indices], self.levels[indices], self.n_kinks[indices])
 
 
 def hinge(y: Floats, C: Floats) -> Losses:
@@ -122,7 +122,7 @@ def leaving(m: int) -> Losses:
 
 
 def _empty(m: int) -> Losses:
-    """Return room for the losses of ``m`` examples."""
+    """Return space for the losses of ``m`` examples."""
     return Losses(np.empty((m, MAX_KINKS)), np.empty((m, MAX_KINKS + 1)), np.empty(m, np.int64))
 
 

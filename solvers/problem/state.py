@@ -108,7 +108,7 @@ def _resized(a: NDArray[Any], capacity: int, fill: float = 0) -> NDArray[Any]:
 
 
 def capacity_for(n: int) -> int:
-    """Return the slots that ``n`` examples get: with room for a batch that comes before one goes."""
+    """Return the slots that ``n`` examples get: with space for a batch that comes before one goes."""
     return padded(64 + n * 5 // 4)
 
 
@@ -129,15 +129,15 @@ class PathState:
         self._put_off: Ints | None = None  #: free examples whose factor and kernel rows are not there yet
         self._rows = RowCache(cache_bytes)
         self._motion = empty_motion(0)
-        self.room: Any = None  #: memory of the solver, which is no part of the state
+        self.buffers: Any = None  #: memory of the solver, which is no part of the state
         self.kappa = 1.0  #: weight of 1 1' in the factor
         self.events_since_refresh = 0
         self.heaviest = 0.0  #: largest sum of |beta| k(x, x) since then, at the end of an update
         self.drift = 0.0  #: how far the f of free examples were off, all updates since then together
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a pickle or a copy takes along: not kernel rows, factor and work, which are made when asked for."""
-        made = ("_factor", "_rows", "_motion", "room", "XT", "examples", "_put_off")
+        """Return the state to pickle or copy: without kernel rows, factor and work, which are made when needed."""
+        made = ("_factor", "_rows", "_motion", "buffers", "XT", "examples", "_put_off")
         kept = {name: value for name, value in self.__dict__.items() if name not in made}
         n, e = self.n_slots, self.examples
         places = e.n_kinks[:n].astype(np.int8), e.segment[:n].astype(np.int8)
@@ -150,7 +150,7 @@ class PathState:
         """Put off what was not taken along."""
         (kinks, levels, f, beta), (n_kinks, segment) = kept.pop("arrays"), kept.pop("places")
         self._put_off, self._rows, n = kept.pop("free"), RowCache(kept.pop("limit")), f.size
-        self.room = None
+        self.buffers = None
         self.__dict__.update(kept)
         at_rest = np.zeros_like(kinks), np.zeros_like(levels)
         counts = n_kinks.astype(np.int64), segment.astype(np.int64)
@@ -209,7 +209,7 @@ class PathState:
 
     @property
     def motion(self) -> Motion:
-        """Work of ``follow``, kept as it is slow to make again; what is in it is of no account."""
+        """Work of ``follow``, kept as it is slow to make again; what is in it is not used."""
         if self._motion.v.size != self.capacity:
             self._motion = empty_motion(self.capacity)
         return self._motion
@@ -219,10 +219,10 @@ class PathState:
         self._put_off = free
 
     def cool(self) -> None:
-        """Give up what the next update makes again: kernel rows, their factor, work, and room for more examples."""
+        """Give up what the next update makes again: kernel rows, their factor, work, and space for more examples."""
         self.put_off(self.free_slots())
         self._factor, self._motion, self._rows = empty_factor(0, 0), empty_motion(0), RowCache(self.cache_bytes)
-        self.room = None
+        self.buffers = None
         if self._spare:
             self.resize(self.capacity - self._spare)
 
@@ -241,8 +241,8 @@ class PathState:
     @property
     def _made_bytes(self) -> int:
         *arrays, _size = self._factor
-        room = 0 if self.room is None else self.room.nbytes
-        return room + self._rows.nbytes + sum(array.nbytes for array in (*arrays, *self._motion))
+        buffers = 0 if self.buffers is None else self.buffers.nbytes
+        return buffers + self._rows.nbytes + sum(array.nbytes for array in (*arrays, *self._motion))
 
     @property
     def _data_bytes(self) -> int:
@@ -322,7 +322,7 @@ class PathState:
         return slots
 
     def take_slots(self, m: int) -> list[int]:
-        """Return ``m`` slots for new examples, who are in use from now on; makes room for them."""
+        """Return ``m`` slots for new examples, in use from now on; grows where needed."""
         fresh = max(0, m - len(self.vacant))
         if self.n_slots + fresh > self.capacity:
             self.resize(capacity_for(self.n_slots + fresh))
@@ -334,7 +334,7 @@ class PathState:
         return slots
 
     def _put(self, X: SparseRows, slots: Ints) -> None:
-        """Hold sparse features; those of removed examples are dropped when room is made."""
+        """Hold sparse features; those of removed examples are dropped when space is made."""
         assert isinstance(self.XT, SparseRows)
         self.XT = self.XT.put(slots, X, self.vacant)
 
@@ -358,13 +358,13 @@ class PathState:
         self.vacate(slots)
 
     def vacate(self, slots: Ints) -> None:
-        """Let others have the slots of examples that have left, and of whom nothing is left."""
+        """Free the slots of examples that have left without a trace."""
         self.vacant.extend(slots[::-1].tolist())
         if len(self.vacant) == self.n_slots:
             self.n_slots, self.vacant, self.b = 0, [], 0.0
 
     def resize(self, capacity: int) -> None:
-        """Make room for so many slots, no fewer than are in use."""
+        """Make space for so many slots, no fewer than are in use."""
         fills = [np.inf, *([0.0] * (len(Examples._fields) - 1))]
         self.examples = Examples(*(_resized(a, capacity, fill) for a, fill in zip(self.examples, fills, strict=True)))
         if isinstance(self.XT, SparseRows):

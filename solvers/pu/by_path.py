@@ -11,8 +11,8 @@ import numpy as np
 
 from livesvm.solvers.errors import MemoryLimit, NotOptimal, NotPositiveSemidefinite
 from livesvm.solvers.homotopy.batch_update import Edit, update
-from livesvm.solvers.homotopy.refill import refill
-from livesvm.solvers.homotopy.run import NOBODY
+from livesvm.solvers.homotopy.refactorize import refactorize
+from livesvm.solvers.homotopy.run import NO_EXAMPLES
 from livesvm.solvers.kernels.kernel import Gram, Kernel
 from livesvm.solvers.problem.piecewise_linear import leaving
 from livesvm.solvers.problem.state import PathState
@@ -42,11 +42,11 @@ def solved_by_path(K: Floats, F: Floats, sigma: Floats, c2: Floats) -> Floats:
     gram.values[q, :q] = gram.values[:q, q] = (F + K @ sigma) / total
     gram.values[q, q] = K.diagonal().max()
     kernel = Kernel("precomputed", 1.0, gram=gram)
-    state = PathState(kernel, refill, intercept=True, cache_bytes=8 * (q + ROOM) ** 2)
+    state = PathState(kernel, refactorize, intercept=True, cache_bytes=8 * (q + ROOM) ** 2)
     losses = pu_losses(np.array([total]), c2).of(np.roll(np.arange(q + 1), -1))
     numbers = np.arange(q + 1, dtype=np.float64)[:, None]
     try:
-        slots, _ = update(state, numbers, losses, Edit(NOBODY, NOBODY, leaving(0)))
+        slots, _ = update(state, numbers, losses, Edit(NO_EXAMPLES, NO_EXAMPLES, leaving(0)))
     except (NotOptimal, NotPositiveSemidefinite, MemoryLimit):
         return sigma
     found = np.clip(-state.examples.beta[slots[:q]], 0.0, c2)

@@ -3,7 +3,7 @@
 With ``F = f - b`` a coefficient may grow while ``F + up`` is above, and may shrink while ``F + down`` is below what the
 others ask for; ``up`` and ``down`` are +jump or -jump, by the half of its box that it would move in, or infinite at an
 end. At the optimum ``max(F + up) <= -b <= min(F + down)``: these are the conditions of [Sansone et al., eq. 13] in
-one, as ``D_1`` is who may move in the lower half, ``D_2`` who may in the upper one, and ``D_3`` who may in either.
+one, as ``D_1`` may move in the lower half, ``D_2`` in the upper one, and ``D_3`` in either.
 """
 
 from __future__ import annotations

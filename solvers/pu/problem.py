@@ -77,7 +77,7 @@ def live_losses(positive: Bools, weights: Floats, mass: Floats, prior: float, la
 
     Parameters
     ----------
-    positive : (m,) who is; the others are unlabelled
+    positive : (m,) the positive examples; the others are unlabelled
     mass : (2,) sums of the weights of the window's unlabelled and positives
     """
     price = 0.5 / lam
@@ -132,27 +132,27 @@ class PUProblem:
         norm = self.own - sigma @ (F + self.q)
         return float(-0.5 * norm - np.maximum(-sigma, sigma - self.c2).sum())
 
-    def part(self, who: Ints) -> PUProblem:
+    def part(self, indices: Ints) -> PUProblem:
         """Return the problem of some of the unlabelled, (m,), that stand for all of them."""
-        c2 = self.c2[who] * (self.c2.sum() / self.c2[who].sum())
-        return replace(self, U=self.U[who], c2=c2, q=self.q[who])
+        c2 = self.c2[indices] * (self.c2.sum() / self.c2[indices].sum())
+        return replace(self, U=self.U[indices], c2=c2, q=self.q[indices])
 
     def certificate(self, sigma: Floats, b: float) -> Certificate:
         """Recompute f from features and coefficients, and say how far ``sigma`` and ``b`` are from the optimum."""
-        who = np.concatenate([np.arange(self.p), self.p + np.flatnonzero(sigma)])
+        indices = np.concatenate([np.arange(self.p), self.p + np.flatnonzero(sigma)])
         beta = np.concatenate([self.c1, -sigma])
         X = np.concatenate([self.P, self.U])
-        support = KernelRows(self.kernel, X[who], cache_bytes=LITTLE)
-        f = support.product(X, np.arange(who.size), beta[who]) + b
+        support = KernelRows(self.kernel, X[indices], cache_bytes=LITTLE)
+        f = support.product(X, np.arange(indices.size), beta[indices]) + b
         losses = pu_losses(self.c1, self.c2)
         return certify(losses, beta, f, b, self.kernel.diagonal(X))
 
 
 def pu_problem(kernel: Kernel, P: Floats, U: Floats, c1: Floats, c2: Floats) -> PUProblem:
     """Return the problem of positives ``P`` (p, d) and unlabelled ``U`` (n, d) with their :func:`costs`."""
-    positives, everyone = KernelRows(kernel, P, cache_bytes=LITTLE), np.arange(P.shape[0])
-    own = float(c1 @ positives.times(everyone, c1))
-    return PUProblem(kernel, P, U, c1, c2, positives.product(U, everyone, c1), own)
+    positives, every_example = KernelRows(kernel, P, cache_bytes=LITTLE), np.arange(P.shape[0])
+    own = float(c1 @ positives.times(every_example, c1))
+    return PUProblem(kernel, P, U, c1, c2, positives.product(U, every_example, c1), own)
 
 
 def pu_losses(c1: Floats, c2: Floats) -> Losses:

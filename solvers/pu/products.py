@@ -25,16 +25,16 @@ class Products(Protocol):
     def error(self) -> float:
         """How far what stands for an entry of K in products may be from it, beyond rounding."""
 
-    def block(self, who: Ints) -> Floats:
-        """Return ``K[who, who]``."""
+    def block(self, indices: Ints) -> Floats:
+        """Return ``K[indices, indices]``."""
 
-    def times(self, who: Ints, c: Floats) -> Floats:
-        """Return ``K[:, who] c``, (n,)."""
+    def times(self, indices: Ints, c: Floats) -> Floats:
+        """Return ``K[:, indices] c``, (n,)."""
 
-    def ahead(self, others: Ints, who: Ints, c: Floats) -> Floats:
-        """Return ``K[others, who] c``."""
+    def ahead(self, others: Ints, indices: Ints, c: Floats) -> Floats:
+        """Return ``K[others, indices] c``."""
 
-    def part(self, who: Ints) -> Products:
+    def part(self, indices: Ints) -> Products:
         """Return the same for some of the examples."""
 
 
@@ -46,18 +46,18 @@ class Linear:
     def __init__(self, U: Floats) -> None:
         self.U = U
 
-    def block(self, who: Ints) -> Floats:
-        rows = self.U[who]
+    def block(self, indices: Ints) -> Floats:
+        rows = self.U[indices]
         return np.ascontiguousarray(rows @ rows.T)
 
-    def times(self, who: Ints, c: Floats) -> Floats:
-        return np.asarray(self.U @ (c @ self.U[who]))
+    def times(self, indices: Ints, c: Floats) -> Floats:
+        return np.asarray(self.U @ (c @ self.U[indices]))
 
-    def ahead(self, others: Ints, who: Ints, c: Floats) -> Floats:
-        return np.asarray(self.U[others] @ (c @ self.U[who]))
+    def ahead(self, others: Ints, indices: Ints, c: Floats) -> Floats:
+        return np.asarray(self.U[others] @ (c @ self.U[indices]))
 
-    def part(self, who: Ints) -> Linear:
-        return Linear(self.U[who])
+    def part(self, indices: Ints) -> Linear:
+        return Linear(self.U[indices])
 
 
 class Whole:
@@ -68,19 +68,19 @@ class Whole:
     def __init__(self, K: Floats) -> None:
         self.K = K
 
-    def block(self, who: Ints) -> Floats:
-        return self.K if who.size == len(self.K) else self.K[np.ix_(who, who)]
+    def block(self, indices: Ints) -> Floats:
+        return self.K if indices.size == len(self.K) else self.K[np.ix_(indices, indices)]
 
-    def times(self, who: Ints, c: Floats) -> Floats:
+    def times(self, indices: Ints, c: Floats) -> Floats:
         out = np.zeros(len(self.K))
-        add_rows(self.K, who, c, out)
+        add_rows(self.K, indices, c, out)
         return out
 
-    def ahead(self, others: Ints, who: Ints, c: Floats) -> Floats:
-        return self.times(who, c)[others]
+    def ahead(self, others: Ints, indices: Ints, c: Floats) -> Floats:
+        return self.times(indices, c)[others]
 
-    def part(self, who: Ints) -> Whole:
-        return Whole(self.block(who))
+    def part(self, indices: Ints) -> Whole:
+        return Whole(self.block(indices))
 
 
 class FromRows:
@@ -91,30 +91,30 @@ class FromRows:
         self.pivots = pivots
         self.error = pivots.error if pivots is not None else 0.0
 
-    def block(self, who: Ints) -> Floats:
-        return self.rows.block(who, who)
+    def block(self, indices: Ints) -> Floats:
+        return self.rows.block(indices, indices)
 
-    def times(self, who: Ints, c: Floats) -> Floats:
-        if self._by_pivots(who) or 2 * who.size > self.rows.max_rows:
-            return self._product(self.rows.X, who, c)
+    def times(self, indices: Ints, c: Floats) -> Floats:
+        if self._by_pivots(indices) or 2 * indices.size > self.rows.max_rows:
+            return self._product(self.rows.X, indices, c)
         out = np.zeros(self.rows.n)
-        add_rows(self.rows.values, self.rows.fetch(who), c, out)
+        add_rows(self.rows.values, self.rows.fetch(indices), c, out)
         return out
 
-    def ahead(self, others: Ints, who: Ints, c: Floats) -> Floats:
-        return self._product(self.rows.X[others], who, c)
+    def ahead(self, others: Ints, indices: Ints, c: Floats) -> Floats:
+        return self._product(self.rows.X[others], indices, c)
 
-    def part(self, who: Ints) -> Products:
-        return exact(self.rows.kernel, self.rows.X[who], self.rows.cache.limit)
+    def part(self, indices: Ints) -> Products:
+        return exact(self.rows.kernel, self.rows.X[indices], self.rows.cache.limit)
 
-    def _product(self, X: Floats, who: Ints, c: Floats) -> Floats:
-        if self.pivots is not None and self._by_pivots(who):
-            return self.pivots.product(self.rows, X, who, c)
-        return self.rows.product(X, who, c)
+    def _product(self, X: Floats, indices: Ints, c: Floats) -> Floats:
+        if self.pivots is not None and self._by_pivots(indices):
+            return self.pivots.product(self.rows, X, indices, c)
+        return self.rows.product(X, indices, c)
 
-    def _by_pivots(self, who: Ints) -> bool:
+    def _by_pivots(self, indices: Ints) -> bool:
         """Say whether a product with so many examples is cheaper through pivots."""
-        return self.pivots is not None and who.size > 2 * self.pivots.pivots.size
+        return self.pivots is not None and indices.size > 2 * self.pivots.pivots.size
 
 
 def exact(kernel: Kernel, U: Floats, cache_bytes: int) -> Products:

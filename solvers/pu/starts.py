@@ -32,16 +32,16 @@ def one_class_start(problem: PUProblem) -> Floats:
 
 def one_class_scores(problem: PUProblem) -> Floats:
     """Return the score of each of the unlabelled by a one-class machine of the positives, (n,)."""
-    who = np.sort(np.random.default_rng(0).permutation(problem.p)[:MOST_POSITIVES])
-    everyone, m = np.arange(who.size), who.size
-    positives = KernelRows(problem.kernel, problem.P[who], cache_bytes=LITTLE)
-    K = positives.block(everyone, everyone)
+    indices = np.sort(np.random.default_rng(0).permutation(problem.p)[:MOST_POSITIVES])
+    every_example, m = np.arange(indices.size), indices.size
+    positives = KernelRows(problem.kernel, problem.P[indices], cache_bytes=LITTLE)
+    K = positives.block(every_example, every_example)
     a, top = np.full(m, 1.0 / m), np.full(m, 1.0 / (NU * m))
     w = working_set(K, -(K @ a), a, top)
     watch(w.counters, STOP)
     descend(w, 0.0, ROUGH * max(float(np.abs(w.F).max()), TINY), 100 * m)
     raise_what_stopped()
-    return positives.product(problem.U, everyone, w.sigma)
+    return positives.product(problem.U, every_example, w.sigma)
 
 
 def ranked(scores: Floats, tops: Floats, total: float) -> Floats:

@@ -44,7 +44,7 @@ TINY = float(np.finfo(np.float64).tiny)
 
 
 class Run:
-    """A solve under way: coefficients, f of every example, and who may move where."""
+    """A solve under way: coefficients, f of every example, and the moves that are feasible."""
 
     def __init__(self, problem: PUProblem, K: Products, sigma: Floats) -> None:
         self.problem, self.K, self.sigma = problem, K, sigma
@@ -54,12 +54,12 @@ class Run:
 
     def refresh(self) -> None:
         """Compute f again from the coefficients."""
-        who = np.flatnonzero(self.sigma)
-        self.F = self.problem.q - self.K.times(who, self.sigma[who])  #: (n,) f without intercept
+        indices = np.flatnonzero(self.sigma)
+        self.F = self.problem.q - self.K.times(indices, self.sigma[indices])  #: (n,) f without intercept
         self.look()
 
     def look(self) -> None:
-        """Find who may move where, and by how much the worst pair violates optimality."""
+        """Find the feasible moves, and by how much the worst pair violates optimality."""
         write_offsets(self.sigma, self.problem.c2, JUMP, self.up, self.down)
         self.up += self.F
         self.down += self.F
@@ -84,16 +84,16 @@ class Run:
 
     def improve(self, tolerance: float) -> None:
         """Move pairs of one working set until none violates by more than ``tolerance``, and look again."""
-        who = self.choose()
-        w = working_set(self.K.block(who), self.F[who], self.sigma[who], self.problem.c2[who])
+        indices = self.choose()
+        w = working_set(self.K.block(indices), self.F[indices], self.sigma[indices], self.problem.c2[indices])
         watch(w.counters, STOP)
         descend(w, JUMP, tolerance, STEPS_EACH * WORKING)
         raise_what_stopped()
-        sigma = self._brought_on(w, self.problem.c2[who])
-        change = sigma - self.sigma[who]
+        sigma = self._brought_on(w, self.problem.c2[indices])
+        change = sigma - self.sigma[indices]
         moved = np.flatnonzero(change)
-        self.sigma[who] = sigma
-        self.F -= self.K.times(who[moved], change[moved])
+        self.sigma[indices] = sigma
+        self.F -= self.K.times(indices[moved], change[moved])
         self.steps += int(w.counters[STEPS])
         self.passes += 1
         self.look()
@@ -166,23 +166,23 @@ def nested_start(problem: PUProblem, K: Products) -> Floats:
         return one_class_start(problem)
     sigma = one_class_start(problem.part(np.sort(order[: sizes[0]])))
     for size, following in zip(sizes, [*sizes[1:], n], strict=True):
-        who, ahead = np.sort(order[:size]), np.sort(order[:following])
-        run = Run(problem.part(who), K.part(who), sigma)
+        indices, ahead = np.sort(order[:size]), np.sort(order[:following])
+        run = Run(problem.part(indices), K.part(indices), sigma)
         optimize(run, ROUGH, lambda _: None)
-        if not _is_told_by_f(run):
+        if not _follows_from_f(run):
             return feasible_start(problem)
         support = np.flatnonzero(run.sigma)
-        F = problem.q[ahead] - K.ahead(ahead, who[support], run.sigma[support])
+        F = problem.q[ahead] - K.ahead(ahead, indices[support], run.sigma[support])
         sigma = from_scores(F, problem.part(ahead).c2, problem.total)
     return sigma
 
 
-def _is_told_by_f(run: Run) -> bool:
+def _follows_from_f(run: Run) -> bool:
     """Say whether the coefficients that f asks for are nearer to the optimum than those that are all the same."""
     problem = run.problem
     starts = from_scores(run.F, problem.c2, problem.total), feasible_start(problem)
-    told, same = (Run(problem, run.K, sigma) for sigma in starts)
-    return problem.dual(told.sigma, told.F) >= problem.dual(same.sigma, same.F)
+    reported, same = (Run(problem, run.K, sigma) for sigma in starts)
+    return problem.dual(reported.sigma, reported.F) >= problem.dual(same.sigma, same.F)
 
 
 class Look(NamedTuple):
@@ -239,7 +239,7 @@ def usmo(
         whose solution is where a larger part sets out, and so on
     cache_bytes : what kernel rows may take
     progress : called with how much is done, in logarithms of the violation, and how much there is; False cancels
-    look : is told seconds, and the relative gap known then, after every pass
+    look : called with seconds and the relative gap known then, after every pass
 
     Raises
     ------

@@ -13,15 +13,15 @@ from livesvm.solvers.active_set.direction import resolve
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.loop import track_path
 from livesvm.solvers.active_set.ratio_test import largest
-from livesvm.solvers.active_set.recorder import Log, empty_log, note_places
+from livesvm.solvers.active_set.recorder import Log, empty_log, record_places
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.linalg.products import add_scaled
 from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.robust.d_step import SINCE_EXACT, exact, note_events, set_out_for, take_sides
-from livesvm.solvers.robust.passes import place_stops, put_on_levels, rest, set_out_among_walls
-from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls
-from livesvm.solvers.robust.sides import Split, Stage, look, outermost_level, place_levels, place_walls
+from livesvm.solvers.robust.loss_pieces import Split, Stage, look, outermost_level, place_cutoffs, place_levels
+from livesvm.solvers.robust.ramp_losses import WITHIN, Cutoffs, Sides
+from livesvm.solvers.robust.walk_setup import place_stops, put_on_levels, rest, set_out_among_cutoffs
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.scalars import One, Scalars
@@ -45,13 +45,13 @@ class Used(Scalars):
     legs: int
     jumps: int  #: D-steps
     still: int  #: C-steps in a row without progress
-    first: int  #: who came to a wall first
+    first: int  #: the first example that came to a cutoff
     begun: int  #: 1: it has
 
 
 @by_reference
 class Notes(NamedTuple):
-    """What is written down of each leg and of the D-step at its end; room for k of them, n slots."""
+    """What is written down of each leg and of the D-step at its end; space for k of them, n slots."""
 
     values: Floats  #: (k, 3) of the parameter where the leg starts, and where it ends; the drop of the objective
     counts: Ints  #: (k, 4) named above
@@ -62,18 +62,18 @@ class Notes(NamedTuple):
 
 @by_reference
 class Pull(NamedTuple):
-    """Who is an outlier, and what that does to f as theta moves, kept up from one leg to the next."""
+    """The outliers, and their effect on f as theta moves, kept up from one segment to the next."""
 
     by: Floats  #: (n,) the rate, per theta, of the betas of bound outliers
     sum: Floats  #: (n,) their kernel rows times that
-    who: Ints  #: (n,) outliers on this leg, in order
+    indices: Ints  #: (n,) outliers on this leg, in order
     changed: Ints  #: (n,) work: whose rate is another one than on the leg before
     size: Ints  #: (1,) how many outliers there are
 
 
 @by_reference
 class Constants(NamedTuple):
-    """The coefficients on legs on which nothing moves; room for k of them, n slots."""
+    """The coefficients on legs on which nothing moves; space for k of them, n slots."""
 
     beta: Floats  #: (k, n)
     b: Floats  #: (k,)
@@ -84,11 +84,11 @@ class Course(NamedTuple):
     """Which steps a run makes, and what it writes down; what others need is empty."""
 
     kind: int  #: named below
-    inwards: float  #: of s: 1 where walls come in as it grows, -1 where as it falls
+    inwards: float  #: of s: 1 where cutoffs come in as it grows, -1 where as it falls
     ends: Floats  #: (2,) where s is, and where s or theta ends
     notes: Notes
     kept: Constants  #: of s
-    zero: Walls  #: those at s = 0
+    zero: Cutoffs  #: those at s = 0
     log: Log  #: of theta
     pull: Pull
 
@@ -97,17 +97,17 @@ CROSSING, WITHOUT_CROSSING, OVER_S, OVER_THETA = range(4)  # the first two: one 
 
 
 def notes_of(legs: int, m: int) -> Notes:
-    """Return empty notes with room for so many legs of ``m`` examples."""
+    """Return empty notes with space for so many legs of ``m`` examples."""
     sides = np.empty((legs, m), np.int8), np.empty((legs, m), np.int8)
     return Notes(np.empty((legs, 3)), np.empty((legs, 4), np.int64), *sides, Used.of())
 
 
 def course(kind: int, ends: tuple[float, float] = (0.0, 0.0), legs: int = 0, m: int = 0) -> Course:
-    """Return a course with room for so many legs of ``m`` examples, which has neither walls nor a log."""
-    none, nobody = np.empty(0), np.empty(0, np.int64)
+    """Return a course with space for so many legs of ``m`` examples, which has neither cutoffs nor a log."""
+    none, no_example = np.empty(0), np.empty(0, np.int64)
     own = notes_of(legs, m), Constants(np.empty((legs, m)), np.empty(legs))
     return Course(
-        kind, 1.0, np.array(ends), *own, Walls(none, none), empty_log(0, 0, 0), Pull(none, none, *3 * (nobody,))
+        kind, 1.0, np.array(ends), *own, Cutoffs(none, none), empty_log(0, 0, 0), Pull(none, none, *3 * (no_example,))
     )
 
 
@@ -133,7 +133,7 @@ def begin_leg(w: Walk, p: Split, notes: Notes, start: float) -> None:
 
 @compiled
 def begin_jump(p: Split, notes: Notes) -> None:
-    """Examples that are to switch have been chosen.
+    """Begin a jump with the examples that were chosen to switch.
 
     Where the path stands still they have switched already, all at once and alone: now they rest where that leaves them.
     """
@@ -161,15 +161,15 @@ def finish_jump(w: Walk, p: Split, notes: Notes) -> int:
     if outcome != Exit.DONE:
         return outcome
     end_jump(p, notes)
-    return Exit.STRIDE if notes.used[0].jumps % PORTION == 0 else Exit.DONE
+    return Exit.ITERATION if notes.used[0].jumps % PORTION == 0 else Exit.DONE
 
 
 @compiled
-def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Walls, inwards: float, ends: Floats) -> int:
-    """Let s go from ``ends[0]`` to ``ends[1]``; nothing moves until a wall reaches an example.
+def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Cutoffs, inwards: float, ends: Floats) -> int:
+    """Let s go from ``ends[0]`` to ``ends[1]``; nothing moves until a cutoff reaches an example.
 
-    ``zero`` are the walls at s = 0, ``inwards`` is 1 where they come in as s grows, -1 where as it falls. Stops with
-    NOTES_FULL, STRIDE, STUCK, and what ``take_sides`` asks for.
+    ``zero`` are the cutoffs at s = 0, ``inwards`` is 1 where they come in as s grows, -1 where as it falls. Stops with
+    NOTES_FULL, ITERATION, STUCK, and what ``take_sides`` asks for.
     """
     while True:
         if p.now[0].stage == Stage.AT_REST:
@@ -179,7 +179,7 @@ def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Walls, in
             begin_leg(w, p, notes, ends[0])
             keep(w, p, kept, k)
             notes.used[0].legs = k + 1
-            nearest = inwards * max(inwards * ends[0], nearest_wall(w, p, zero))
+            nearest = inwards * max(inwards * ends[0], nearest_cutoff(w, p, zero))
             if inwards * nearest > inwards * ends[1]:
                 notes.values[k, END] = ends[1]
                 return Exit.DONE
@@ -188,10 +188,10 @@ def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Walls, in
             if notes.used[0].still > STANDSTILLS or not abs(nearest) < np.inf:
                 return Exit.STUCK
             ends[0] = nearest
-            place_walls(p, zero, inwards * nearest)
+            place_cutoffs(p, zero, inwards * nearest)
             look(w, p)
             for j in range(w.n):
-                p.wrong[j] = p.sides[j] == WITHIN if p.at_wall[j] else p.proper[j] != p.sides[j]
+                p.wrong[j] = p.sides[j] == WITHIN if p.at_cutoff[j] else p.proper[j] != p.sides[j]
             begin_jump(p, notes)
         outcome = finish_jump(w, p, notes)
         if outcome != Exit.DONE:
@@ -207,8 +207,8 @@ def keep(w: Walk, p: Split, kept: Constants, k: int) -> None:
 
 
 @compiled
-def nearest_wall(w: Walk, p: Split, zero: Walls) -> float:
-    """Return how far in walls must be to reach the first of those within."""
+def nearest_cutoff(w: Walk, p: Split, zero: Cutoffs) -> float:
+    """Return how far in cutoffs must be to reach the first of those within."""
     f, low, high, way = w.examples.f, zero.low, zero.high, w.motion.work
     for j in range(w.n):
         below, above = low[j] - f[j], f[j] - high[j]
@@ -221,15 +221,15 @@ def nearest_wall(w: Walk, p: Split, zero: Walls) -> float:
 def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: float) -> int:
     """Let theta fall to ``end``, and write every linear piece into the log.
 
-    Stops with WITH_TIES if an example stands at a wall before the first leg, NOTES_FULL, STUCK, STRIDE, AT_ONCE where a
-    leg has no length, TIED and LOST where a C-step stalls or has no end, and what ``track_path`` and ``take_sides`` ask
-    for. INEXACT, and NEED_ROWS, may also be about the C-step.
+    Stops with WITH_TIES if an example stands at a cutoff before the first leg, NOTES_FULL, STUCK, ITERATION, AT_ONCE
+    where a leg has no length, TIED and LOST where a C-step stalls or has no end, and what ``track_path`` and
+    ``take_sides`` ask for. INEXACT, and NEED_ROWS, may also be about the C-step.
     """
     now = p.now[0]
     if notes.used[0].begun == 0:
         notes.used[0].begun = 1
         look(w, p)
-        if now.at_walls > 0:
+        if now.at_cutoffs > 0:
             return Exit.WITH_TIES
     while True:
         if now.stage == Stage.AT_REST:
@@ -246,9 +246,9 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: f
             now.stage = Stage.LEFT
         if now.stage == Stage.LEFT:
             set_out_for(w, p)
-            set_out_among_walls(w, p)
+            set_out_among_cutoffs(w, p)
             resolve(w)
-            note_places(w, log)
+            record_places(w, log)
             w.at[0].stride_end = PORTION_EVENTS
             now.stage = Stage.TRACKING
         if now.stage == Stage.TRACKING:
@@ -282,17 +282,17 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: f
 
 @compiled
 def leave_for(w: Walk, p: Split, pull: Pull, end: float) -> None:
-    """Give every example the losses of the end, the rates that lead there, and the walls that stop the way."""
+    """Give every example the losses of the end, the rates that lead there, and the cutoffs that stop the way."""
     e = w.examples
     rest(w)
     place_stops(p)
     many = 0
     for j in range(w.n):
-        pull.who[many] = j
+        pull.indices[many] = j
         many += p.sides[j] != WITHIN
     pull.size[0] = many
     for i in range(many):
-        j = pull.who[i]
+        j = pull.indices[i]
         place_levels(w, p, j, end)
         rate = (end - p.now[0].theta) * outermost_level(p, j)
         for q in range(e.dlevels.shape[1]):
@@ -303,7 +303,7 @@ def leave_for(w: Walk, p: Split, pull: Pull, end: float) -> None:
 
 @compiled
 def set_rate_of_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
-    """Take up who has become a bound outlier, or is one no more; False: an example's kernel row is missing.
+    """Take up examples that became bound outliers, or stopped to be; False: an example's kernel row is missing.
 
     Without the row of one that is no more, all are summed up again.
     """
@@ -311,7 +311,7 @@ def set_rate_of_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
     for j in range(w.n):
         bound[j] = 0.0
     for i in range(pull.size[0]):
-        j = pull.who[i]
+        j = pull.indices[i]
         bound[j] = outermost_level(p, j) if not is_free(w.examples.segment[j]) else 0.0
     many = differing(bound, pull)
     for i in range(many):
@@ -354,25 +354,25 @@ def arrive(w: Walk, p: Split, pull: Pull, notes: Notes, end: float, stopped: boo
     p.now[0].theta = theta
     notes.values[k, END] = theta
     notes.used[0].legs = k + 1
-    notes.used[0].first = w.at[0].who if stopped else -1
+    notes.used[0].first = w.at[0].switching if stopped else -1
     notes.used[0].still = notes.used[0].still + 1 if start - theta <= STANDSTILL else 0
     for i in range(pull.size[0]):
-        place_levels(w, p, pull.who[i], theta)
+        place_levels(w, p, pull.indices[i], theta)
     put_on_levels(w, _SNAP * p.now[0].level)
 
 
 @compiled
 def choose_tied(w: Walk, p: Split, notes: Notes) -> None:
-    """Choose all bound examples that stand at a wall, and whom a correction has taken beyond it.
+    """Choose all bound examples at a cutoff, and those that a correction has taken beyond it.
 
-    Of several who hold each other there, so that the path stands still, one at a time: then no partition comes twice.
+    Of several that hold each other there, so that the path stalls, one at a time: no partition comes twice.
     """
     look(w, p)
     still = notes.used[0].still > 0
     for j in range(w.n):
         p.wrong[j] = p.proper[j] != p.sides[j]
-    for j in range(w.n if p.now[0].at_walls > 0 else 0):
-        if p.at_wall[j]:
+    for j in range(w.n if p.now[0].at_cutoffs > 0 else 0):
+        if p.at_cutoff[j]:
             p.wrong[j] = j == notes.used[0].first or (not still and not is_free(w.examples.segment[j]))
     for j in range(w.n if still else 0):
-        p.resting[j] = p.at_wall[j]
+        p.resting[j] = p.at_cutoff[j]

@@ -1,9 +1,9 @@
-"""The walk of a D-step, on which an example that comes to a wall goes on to its other side at once.
+"""The walk of a D-step, on which an example that comes to a cutoff goes on to its other side at once.
 
 Its levels then move from where they are to those of the other side, as those of the examples that the D-step began with
 do, and all arrive together. The optimum of the losses on the way is concave in what is left of it, and falls from the
 start; where an example joins, both of its sides are worth the same, so that it goes on falling no slower. A cascade is
-thus one walk instead of a walk for each who gives way, and the objective falls all the same.
+thus one walk instead of a walk for each example, and the objective falls all the same.
 """
 
 from __future__ import annotations
@@ -14,43 +14,43 @@ from livesvm.solvers.active_set.direction import resolve
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.loop import walk
 from livesvm.solvers.active_set.ratio_test import jump
-from livesvm.solvers.active_set.reactivation import another_lap
-from livesvm.solvers.active_set.recorder import HEEDED, heed_all, is_at_wall, jump_stops
+from livesvm.solvers.active_set.reactivation import another_pass
+from livesvm.solvers.active_set.recorder import CLIPPED, clip_to_bounds, is_at_cutoff, jump_stops
 from livesvm.solvers.active_set.shrinking import count_speeds, follow_path
 from livesvm.solvers.active_set.workspace import Walk, add_to_bound_rate, balanced, set_limits
-from livesvm.solvers.homotopy.target import set_motion_of
-from livesvm.solvers.robust.passes import has_arrived
+from livesvm.solvers.homotopy.motion import set_motion_of
+from livesvm.solvers.robust.loss_pieces import Split, place_levels
 from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, WITHIN
-from livesvm.solvers.robust.sides import Split, place_levels
+from livesvm.solvers.robust.walk_setup import has_arrived
 from livesvm.solvers.runtime.compile import compiled
 
-LEAST_WAY = 1e-6  #: of a walk: with less left, who comes to a wall switches after it
+LEAST_WAY = 1e-6  #: of a walk: with less left, an example at a cutoff switches after it
 
 
 @compiled
 def let_pass(p: Split, j: int) -> None:
-    """Let a walk go on where an example comes to a wall."""
+    """Let a walk go on where an example comes to a cutoff."""
     p.stops.low[j], p.stops.high[j] = -np.inf, np.inf
 
 
 @compiled
-def follow_over_walls(w: Walk, p: Split) -> int:
-    """Follow the path to its end as ``follow_path`` does, but examples that reach a wall in its first events switch."""
+def follow_over_cutoffs(w: Walk, p: Split) -> int:
+    """Follow the path to its end like ``follow_path``, but let examples that reach a cutoff early switch."""
     at = w.at[0]
-    if at.laps > 0 or at.events >= at.whole:
+    if at.passes > 0 or at.events >= at.whole:
         return follow_path(w)
-    if at.started == HEEDED:
+    if at.started == CLIPPED:
         at.started = 1
     else:
-        heed_all(w, p.stops)
+        clip_to_bounds(w, p.stops)
     at.stride_end = at.whole
     while at.events < at.whole:
         outcome = walk(w, None, p.stops)
         if outcome == Exit.STOPPED:
             cross(w, p)
         elif outcome == Exit.DONE:
-            return Exit.DONE if has_arrived(w, p) or not another_lap(w) else follow_path(w)
-        elif outcome != Exit.STRIDE:
+            return Exit.DONE if has_arrived(w, p) or not another_pass(w) else follow_path(w)
+        elif outcome != Exit.ITERATION:
             return outcome
         elif at.events < at.whole:
             count_speeds(w)
@@ -60,28 +60,28 @@ def follow_over_walls(w: Walk, p: Split) -> int:
                 if jump_stops(w, p.stops):
                     cross(w, p)
     for j in range(w.n):
-        if is_at_wall(w, p.stops, j, -1) or is_at_wall(w, p.stops, j, 1):
+        if is_at_cutoff(w, p.stops, j, -1) or is_at_cutoff(w, p.stops, j, 1):
             set_limits(w, j)
     return follow_path(w)
 
 
 @compiled
 def cross(w: Walk, p: Split) -> None:
-    """Let the bound example whose turn it is, as it has come to a wall, be on the other side of it by the walk's end.
+    """Let the bound example whose turn it is, as it has come to a cutoff, be on the other side of it by the walk's end.
 
-    It comes to no wall a second time; where that is not good, it switches after the walk.
+    It comes to no cutoff a second time; where that is not good, it switches after the walk.
     """
-    e, motion, tau, j = w.examples, w.motion, w.at[0].tau, w.at[0].who
-    w.at[0].who = -1
+    e, motion, tau, j = w.examples, w.motion, w.at[0].tau, w.at[0].switching
+    w.at[0].switching = -1
     let_pass(p, j)
     k = p.now[0].switched
-    if tau < LEAST_WAY or w.row_of[j] < 0 or k == p.who.size:
+    if tau < LEAST_WAY or w.row_of[j] < 0 or k == p.indices.size:
         set_limits(w, j)
         return
     f = e.f[j]
-    outer = BELOW if abs(f - p.walls.low[j]) < abs(f - p.walls.high[j]) else BEYOND
+    outer = BELOW if abs(f - p.cutoffs.low[j]) < abs(f - p.cutoffs.high[j]) else BEYOND
     p.sides[j] = outer if p.sides[j] == WITHIN else WITHIN
-    p.who[k], p.to[k], p.wrong[j] = j, p.sides[j], True
+    p.indices[k], p.to[k], p.wrong[j] = j, p.sides[j], True
     p.now[0].switched = k + 1
     place_levels(w, p, j, p.now[0].theta)
     before = motion.v[j]

@@ -1,10 +1,10 @@
-"""The compiled D-step: examples on the wrong side of a wall switch, and the path is followed, until none is.
+"""The compiled D-step: examples on the wrong side of a cutoff switch, and the path is followed, until none is.
 
 A path makes dozens of such steps of a few events each, so that everything around the events is compiled too, and a
 whole run of steps is one call. A round costs little more than its events: what does not change along a path is
 computed once, and what f is, is taken from what is tracked. The f of free examples is computed afresh every hundred
-events, every example's by the caller now and then, and at the end. All is by slot: who is not in the window has no
-loss, no walls, and stays within.
+events, every example's by the caller now and then, and at the end. All is by slot: an empty slot has no
+loss, no cutoffs, and stays within.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from livesvm.solvers.active_set.degeneracy import center
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.shrinking import WHOLE_WORK, follow_path
 from livesvm.solvers.active_set.workspace import Walk
-from livesvm.solvers.homotopy.finish import compute_free, is_at_optimum, put_on_ends
+from livesvm.solvers.homotopy.finalize import compute_free, is_at_optimum, put_on_ends
+from livesvm.solvers.homotopy.motion import set_motion_of
 from livesvm.solvers.homotopy.optimality import EPS, Scales
-from livesvm.solvers.homotopy.target import set_motion_of
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
 from livesvm.solvers.linalg.products import add_scaled
-from livesvm.solvers.robust.crossing import follow_over_walls
-from livesvm.solvers.robust.passes import is_at_an_end, place_stops_of_round, put_on_levels, rest, set_out
-from livesvm.solvers.robust.sides import Split, Stage, choose_loose, choose_misplaced, look, place_levels
+from livesvm.solvers.robust.crossing import follow_over_cutoffs
+from livesvm.solvers.robust.loss_pieces import Split, Stage, choose_loose, choose_misplaced, look, place_levels
+from livesvm.solvers.robust.walk_setup import is_at_an_end, place_stops_of_round, put_on_levels, rest, set_out
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Bools
 
 ROUNDING = 1e-9  #: a rise of the objective by this share of itself is rounding
 MOST_ROUNDS = 500  #: switches in a row after which a D-step is given up
 SINCE_EXACT = 100  #: events after which a round ends with an audit
-FEW = 64  #: events that a round may have without being walked in strides
-CROWD = 16  #: when more than so many switch at once, the walk is long and heeds no walls from its start
+FEW = 64  #: events that a round may have without being walked in outer iterations
+MANY_SWITCHES = 16  #: when more than so many switch at once, the walk is long and heeds no cutoffs from its start
 
 _DUST, _SNAP, _GOAL = SETTINGS.dust, SETTINGS.snap, SETTINGS.goal
 
@@ -37,9 +37,9 @@ _DUST, _SNAP, _GOAL = SETTINGS.dust, SETTINGS.snap, SETTINGS.goal
 def take_sides(w: Walk, p: Split, crossing: bool) -> int:
     """Let the ``wrong`` examples switch, follow, and go on with those that are wrong then; DONE, or what is needed.
 
-    With ``crossing`` who comes to a wall on the way switches there, otherwise at the end of it.
-    NEED_ROWS: kernel rows of the moving examples, or the rate itself, and then the next stage. NEED_ROW, NEED_ROOM:
-    see ``follow_path``. SWITCHES_FULL: room to write down. INEXACT, STALLED and the other exits of a walk: the state
+    With ``crossing`` an example that comes to a cutoff switches there, otherwise at the end of the walk.
+    NEED_ROWS: kernel rows of the moving examples, or the rate itself, and then the next stage. NEED_ROW, FACTOR_FULL:
+    see ``follow_path``. SWITCHES_FULL: space to write down. INEXACT, STALLED and the other exits of a walk: the state
     must be brought to its optimum by other means, and then comes the next stage. ROSE, ENDLESS: the D-step has failed.
     """
     now = p.now[0]
@@ -50,7 +50,7 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
                 if not choose_loose(w, p):
                     return Exit.DONE
                 many = 1
-            if now.switched + many > p.who.size:
+            if now.switched + many > p.indices.size:
                 return Exit.SWITCHES_FULL
             if now.rounds >= MOST_ROUNDS:
                 return Exit.ENDLESS
@@ -67,13 +67,13 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
         if now.stage == Stage.DRIVEN:
             set_out_for(w, p)
             if crossing:
-                if now.switched - now.switched_before > CROWD:
+                if now.switched - now.switched_before > MANY_SWITCHES:
                     w.at[0].whole = 0
                 place_stops_of_round(w, p)
             set_out(w, p)
             now.stage = Stage.WALKING
         if now.stage == Stage.WALKING:
-            outcome = follow_over_walls(w, p) if crossing else follow_path(w)
+            outcome = follow_over_cutoffs(w, p) if crossing else follow_path(w)
             if outcome != Exit.DONE:
                 return outcome
             landed_well = landed(w, p)
@@ -115,10 +115,10 @@ def switch(w: Walk, p: Split) -> None:
     first, last = p.now[0].switched, p.now[0].switched
     for j in range(w.n):
         if p.wrong[j]:
-            p.who[last] = j
+            p.indices[last] = j
             last += 1
     for i in range(first, last):
-        j = p.who[i]
+        j = p.indices[i]
         p.sides[j] = p.to[i] = p.proper[j]
         place_levels(w, p, j, p.now[0].theta)
     p.now[0].switched_before, p.now[0].switched = first, last
@@ -129,7 +129,7 @@ def send_off(w: Walk, p: Split) -> None:
     """Set those in motion whose levels have changed; every other example is in its place."""
     rest(w)
     for i in range(p.now[0].switched_before, p.now[0].switched):
-        set_motion_of(w.examples, w.motion, p.who[i])
+        set_motion_of(w.examples, w.motion, p.indices[i])
 
 
 @compiled
@@ -140,13 +140,13 @@ def set_bound_rate(w: Walk, p: Split) -> bool:
     """
     motion, first, last = w.motion, p.now[0].switched_before, p.now[0].switched
     for i in range(first, last):
-        if motion.v[p.who[i]] != 0.0 and w.row_of[p.who[i]] < 0:
+        if motion.v[p.indices[i]] != 0.0 and w.row_of[p.indices[i]] < 0:
             return False
     for j in range(w.n):
         motion.bound_rate[j] = 0.0
     for i in range(first, last):
-        if motion.v[p.who[i]] != 0.0:
-            add_scaled(w.rows[w.row_of[p.who[i]]], motion.v[p.who[i]], motion.bound_rate, w.n)
+        if motion.v[p.indices[i]] != 0.0:
+            add_scaled(w.rows[w.row_of[p.indices[i]]], motion.v[p.indices[i]], motion.bound_rate, w.n)
     return True
 
 
@@ -193,7 +193,7 @@ def landed(w: Walk, p: Split) -> bool:
     """
     level, moved = p.now[0].level, False
     alone = w.intercept and w.factor.size[1] == 1
-    astray = w.at[0].laps + w.at[0].through + p.now[0].spreads > 0
+    astray = w.at[0].passes + w.at[0].through + p.now[0].spreads > 0
     if alone or astray or is_at_an_end(w, _DUST * level):
         moved = put_on_ends(w, units_of_round(w, p), _DUST)
     else:

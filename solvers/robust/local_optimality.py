@@ -1,7 +1,7 @@
 """The necessary and sufficient conditions of a robust local optimum [Suzumura et al., Theorems 4, 5], from data alone.
 
 They ask that every coefficient is one that the robust loss allows at its example's f (19a-d, 26a-c), and that no
-example stands at a wall (19e, 26d). The latter has an exception that the paper's proof passes over: an example whose
+example stands at a cutoff (19e, 26d). The latter has an exception that the paper's proof passes over: an example whose
 kernel row depends on those of examples at kinks, such as a row of zeros without an intercept, is *held*. Its f cannot
 move unless one of them leaves its kink, and their coefficients can make up for a change of its own, so that both of its
 sides may be optimal. It happens with the linear kernel on features of few values; the D-step tries both sides.
@@ -15,15 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from livesvm.solvers.problem.piecewise_linear import Losses
-from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, Walls, outermost
+from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, Cutoffs, outermost
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 DEPENDENT = 1e-9  # squared distance to the span of the others, of the diagonal, that counts as none
 
-AT_WALL = 1e-9  # f this close to a wall, of the largest finite kink or wall, is at it
+AT_CUTOFF = 1e-9  # f this close to a cutoff, of the largest finite kink or cutoff, is at it
 ROUNDINGS = 16.0  # or within so many roundings of the sum that f is
 EPS = float(np.finfo(np.float64).eps)
-AT_KINK = 1e-7  # f this close to a kink, of the largest finite kink or wall, is at it
+AT_KINK = 1e-7  # f this close to a kink, of the largest finite kink or cutoff, is at it
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class LocalOptimality:
     Attributes
     ----------
     violation : largest distance of an example, as a point (f, beta), from what the robust loss allows; f in its own
-        units, beta relative to the largest level, times the largest finite kink or wall; the sum of betas likewise
-    wall_distance : how close to its wall the closest of those stands who can move, in units of f; must not be zero
-    held : positions of examples that stand at a wall, but are held there by examples at kinks
+        units, beta relative to the largest level, times the largest finite kink or cutoff; the sum of betas likewise
+    wall_distance : distance of the closest example that can move from its cutoff, in units of f; must not be zero
+    held : positions of examples that stand at a cutoff, but are held there by examples at kinks
     """
 
     violation: float
@@ -45,7 +45,7 @@ class LocalOptimality:
 
 def local_optimality(
     base: Losses,
-    walls: Walls,
+    cutoffs: Cutoffs,
     theta: float,
     f: Floats,
     beta: Floats,
@@ -60,28 +60,28 @@ def local_optimality(
     base : convex losses (n,) that the robust ones are made of
     kernel : kernel values (m, k) of so many examples with so many others, by position
     """
-    finite = [table[np.isfinite(table)] for table in (base.kinks, walls.low, walls.high)]
+    finite = [table[np.isfinite(table)] for table in (base.kinks, cutoffs.low, cutoffs.high)]
     kink_scale = max(float(np.abs(part).max(initial=0.0)) for part in finite) or 1.0
     level_scale = float(np.abs(base.levels).max(initial=0.0)) or 1.0
     exchange = kink_scale / level_scale
-    violation = float(distances(base, walls, theta, f, beta, exchange).max(initial=0.0))
+    violation = float(distances(base, cutoffs, theta, f, beta, exchange).max(initial=0.0))
     off_sum = abs(float(beta.sum())) * exchange / max(beta.size, 1) if intercept else 0.0
-    gaps = np.minimum(np.abs(f - walls.low), np.abs(f - walls.high))
+    gaps = np.minimum(np.abs(f - cutoffs.low), np.abs(f - cutoffs.high))
     near = np.flatnonzero(gaps <= AT_KINK * kink_scale)
     rounding = ROUNDINGS * EPS * float(np.abs(beta).sum()) * float(np.diag(kernel(near, near)).max(initial=0.0))
-    near = near[gaps[near] <= max(AT_WALL * kink_scale, rounding)]
+    near = near[gaps[near] <= max(AT_CUTOFF * kink_scale, rounding)]
     held = near[_depend(kernel, near, _at_kink(base, f, kink_scale), intercept)]
     gaps[held] = np.inf
     return LocalOptimality(max(violation, off_sum), float(gaps.min(initial=np.inf)), held)
 
 
-def distances(base: Losses, walls: Walls, theta: float, f: Floats, beta: Floats, exchange: float) -> Floats:
+def distances(base: Losses, cutoffs: Cutoffs, theta: float, f: Floats, beta: Floats, exchange: float) -> Floats:
     """Return how far each (f, exchange beta) is from what the robust loss allows, in the maximum norm, (n,)."""
     n, pieces = base.levels.shape
     least = np.full(n, np.inf)
     edges = np.column_stack([np.full(n, -np.inf), np.sort(base.kinks, axis=1), np.full(n, np.inf)])
     for q in range(pieces):
-        low, high = np.maximum(edges[:, q], walls.low), np.minimum(edges[:, q + 1], walls.high)
+        low, high = np.maximum(edges[:, q], cutoffs.low), np.minimum(edges[:, q + 1], cutoffs.high)
         off_f = np.maximum(np.maximum(low - f, f - high), 0.0)
         off_beta = exchange * np.abs(beta - base.levels[:, q])
         there = (q <= base.n_kinks) & (low <= high)
@@ -89,9 +89,9 @@ def distances(base: Losses, walls: Walls, theta: float, f: Floats, beta: Floats,
         if q + 1 < pieces:
             kink = np.where(base.n_kinks > q, base.kinks[:, q], 0.0)
             over = np.maximum(np.maximum(base.levels[:, q + 1] - beta, beta - base.levels[:, q]), 0.0)
-            there = (q < base.n_kinks) & (walls.low <= kink) & (kink <= walls.high)
+            there = (q < base.n_kinks) & (cutoffs.low <= kink) & (kink <= cutoffs.high)
             least = np.where(there, np.minimum(least, np.maximum(np.abs(f - kink), exchange * over)), least)
-    for side, off in ((BELOW, f - walls.low), (BEYOND, walls.high - f)):
+    for side, off in ((BELOW, f - cutoffs.low), (BEYOND, cutoffs.high - f)):
         level = theta * outermost(base, np.full(n, side, np.int8))
         least = np.minimum(least, np.maximum(np.maximum(off, 0.0), exchange * np.abs(beta - level)))
     return least
@@ -102,14 +102,14 @@ def _at_kink(base: Losses, f: Floats, kink_scale: float) -> Ints:
     return np.flatnonzero((np.abs(f[:, None] - base.kinks) <= AT_KINK * kink_scale).any(axis=1))
 
 
-def _depend(kernel: Callable[[Ints, Ints], Floats], who: Ints, others: Ints, intercept: bool) -> Bools:
-    """Say which of ``who`` lie in the span of the others; with an intercept, with coefficients of sum one."""
-    if who.size == 0:
+def _depend(kernel: Callable[[Ints, Ints], Floats], indices: Ints, others: Ints, intercept: bool) -> Bools:
+    """Say which of ``indices`` lie in the span of the others; with an intercept, with coefficients of sum one."""
+    if indices.size == 0:
         return np.empty(0, np.bool_)
-    own = np.diag(kernel(who, who))
+    own = np.diag(kernel(indices, indices))
     unit = float(own.mean()) or 1.0
     shift = unit if intercept else 0.0
-    cross = kernel(others, who) + shift
+    cross = kernel(others, indices) + shift
     solved = np.linalg.lstsq(kernel(others, others) + shift, cross, rcond=1e-12)[0]
     left: Bools = own + shift - (cross * solved).sum(axis=0) <= DEPENDENT * np.maximum(own, unit)
     return left

@@ -1,11 +1,11 @@
-"""Examples under robust losses, each on a side of its walls, and the D-step that settles which example is on which.
+"""Examples under robust losses, each on a side of its cutoffs, and the D-step that settles which example is on which.
 
 With every example's side fixed the problem is convex: its losses majorize the robust ones and touch them where an
-example is on its true side. The D-step [Suzumura et al., section 4.4] switches all examples that stand at a wall to the
-other side at once and follows the path to the optimum of the new losses. The majorant was the true objective where the
-step began and is not below it where it ends, so the true objective falls, strictly if any example moved. Who ends on
-the wrong side switches next; partitions are finitely many, so this ends, and then every example is on the true side:
-the model satisfies the conditions of Theorems 4 and 5. The paper keeps every example within walls meanwhile; this needs
+example is on its true side. The D-step [Suzumura et al., section 4.4] switches all examples at a cutoff to the other
+side at once and follows the path to the optimum of the new losses. The majorant was the true objective where the step
+began and is not below it where it ends, so the true objective falls, strictly if any example moved. What ends on the
+wrong side switches next; partitions are finitely many, so this ends, and then every example is on the true side: the
+model satisfies the conditions of Theorems 4 and 5. The paper keeps every example within cutoffs meanwhile; this needs
 none.
 """
 
@@ -18,11 +18,11 @@ import numpy as np
 
 from livesvm.solvers.active_set import workspace
 from livesvm.solvers.active_set.exits import Exit
-from livesvm.solvers.active_set.recorder import Walls as Stops
+from livesvm.solvers.active_set.recorder import Cutoffs as Stops
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import EPS, audited, scales
-from livesvm.solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
+from livesvm.solvers.homotopy.refresh import combine, mean_diagonal, need_rows, refresh
 from livesvm.solvers.homotopy.run import (
     PREFETCH,
     Trace,
@@ -38,11 +38,11 @@ from livesvm.solvers.problem.piecewise_linear import Losses, leaving
 from livesvm.solvers.problem.snapshot import LITTLE
 from livesvm.solvers.problem.state import PathState, are_free, empty_motion
 from livesvm.solvers.robust import d_step
-from livesvm.solvers.robust import sides as split
+from livesvm.solvers.robust import loss_pieces as split
 from livesvm.solvers.robust.c_step import CROSSING, Course, course, steps
-from livesvm.solvers.robust.local_optimality import AT_WALL, ROUNDINGS
-from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls, outermost, size_of
-from livesvm.solvers.robust.sides import ROWS_OF_TABLES, Now, Split, Stage, fill_tables
+from livesvm.solvers.robust.local_optimality import AT_CUTOFF, ROUNDINGS
+from livesvm.solvers.robust.loss_pieces import ROWS_OF_TABLES, Now, Split, Stage, fill_tables
+from livesvm.solvers.robust.ramp_losses import WITHIN, Cutoffs, Sides, outermost, size_of
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -61,17 +61,17 @@ class Partition:
     state: PathState
     slots: Ints  #: (m,)
     base: Losses
-    walls: Walls
+    cutoffs: Cutoffs
     theta: float
     sides: Sides  #: (m,)
 
     @cached_property
     def tolerance(self) -> float:
-        """How close to its wall an f is at it, in units of f: not closer than rounding leaves it."""
-        tables = (self.base.kinks, self.walls.low[:, None], self.walls.high[:, None])
+        """How close to its cutoff an f is at it, in units of f: not closer than rounding leaves it."""
+        tables = (self.base.kinks, self.cutoffs.low[:, None], self.cutoffs.high[:, None])
         scale = max(size_of(table) for table in tables)
         e, slots = self.state.examples, self.slots
-        return max(AT_WALL * scale, ROUNDINGS * EPS * float(np.abs(e.beta[slots]) @ e.diagonal[slots]))
+        return max(AT_CUTOFF * scale, ROUNDINGS * EPS * float(np.abs(e.beta[slots]) @ e.diagonal[slots]))
 
     @property
     def f(self) -> Floats:
@@ -82,17 +82,17 @@ class Partition:
         """Return the robust objective, not convex and with nothing dropped."""
         return Rounds(self).look()
 
-    def by_slot(self) -> tuple[Losses, Walls, Sides]:
-        """Return convex losses, walls and sides of all slots, (n_slots,); those of the examples have no others."""
+    def by_slot(self) -> tuple[Losses, Cutoffs, Sides]:
+        """Return convex losses, cutoffs and sides of all slots, (n_slots,); those of the examples have no others."""
         n = self.state.n_slots
         if self.slots.size == n and bool((self.slots == np.arange(n)).all()):
-            return self.base, self.walls, self.sides
-        base, walls = leaving(n), Walls(np.full(n, -np.inf), np.full(n, np.inf))
-        for there, own in zip((*base, *walls), (*self.base, *self.walls), strict=True):
+            return self.base, self.cutoffs, self.sides
+        base, cutoffs = leaving(n), Cutoffs(np.full(n, -np.inf), np.full(n, np.inf))
+        for there, own in zip((*base, *cutoffs), (*self.base, *self.cutoffs), strict=True):
             there[self.slots] = own
         sides = np.full(n, WITHIN, np.int8)
         sides[self.slots] = self.sides
-        return base, walls, sides
+        return base, cutoffs, sides
 
 
 class Rounds:
@@ -167,32 +167,32 @@ class Rounds:
             self._answer(exit_)
 
     def settle(self) -> None:
-        """From the optimum of any partition, let examples switch until every example is on the true side."""
+        """Let examples switch, from the optimum of any partition, until every example is on the true side."""
         self.look()
         split.choose_misplaced(self.p)
         self.p.tried[:] = False
         self.p.now[0].stage = Stage.CHOSEN
         self.run(course(CROSSING))
 
-    def part_at_walls(self) -> None:
-        """At theta = 1 both sides of a wall are the same: let examples at one be beyond it if that takes them there.
+    def part_at_cutoffs(self) -> None:
+        """Let examples at a cutoff be beyond it if that takes them there: at theta = 1 both sides are the same.
 
         ``look`` has found an example there. Such examples may make up for each other as long as they count alike, and
-        all stay at their walls. Whether they leave is told by the rates of f when the outliers' weights fall while the
-        free f rest.
+        all stay at their cutoffs. Whether they leave follows from the rates of f when the outliers' weights fall
+        while the free f rest.
         """
         p, state = self.p, self.state
-        who = np.flatnonzero(p.at_wall & (~are_free(state.examples.segment[: state.n_slots])))
-        if who.size == 0:
+        indices = np.flatnonzero(p.at_cutoff & (~are_free(state.examples.segment[: state.n_slots])))
+        if indices.size == 0:
             return
         shift = state.kappa if state.intercept else 0.0
-        block = state.kernel_rows(who) + shift
-        own, cross = block[:, who], forward_solved(state.factor, block)
+        block = state.kernel_rows(indices) + shift
+        own, cross = block[:, indices], forward_solved(state.factor, block)
         rates = own - cross @ cross.T
         least = split.HELD * (float(np.diag(own).mean()) or 1.0)
-        push = np.zeros(who.size)
-        levels = outermost(p.base.of(who), p.proper[who])
-        for i, j in enumerate(who):
+        push = np.zeros(indices.size)
+        levels = outermost(p.base.of(indices), p.proper[indices])
+        for i, j in enumerate(indices):
             outwards = push[i] * p.proper[j] >= -least * abs(levels[i])
             if rates[i, i] > least and outwards:
                 p.sides[j] = p.proper[j]
@@ -213,7 +213,7 @@ class Rounds:
                 self._renew()
 
     def spread_ties(self) -> None:
-        """The walk has stalled: spread ties, each time further.
+        """Spread ties after the walk has stalled, each time further.
 
         Raises
         ------
@@ -240,8 +240,8 @@ class Rounds:
         elif exit_ == Exit.UNBALANCED and self._is_balanced():
             self.w.at[0].sum_rate = self.w.at[0].sum_v
         elif exit_ == Exit.SWITCHES_FULL:
-            size = 2 * p.who.size
-            self.p = p._replace(who=np.resize(p.who, size), to=np.resize(p.to, size))
+            size = 2 * p.indices.size
+            self.p = p._replace(indices=np.resize(p.indices, size), to=np.resize(p.to, size))
         elif exit_ == Exit.ROSE:
             raise NotOptimal(f"the objective rose to {p.now[0].objective} at a D-step")
         elif exit_ == Exit.ENDLESS:
@@ -258,7 +258,7 @@ class Rounds:
         return bool(off <= 1e-13 * level * self.state.n)
 
     def _set_bound_rate(self) -> None:
-        """Cache the kernel rows of the moving betas, with those of examples near a wall.
+        """Cache the kernel rows of the moving betas, with those of examples near a cutoff.
 
         Where they do not fit, compute what the betas do to f.
         """
@@ -270,7 +270,7 @@ class Rounds:
             p.now[0].stage += 1
         else:
             f = state.examples.f[slots]
-            distance = np.minimum(np.abs(f - p.walls.low[slots]), np.abs(f - p.walls.high[slots]))
+            distance = np.minimum(np.abs(f - p.cutoffs.low[slots]), np.abs(f - p.cutoffs.high[slots]))
             count = min(PREFETCH, slots.size)
             wanted = np.union1d(must, slots[np.argpartition(distance, count - 1)[:count]])
             need_rows(state, wanted if wanted.size <= state.rows.max_rows else must)
@@ -314,7 +314,7 @@ def forward_solved(fac: Factor, block: Floats) -> Floats:
 
 
 def settle(partition: Partition) -> int:
-    """From the optimum of any partition, let examples switch until all are on the true side; return the events.
+    """Let examples switch, from the optimum of any partition, until all are on the true side; return the events.
 
     Raises
     ------

@@ -17,23 +17,23 @@ from livesvm.solvers.homotopy.piecewise import Changes, joined
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.robust import c_step as tracks
 from livesvm.solvers.robust.c_step import OVER_S, OVER_THETA, Constants, Course, Notes, Pull, course
-from livesvm.solvers.robust.legs import ConstantLeg, Leg, LinearLeg, Solution
+from livesvm.solvers.robust.loss_pieces import Split
 from livesvm.solvers.robust.partition import Partition, Rounds
-from livesvm.solvers.robust.ramp_losses import Walling
-from livesvm.solvers.robust.sides import Split
+from livesvm.solvers.robust.ramp_losses import CutoffRule
+from livesvm.solvers.robust.segments import ConstantSegment, Leg, LinearSegment, Solution
 from livesvm.solvers.runtime.interrupt import COPY, parts
 from livesvm.solvers.runtime.types import Floats
 
 SEGMENTS = 512  #: linear pieces that there is space for at first; memory that is not written to costs nothing
 LEGS = 64  #: legs likewise
 
-STOPS_OF_S = (Exit.STRIDE, Exit.NOTES_FULL, Exit.STUCK)
+STOPS_OF_S = (Exit.ITERATION, Exit.NOTES_FULL, Exit.STUCK)
 STOPS_OF_THETA = (*STOPS_OF_S, Exit.LOG_FULL, Exit.AT_ONCE, Exit.TIED, Exit.LOST, Exit.WITH_TIES)
 
 
 @dataclass
 class Jump:
-    """One D-step: at which value, and who went to which side, by position."""
+    """One D-step: its value, and which example went to which side, by position."""
 
     value: float
     switched: list[tuple[int, int]]
@@ -65,8 +65,8 @@ class Walked:
 
 
 def stay(partition: Partition, start: float, end: float) -> Walked:
-    """Return the path on which no example is beyond a wall, and so nothing happens."""
-    legs: list[Leg] = [ConstantLeg(start, end, partition.sides.copy(), solution_of(partition))]
+    """Return the path on which no example is beyond a cutoff, and so nothing happens."""
+    legs: list[Leg] = [ConstantSegment(start, end, partition.sides.copy(), solution_of(partition))]
     return Walked(partial(_only, legs))
 
 
@@ -82,9 +82,9 @@ def solution_of(partition: Partition) -> Solution:
 
 
 def walk_s(
-    partition: Partition, walling: Walling, y: Floats, start: float, end: float, tell: Callable[[float], None]
+    partition: Partition, cutoff_rule: CutoffRule, y: Floats, start: float, end: float, tell: Callable[[float], None]
 ) -> Walked:
-    """Let s go from ``start`` to ``end``; nothing moves until a wall reaches an example.
+    """Let s go from ``start`` to ``end``; nothing moves until a cutoff reaches an example.
 
     ``y`` (m,): targets. ``tell`` hears where it is, from 0 to 1, and may raise Cancelled.
 
@@ -93,7 +93,7 @@ def walk_s(
     NotOptimal : a D-step failed, or the path stands still
     """
     rounds, m = Rounds(partition), partition.slots.size
-    c = course(OVER_S, (start, end), LEGS, m)._replace(inwards=walling.inwards, zero=walling.walls(y, 0.0))
+    c = course(OVER_S, (start, end), LEGS, m)._replace(inwards=cutoff_rule.inwards, zero=cutoff_rule.cutoffs(y, 0.0))
     while True:
         exit_ = rounds.run(c, STOPS_OF_S)
         if exit_ == Exit.DONE:
@@ -111,7 +111,7 @@ def _constant_legs(notes: Notes, kept: Constants, p: Split) -> tuple[list[Leg], 
     """Return the parts of an s path."""
     notes = _trimmed(notes)
     legs: list[Leg] = [
-        ConstantLeg(start, end, notes.sides[k], Solution(kept.beta[k], notes.segment[k], b))
+        ConstantSegment(start, end, notes.sides[k], Solution(kept.beta[k], notes.segment[k], b))
         for k, ((start, end, _), b) in enumerate(zip(notes.values.tolist(), kept.b.tolist(), strict=False))
     ]
     return legs, _jumps(notes, p)
@@ -135,7 +135,7 @@ def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) 
         if exit_ == Exit.DONE:
             break
         if exit_ == Exit.WITH_TIES:
-            rounds.part_at_walls()
+            rounds.part_at_cutoffs()
             continue
         partition.theta = float(rounds.p.now[0].theta)
         tell((start - partition.theta) / (start - end))
@@ -166,18 +166,18 @@ def _linear_legs(
     before = [*notes.counts[:, :2].tolist(), [segments.start_tau.size, changes.tau.size]]
     for k, (start, end, _) in enumerate(notes.values.tolist()):
         if k in at_once:
-            legs.append(ConstantLeg(start, end, notes.sides[k], at_once[k]))
+            legs.append(ConstantSegment(start, end, notes.sides[k], at_once[k]))
             continue
         (first, first_change), (last, last_change) = before[k], before[k + 1]
         mine = segments.part(slice(first, last), first_change)
         events = Changes._make(a[first_change:last_change] for a in changes)
-        legs.append(LinearLeg(start, end, goal, notes.sides[k], base, notes.segment[k], mine, events))
+        legs.append(LinearSegment(start, end, goal, notes.sides[k], base, notes.segment[k], mine, events))
     return legs, _jumps(notes, p)
 
 
 def _jumps(notes: Notes, p: Split) -> list[Jump]:
     """Return the D-steps."""
-    switched = list(zip(p.who.tolist(), p.to.tolist(), strict=True))
+    switched = list(zip(p.indices.tolist(), p.to.tolist(), strict=True))
     jumps, first = [], 0
     for k in range(notes.used[0].jumps):
         _, value, drop = notes.values[k].tolist()
@@ -188,19 +188,19 @@ def _jumps(notes: Notes, p: Split) -> list[Jump]:
 
 
 def _roomier(c: Course) -> Course:
-    """Return a course with twice the room for notes."""
+    """Return a course with twice the space for notes."""
     notes, kept = Notes._make([*_doubled(c.notes[:-1]), c.notes.used]), Constants._make(_doubled(c.kept))
     return c._replace(notes=notes, kept=kept)
 
 
 def _trimmed(notes: Notes) -> Notes:
-    """Return notes without room for more."""
+    """Return notes without space for more."""
     legs = int(notes.used[0].legs)
     return Notes._make([*(a[:legs].copy() for a in notes[:-1]), notes.used])
 
 
 def _longer(log: Log) -> Log:
-    """Return a log with twice the room."""
+    """Return a log with twice the space."""
     return Log._make([*_doubled(log[:-2]), log.used, log.seen])
 
 

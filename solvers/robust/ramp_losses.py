@@ -1,12 +1,13 @@
-"""Robust losses: convex tables whose slopes are cut down beyond a wall on either side of an example [Suzumura et al.].
+"""Robust losses: convex tables with smaller slopes beyond a cutoff on either side [Suzumura et al.].
 
-Beyond its wall the slope of a loss is only ``theta`` times the outermost one of the convex table ``L`` it is made of::
+Beyond its cutoff the slope of a loss is only ``theta`` times the outermost one of the convex table ``L`` it is made
+of::
 
     loss(f) = L(f) - (1 - theta) (a_first (low - f)_+ - a_last (f - high)_+)
 
-with the outermost levels ``a_first >= 0 >= a_last``. For the hinge of a positive label the only wall is ``low = s``,
+with the outermost levels ``a_first >= 0 >= a_last``. For the hinge of a positive label the only cutoff is ``low = s``,
 for a negative one ``high = -s`` [eq. 5]; for regression ``low = y - s`` and ``high = y + s`` [eq. 9]. The loss is not
-convex at a wall. Each example therefore counts on one *side*: within its walls it keeps its table, beyond one its
+convex at a cutoff. Each example therefore counts on one *side*: within its cutoffs it keeps its table, beyond one its
 levels are all shifted by the same amount. That majorizes the loss, touches it wherever the side is the true one, and
 needs no kink more.
 """
@@ -35,34 +36,34 @@ BELOW, WITHIN, BEYOND = -1, 0, 1  #: the sides
 
 
 @by_reference
-class Walls(NamedTuple):
+class Cutoffs(NamedTuple):
     """Where the slopes of losses are cut down, in units of f; infinite where they are not."""
 
     low: Floats  #: (m,)
     high: Floats  #: (m,)
 
 
-def label_walls(y: Floats, s: float) -> Walls:
-    """Return the walls of hinge losses for labels ``y`` (m,) in {-1, +1}: examples of margin below ``s`` are beyond."""
-    return Walls(np.where(y > 0, s, -np.inf), np.where(y > 0, np.inf, -s))
+def label_cutoffs(y: Floats, s: float) -> Cutoffs:
+    """Return the cutoffs of hinge losses for labels ``y`` (m,) in {-1, +1}: margins below ``s`` are beyond."""
+    return Cutoffs(np.where(y > 0, s, -np.inf), np.where(y > 0, np.inf, -s))
 
 
-def residual_walls(y: Floats, s: float) -> Walls:
-    """Return the walls of regression losses for targets ``y`` (m,): residuals larger than ``s`` are beyond."""
-    return Walls(y - s, y + s)
+def residual_cutoffs(y: Floats, s: float) -> Cutoffs:
+    """Return the cutoffs of regression losses for targets ``y`` (m,): residuals larger than ``s`` are beyond."""
+    return Cutoffs(y - s, y + s)
 
 
-class Walling(NamedTuple):
-    """How s places the walls of a kind of loss."""
+class CutoffRule(NamedTuple):
+    """How s places the cutoffs of a kind of loss."""
 
-    walls: Callable[[Floats, float], Walls]  #: of targets (m,) and s
-    reach: Callable[[Floats, Floats], Floats]  #: at which s a wall comes to f: of targets (m,) and f (m,)
-    inwards: float  #: 1 where walls come in as s grows, -1 where as it falls
+    cutoffs: Callable[[Floats, float], Cutoffs]  #: of targets (m,) and s
+    reach: Callable[[Floats, Floats], Floats]  #: at which s a cutoff comes to f: of targets (m,) and f (m,)
+    inwards: float  #: 1 where cutoffs come in as s grows, -1 where as it falls
     tube: float = 0.0  #: residuals up to this have no loss; s is larger
 
-    def at(self, s: float) -> Callable[[Floats], Walls]:
-        """Return how an s places the walls of targets (m,)."""
-        return lambda y: self.walls(y, s)
+    def at(self, s: float) -> Callable[[Floats], Cutoffs]:
+        """Return how an s places the cutoffs of targets (m,)."""
+        return lambda y: self.cutoffs(y, s)
 
     def default(self, parameter: Parameter, reach: Floats, y: Floats) -> float:
         """Return the s that is taken where none is given, from the ``reach`` (m,) of examples at the convex optimum.
@@ -87,13 +88,13 @@ def residual_sizes(y: Floats, f: Floats) -> Floats:
     return np.abs(y - f)
 
 
-LABELS = Walling(label_walls, margins, 1.0)
-RESIDUALS = Walling(residual_walls, residual_sizes, -1.0)
+LABELS = CutoffRule(label_cutoffs, margins, 1.0)
+RESIDUALS = CutoffRule(residual_cutoffs, residual_sizes, -1.0)
 
 
-def true_sides(walls: Walls, f: Floats) -> Sides:
-    """Return the side on which each ``f`` (m,) lies; on a wall counts as within."""
-    return ((f > walls.high).astype(np.int8) - (f < walls.low)).astype(np.int8)
+def true_sides(cutoffs: Cutoffs, f: Floats) -> Sides:
+    """Return the side on which each ``f`` (m,) lies; on a cutoff counts as within."""
+    return ((f > cutoffs.high).astype(np.int8) - (f < cutoffs.low)).astype(np.int8)
 
 
 @compiled
@@ -114,6 +115,6 @@ def conditional(base: Losses, sides: Sides, theta: float) -> Losses:
 
 
 def outermost(base: Losses, sides: Sides) -> Floats:
-    """Return the level of the piece beyond the wall of each outlier, (m,); 0 for the others."""
+    """Return the level of the piece beyond the cutoff of each outlier, (m,); 0 for the others."""
     last = base.levels[np.arange(sides.size), base.n_kinks]
     return np.where(sides == BELOW, base.levels[:, 0], np.where(sides == BEYOND, last, 0.0))

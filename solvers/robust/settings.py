@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.problem.piecewise_linear import Losses
-from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, Walls
+from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, Cutoffs
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.validation import Key, known_keys, mapping, number_or_none
 
@@ -19,10 +19,10 @@ class Robustness:
 
     Attributes
     ----------
-    theta : share of its slope that a loss keeps beyond its wall, in [0, 1]
-    s : where the walls are: a margin (classification, <= 0) or the size of a residual (regression, > 0, in units of y)
-    outliers : {key: side} of examples that start beyond a wall, -1 where f is too low and 1 where it is too high; the
-        rest of the window starts within. Whom that does not suit switches.
+    theta : share of its slope that a loss keeps beyond its cutoff, in [0, 1]
+    s : where the cutoffs are: a margin (classification, <= 0) or the size of a residual (regression, > 0, in y units)
+    outliers : {key: side} of examples that start beyond a cutoff, -1 where f is too low and 1 where it is too high; the
+        rest of the window starts within. Examples on the wrong side switch.
     """
 
     theta: float
@@ -35,11 +35,11 @@ class Terms(NamedTuple):
 
     theta: float
     losses: Callable[[Floats, Floats], Losses]  #: convex losses of targets (m,) and weights (m,)
-    walls: Callable[[Floats], Walls]  #: walls of targets (m,)
+    cutoffs: Callable[[Floats], Cutoffs]  #: cutoffs of targets (m,)
 
 
 def checked(asked: Robustness, window: Container[Key]) -> Robustness:
-    """Return a Robustness that can be used; which s a task allows is for its walls to say.
+    """Return a Robustness that can be used; which s a task allows is for its cutoffs to say.
 
     Raises
     ------

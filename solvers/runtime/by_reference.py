@@ -132,6 +132,6 @@ def _kept(context: Any, record: Any) -> Any:
 
 
 #: In compiled code: a reference to a record that is made there. It is good until the function returns, and, where the
-#: record has arrays that nobody else has, until ``keep`` is called with the record.
+#: record owns its arrays, until ``keep`` is called with the record.
 refer = cast("Callable[[T], T]", intrinsic(_laid_out))
 keep = cast("Callable[[object], None]", intrinsic(_kept))

@@ -40,12 +40,12 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def compiled_allocating(function: Callable[P, R]) -> Callable[P, R]:
-    """The same for a function that makes arrays, or is returned some."""
+    """Compile in the same way a function that makes arrays, or is returned some."""
     return _machine_code(function, counts_references=True)
 
 
 def compiled_in_order(function: Callable[P, R]) -> Callable[P, R]:
-    """The same for a function that makes no arrays and computes in the order in which it is written, as NumPy does."""
+    """Compile in the same way a function that makes no arrays and computes in the order written, as NumPy does."""
     return _machine_code(function, counts_references=False, fast_math=frozenset())
 
 
@@ -167,7 +167,7 @@ class _InnerLibrary(JITCodeLibrary):
         self._finalized = True
 
     def _get_module_for_linking(self) -> Any:
-        """As it is: a function that may be left out, as Numba has them, is where nobody has called it yet."""
+        """Return the module as it is: functions that may be left out, as Numba has them, are where they are called."""
         return self._final_module
 
 
@@ -188,7 +188,7 @@ class _EntryLibrary(JITCodeLibrary):
         assert not missing, missing  # they would be called all the same
 
     def _optimize_final_module(self) -> None:
-        """Optimize it as a whole: nobody else sees the functions taken in, so what is inlined everywhere is gone."""
+        """Optimize it as a whole: the functions taken in are private, so those inlined everywhere are removed."""
         for function in self._final_module.functions:
             if not function.is_declaration and function.name not in self._own:
                 function.linkage = Linkage.internal

@@ -1,9 +1,9 @@
 """Solves that can be interrupted: a handler is called in the thread of the solve, in the middle of it.
 
-Whoever asks raises a flag. Python code looks at it where it calls ``check``; compiled loops, at every event, look at
-an integer among their own counters, which ``watch`` has made known, and call back. So nothing is left and entered again
-for a handler that returns, and the solve goes on to the same bits. One that raises ends the solve; who has changed
-something by then brings it back, ``undisturbed``.
+Whoever asks raises a flag. Python code looks at it where it calls ``check``; compiled loops, at every event, look at an
+integer among their own counters, which ``watch`` has made known, and call back. So nothing is left and entered again
+for a handler that returns, and the solve goes on to the same bits. One that raises ends the solve; code that has
+changed something by then brings it back, ``undisturbed``.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Interrupt:
         _here.interrupt = self._outer
 
     def ask(self) -> None:
-        """From any thread: have the solve call its handler soon."""
+        """Ask, from any thread, that the solve call its handler soon."""
         self._asked = True
         if self._flag is not None:
             flags, place = self._flag
             flags[place] = 1
 
-    def _heed(self) -> None:
+    def _observe(self) -> None:
         """Call the handler if it was asked for."""
         if self._asked:
             self._asked = False
@@ -135,7 +135,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Let nobody interrupt what this thread does inside; who asks meanwhile is heard afterwards."""
+    """Defer interrupts of this thread until the block ends."""
     interrupt, _here.interrupt = _here.interrupt, None
     try:
         yield
@@ -147,7 +147,7 @@ def check() -> None:
     """Let whoever has asked interrupt here: called where a solve can stop; costs next to nothing."""
     interrupt = _here.interrupt
     while interrupt is not None:
-        interrupt._heed()
+        interrupt._observe()
         interrupt = interrupt._outer
 
 
@@ -210,16 +210,16 @@ _read_now = cast("Callable[[Ints, int], int]", intrinsic(_read))
 
 @compiled
 def is_stopped(flags: Ints, place: int) -> bool:
-    """In compiled code, where it can stop: let whoever has raised ``flags[place]`` interrupt; say whether to stop.
+    """Let a thread that has raised ``flags[place]`` interrupt compiled code here; say whether to stop.
 
-    What comes after that looks, in the same call, is stopped too, and its results are of no account.
+    What comes after that looks, in the same call, is stopped too, and its results are not used.
     """
     return _read_now(flags, place) != 0 and _stops(flags, place)
 
 
 @compiled
 def _stops(flags: Ints, place: int) -> bool:
-    flags[place] = 0  # before the handler is called: who raises it later is heard at the next look
+    flags[place] = 0  # before the handler is called: a later request is seen at the next check
     if _pause() == 0:
         return False
     flags[place] = 1  # whoever looks next stops too

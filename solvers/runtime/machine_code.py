@@ -3,7 +3,7 @@
 Numba's own cache looks at the file of a function only, and would go on using code that called an older version of
 another. Here each piece has the name of all that it was made of: the bytecode of the function and of whatever it
 calls, the constants they use, the fields of their records, the types of the arguments, the processor, and the
-versions. So an edit makes anew just what depends on it, two versions can share a directory, and a name is never
+versions. So an edit makes again just what depends on it, two versions can share a directory, and a name is never
 given twice.
 """
 
@@ -50,7 +50,7 @@ NO_PLACE = (
 log = logging.getLogger(__name__)
 #: Functions that other machine code calls where they are, and the types of their arguments, by name.
 shared: dict[str, tuple[Any, tuple[Any, ...]]] = {}
-UNUSED_SECONDS = 60 * 24 * 3600  #: what nobody has loaded for so long is deleted
+UNUSED_SECONDS = 60 * 24 * 3600  #: code that was not loaded for so long is deleted
 
 
 class MachineCode(_Cache):
@@ -83,7 +83,7 @@ class MachineCode(_Cache):
                 getattr(importlib.import_module(module), function).address(args)
             return CompileResult._rebuild(target_context, *made)
         if directory() is None:
-            _say_that_nothing_is_kept()
+            _warn_of_no_cache()
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -106,7 +106,7 @@ class MachineCode(_Cache):
         self._enabled = False
 
     def flush(self) -> None:
-        """Nothing that is kept is ever out of date."""
+        """Flush nothing: what is cached is never out of date."""
 
     def name(self, sig: Any, codegen: Any) -> str:
         """Return the name of the machine code for arguments of these types: no other has it."""
@@ -127,7 +127,7 @@ def _calls_of(library: Any) -> list[tuple[str, str, tuple[Any, ...]]]:
 def kept() -> list[Path]:
     """Return the directories in which machine code is looked for.
 
-    That is :func:`directory`, and unless ``NUMBA_CACHE_DIR`` is set the one beside the source, as an image may have it
+    That is :func:`directory`, and unless ``NUMBA_CACHE_DIR`` is set the one next to the source, as an image may have it
     where nothing can be written.
     """
     where, beside = directory(), BESIDE_SOURCE / MACHINE_CODE
@@ -139,8 +139,8 @@ def kept() -> list[Path]:
 def directory() -> str | None:
     """Return where new machine code is kept; None: nowhere can be written to.
 
-    That is below ``NUMBA_CACHE_DIR`` if it is set, else beside the source, else in the user's cache; never where others
-    could put code for us to run.
+    That is below ``NUMBA_CACHE_DIR`` if it is set, else next to the source, else in the user's cache; never where
+    others could put code for us to run.
     """
     given = os.environ.get("NUMBA_CACHE_DIR")
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
@@ -156,7 +156,7 @@ def directory() -> str | None:
 
 
 @cache
-def _say_that_nothing_is_kept() -> None:
+def _warn_of_no_cache() -> None:
     """Log it before the first function is compiled, once a process."""
     log.warning(NO_PLACE)
 
@@ -214,7 +214,7 @@ def fingerprint(function: Any) -> str:
 
 
 def _parts_of(value: Any) -> Iterator[str]:
-    """Everything that a value says, and for a function all that it uses."""
+    """Yield everything that a value says, and for a function all that it uses."""
     if isinstance(value, Dispatcher):
         yield type(value).__name__
         yield repr(sorted((k, sorted(v) if isinstance(v, set) else v) for k, v in value.targetoptions.items()))
@@ -277,12 +277,12 @@ def _parts_of_code(code: CodeType, doc: str | None, names: list[str]) -> Iterato
 
 
 def _place_of(kind: type) -> str:
-    """Where a class is found, as what is kept says: code that was made before it moved cannot be loaded."""
+    """Return where a class is found, as the cache says: code made before it moved cannot be loaded."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _fields_of(argument: Any) -> Iterator[str]:
-    """The names of the fields of the records among types of arguments, and of the records in those."""
+    """Return the names of the fields of the records among types of arguments, and of the records in those."""
     if isinstance(argument, types.NamedTuple | types.NamedUniTuple):
         yield f"{_place_of(argument.instance_class)}{argument.fields}"
     if isinstance(argument, Reference):

@@ -11,7 +11,7 @@ import numpy as np
 from livesvm.solvers.runtime.types import Floats
 
 LINE = 8  #: numbers; 64 bytes
-SCRATCH = 2**20  #: numbers; memory that is not written to takes no room
+SCRATCH = 2**20  #: numbers; memory that is not written to takes no space
 
 _here = threading.local()
 

@@ -1,4 +1,4 @@
-"""How much of a long work is done, told steadily; whoever is told can end it."""
+"""Progress of long work, reported steadily; the receiver can end the work."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from livesvm.solvers.runtime.interrupt import interruptible
 #: Called in the thread of the work with how much is done and how much there is, as far as is known; False cancels.
 Progress = Callable[[int, int], bool]
 
-EVERY = 0.25  #: seconds between two calls while nothing is done that would be told
+EVERY = 0.25  #: seconds between two calls without progress
 
 
 class Teller:
-    """Tells how much is done of a total; less than before is not told."""
+    """Tells how much is done of a total; less than before is not informed."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress = progress
@@ -28,7 +28,7 @@ class Teller:
         self.again()
 
     def again(self) -> None:
-        """Tell what was told last; raises Cancelled where that was the answer."""
+        """Report the same again; raises Cancelled where that was the answer."""
         if self._progress is not None and not self._progress(self._done, self._total):
             raise Cancelled(f"cancelled when {self._done} of {self._total} were done")
 

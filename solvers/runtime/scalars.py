@@ -60,7 +60,7 @@ class Scalars(_Void):
         return np.ndarray(1, cls.kind, packed)
 
     @classmethod
-    def told(cls, record: One[Self]) -> Self:
+    def snapshot(cls, record: One[Self]) -> Self:
         """Return what a record says now, to be read only."""
         return cls._told._make(cls._layout.unpack(record.tobytes()))  # type: ignore[attr-defined, no-any-return]
 

@@ -1,4 +1,4 @@
-"""How many threads one solve may use: one, so that several models share the cores, but while nobody else needs them."""
+"""How many threads one solve may use: one where several models share the cores, more while cores are idle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from livesvm.solvers.runtime.types import Ints
 T = TypeVar("T")
 
 PART = 64  #: examples whose kernel rows one thread computes at once
-LOOK_EVERY = 0.02  #: seconds between two looks at whether to stop, of who waits for the others
+LOOK_EVERY = 0.02  #: seconds between two looks at whether to stop, of the thread that waits for the others
 
 _threads = 1
 _lock = threading.Lock()
@@ -45,7 +45,7 @@ def allowed() -> int:
 
 @contextmanager
 def at_work() -> Iterator[None]:
-    """Ask who can wait to do so for as long as this lasts, as all threads that one solve may use are busy."""
+    """Ask background work to wait while this lasts, as all threads that one solve may use are busy."""
     global _at_work
     with _lock:
         _at_work += 1
@@ -60,7 +60,7 @@ def at_work() -> Iterator[None]:
 
 
 def wait_for_rest(seconds: float) -> None:
-    """Wait until nobody asks for that, but not for longer."""
+    """Wait until no solve asks for that, at most so long."""
     _at_rest.wait(seconds)
 
 
@@ -72,7 +72,7 @@ def in_parts(work: Callable[[Ints], T], slots: Ints) -> list[T]:
 def together(works: Sequence[Callable[[], T]], count: int | None = None) -> list[T]:
     """Return what each of ``works`` returns, in their order, in which they are begun by as many threads as may be.
 
-    ``count`` is that number for who has been told one of its own.
+    ``count`` is that number for a thread with a number of its own.
     """
     count = min(allowed() if count is None else count, len(works))
     if count <= 1:

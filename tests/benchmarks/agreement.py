@@ -99,7 +99,7 @@ class Worst:
 
 
 def updated(model: Model, X: Matrix, y: Vector | None, weight: Vector) -> Vector:
-    """Teach a model the rows in two updates, take 30 back and reweight 30; return who is left, and their weights."""
+    """Teach a model the rows in two updates, remove 30, reweight 30; return what is left, and the weights."""
     half = len(X) // 2
     for rows in (slice(half), slice(half, None)):
         keys = list(range(*rows.indices(len(X))))

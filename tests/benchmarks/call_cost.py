@@ -1,4 +1,4 @@
-"""What a call over REST costs beside its solve, and how many updates a second 20 models take from four clients.
+"""What a call over REST costs next to its solve, and how many updates a second 20 models take from four clients.
 
     python -m tests.benchmarks.call_cost [--updates 300] [--seconds 10]
 
@@ -33,7 +33,7 @@ CLIENTS = 4
 
 
 def examples(rng: np.random.Generator, n: int) -> tuple[Any, Any]:
-    """``n`` examples of two overlapping classes."""
+    """Draw ``n`` examples of two overlapping classes."""
     y = rng.choice([-1.0, 1.0], n)
     return rng.normal(size=(n, FEATURES)) + 0.3 * y[:, None], y
 
@@ -58,13 +58,13 @@ def post(connection: http.client.HTTPConnection, path: str, data: bytes) -> Any:
 
 
 def make(client: Client, model: str, n: int) -> None:
-    """A model with a full window of ``n`` examples."""
+    """Make a model with a full window of ``n`` examples."""
     client.create_model(model, C=1.0, kernel={"name": "rbf", "gamma": 1.0 / FEATURES}, window={"max_examples": n})
     client.update(model, *examples(np.random.default_rng(len(model)), n))
 
 
 def alone(port: int, updates: int) -> dict[str, float]:
-    """Return medians in ms: what an update costs beside its solve, that solve, and a prediction of one row."""
+    """Return medians in ms: what an update costs next to its solve, that solve, and a prediction of one row."""
     rng = np.random.default_rng(0)
     bodies = [body(rng, 30) for _ in range(64)]
     row = json.dumps({"X": examples(rng, 1)[0].tolist()}).encode()
@@ -86,7 +86,7 @@ def alone(port: int, updates: int) -> dict[str, float]:
 
 
 def drive(port: int, lane: int, seconds: float, done: Any) -> None:
-    """One client: updates of its models in turn for so long."""
+    """Update models in turn for so long, as one client."""
     rng = np.random.default_rng(lane)
     bodies = [body(rng, 5) for _ in range(64)]
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)

@@ -3,9 +3,9 @@
     python -m tests.benchmarks.cluster [--rounds 5] [--updates 100]
     python -m tests.benchmarks.cluster --simulate 1000 [--nodes 20] [--actors 20]
 
-The first compares, by turns and on one Redis that writes every update through, a service that holds its model itself
+The first compares, alternately and on one Redis that writes every update through, a service that holds its model itself
 with front ends of a cluster of one node, of which one predicts by a copy and the other by the actor. Medians; run it on
-a machine that does nothing else. The second creates models that nobody updates, and times creation, lists, metrics and
+a machine that does nothing else. The second creates models without updates, and times creation, lists, metrics and
 a node that is drained.
 """
 
@@ -69,8 +69,8 @@ def compare(rounds: int, updates: int) -> None:
     medians = {name: {k: float(np.median([one[k] for one in all_])) for k in all_[0]} for name, all_ in found.items()}
     base = medians["by itself"]
     for name, numbers in medians.items():
-        told = ", ".join(f"{what} {value:.2f} ms ({value - base[what]:+.2f})" for what, value in numbers.items())
-        print(f"{name}: {told}")
+        reported = ", ".join(f"{what} {value:.2f} ms ({value - base[what]:+.2f})" for what, value in numbers.items())
+        print(f"{name}: {reported}")
 
 
 def simulate(models: int, nodes: int, actors: int) -> None:
@@ -143,7 +143,7 @@ def timed(http: httpx.Client, path: str) -> float:
 
 
 def memory(pids: list[int]) -> int:
-    """Return bytes that processes share with nobody."""
+    """Return the private bytes of processes."""
     lines = [line for pid in pids for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()]
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Private_"))
 

@@ -1,8 +1,8 @@
 """Intervals and sets from exact leave-one-out residuals: how many targets they cover, their size and their cost.
 
-``cover``: twelve tables, drawn anew several times, at a coverage of 0.9, beside split conformal prediction that learns
-half of the examples and calibrates on the other half. ``cost``: the first prediction after an update of 30 + 30 at
-n = 1,400 beside three such updates, and the ones after it.
+``cover``: twelve tables, drawn again several times, at a coverage of 0.9, next to split conformal prediction that
+learns half of the examples and calibrates on the other half. ``cost``: the first prediction after an update of 30 + 30
+at n = 1,400 next to three such updates, and the ones after it.
 """
 
 from __future__ import annotations

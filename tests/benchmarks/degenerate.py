@@ -186,7 +186,7 @@ def print_report(outcomes: list[Outcome], rows: int) -> None:
 
 
 def show(given: Problem) -> Outcome:
-    """Run one problem in this process and print each update beside what the QP solver makes of its window."""
+    """Run one problem in this process and print each update next to what the QP solver makes of its window."""
     print(f"{given.family} seed {given.seed}: table {given.X.shape}, C={given.C:g}, {given.kernel}, ", end="")
     print(f"intercept {given.fit_intercept}, weights {given.weight.min():.1e} to {given.weight.max():.1e}")
     windows = given.windows()

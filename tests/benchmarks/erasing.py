@@ -28,7 +28,7 @@ from tests.support.many_stored import fill
 
 
 def run(n: int, erased: int, width: int, classes: int, scale: str) -> None:
-    """Print how long the erasure took, and what those who predict saw of it, and who erases somebody else meanwhile."""
+    """Print how long the erasure took, and the latency of predictions and of another erasure meanwhile."""
     rng = np.random.default_rng(2)
     X, y = _examples(rng, n, width, classes)
     keys = [f"person-{number:06d}" for number in range(n)]
@@ -43,8 +43,8 @@ def run(n: int, erased: int, width: int, classes: int, scale: str) -> None:
         for start in range(0, n, 1000):
             part = slice(start, start + 1000)
             client.update("m", X[part], y[part], keys=keys[part])
-        told = client.model("m")
-        free, bound = told["n_free"], told["n_bound"]
+        reported = client.model("m")
+        free, bound = reported["n_free"], reported["n_bound"]
         took, used = time.perf_counter() - began, processor_seconds(service.pid) - used
         print(f"{machine()}\n{n} x {width} of {classes} classes, scale {scale}: learnt in {took:.1f} s", end="")
         print(f" ({used:.1f} s of processors), {free} free, {bound} at the bound")
@@ -95,11 +95,11 @@ def run_among(count: int) -> None:
                     client.update(model, [[0.1] * 20], [1], keys=[key])
                 began, used = time.perf_counter(), processor_seconds(service.pid)
                 try:
-                    told = f"{client.erase_everywhere([key])['removed']} erased"
+                    reported = f"{client.erase_everywhere([key])['removed']} erased"
                 except ServiceProblem as problem:
-                    told = f"answered {problem.status}"
+                    reported = f"answered {problem.status}"
                 took, used = time.perf_counter() - began, processor_seconds(service.pid) - used
-                print(f"{told} in {took:.2f} s ({used:.2f} s of processors)", flush=True)
+                print(f"{reported} in {took:.2f} s ({used:.2f} s of processors)", flush=True)
 
 
 def _examples(rng: np.random.Generator, n: int, width: int, classes: int) -> tuple[Any, Any]:
@@ -118,10 +118,10 @@ def _erase_another(url: str, key: str) -> None:
     began = time.perf_counter()
     with Client(url, timeout=600) as client:
         try:
-            told = f"waited, and was done ({client.erase('m', [key])['removed']} erased)"
+            reported = f"waited, and was done ({client.erase('m', [key])['removed']} erased)"
         except ServiceProblem as problem:
-            told = f"was refused: {problem}"
-    print(f"a second erasure, asked for meanwhile, {told} after {time.perf_counter() - began:.2f} s")
+            reported = f"was refused: {problem}"
+    print(f"a second erasure, asked for meanwhile, {reported} after {time.perf_counter() - began:.2f} s")
 
 
 def _predict(url: str, X: Any, done: threading.Event, waits: list[float]) -> None:

@@ -1,11 +1,11 @@
-"""What every call costs beside training, on tables in which rows come again: no window may hang.
+"""What every call costs next to training, on tables in which rows come again: no window may hang.
 
     python -m tests.benchmarks.fair_work                       # a map of some hundred cells
     python -m tests.benchmarks.fair_work --sizes 1000 4000 --families categories --tasks svc --C 1 100
 
 Each cell fills a window, slides it, has it learn rows again that it holds, decays, relabels, reweights, removes a
 tenth, and changes C up and down; then the C path, an outlier path, leave-one-out and `tune` where they are asked for
-(`--analyses`). Seconds are of processor time; a fit of scikit-learn's own (tol 1e-3) is the unit for a filling, and
+(`--analyses`). Seconds are processor time; a fit of scikit-learn's own (tol 1e-3) is the unit for a filling, and
 a filling for what comes after it.
 """
 

@@ -8,7 +8,7 @@ learn every example as soon as its target is known, and forecast what the feed's
 Hoeffding tree and adaptive forest, a linear model on RBFSampler, and scikit-learn's SVR (SVC) with the feed's
 parameters and LightGBM with its own, trained again every 48 readings on the same window. AutoTheta, AutoETS and
 AutoARIMA of statsforecast see the series alone: its newest 1,000 readings, fitted again every 48, and AutoARIMA every
-1,000. Seconds are of processor time, a reading and step; the feed's contain everything.
+1,000. Seconds are processor time, a reading and step; the feed's contain everything.
 
     python -m tests.benchmarks.feeds [--quick] [--readings 3000] [--only NAME ...] [--no-rivals] [--data DIRECTORY]
 """
@@ -42,7 +42,7 @@ WINDOW = 1000
 
 @dataclass(frozen=True)
 class Series:
-    """A column of an archive, and the period that anyone would expect of it, in readings; without a file, made up."""
+    """A column of an archive, and its natural period, in readings; without a file, made up."""
 
     name: str
     file: str

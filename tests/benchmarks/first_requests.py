@@ -3,7 +3,7 @@
     python -m tests.benchmarks.first_requests [--starts 3] [--limit 3]
 
 Each start is a process of its own in which one task is asked for one kind of request ten times, on a connection that
-is open already. Updates are of the same size each time, in a window that is full. The ratio is that of the processor
+is open already. Updates have the same size each time, in a full window. The ratio is that of the processor
 time that the service spends, which other work on the machine hardly changes, against the median of the requests from
 the sixth to the tenth; medians over the starts. It exits 1 if a ratio is above ``--limit``.
 """
@@ -58,7 +58,7 @@ def newest(number: int) -> list[str]:
 
 
 def edits(task: str, number: int) -> dict[str, dict[str, Any]]:
-    """Return the verbs beside adding, as the ``number``-th update."""
+    """Return the verbs next to adding, as the ``number``-th update."""
     keys = newest(number)
     found: dict[str, dict[str, Any]] = {
         "remove": {"remove": {"keys": keys}},
@@ -112,7 +112,7 @@ def processor_seconds(pid: int) -> float:
 
 
 def measure(directory: Path, ask: Ask) -> list[tuple[float, float]]:
-    """(seconds, processor seconds of the service) of each of ten requests after a start."""
+    """Return (seconds, processor seconds of the service) of each of ten requests after a start."""
     taken = []
     with ServiceProcess(directory) as service, service.http() as http:
         http.get("/health/live").raise_for_status()
@@ -124,7 +124,7 @@ def measure(directory: Path, ask: Ask) -> list[tuple[float, float]]:
 
 
 def compare(name: str, model: dict[str, Any], starts: int) -> Iterator[tuple[str, str, Matrix]]:
-    """(model, request, (2, 2): seconds and processor seconds of the first and of a later one, medians over starts)."""
+    """Return (model, request, (2, 2): seconds and processor seconds of the first and a later one, medians)."""
     with tempfile.TemporaryDirectory() as place:
         prepare(Path(place) / "filled", model)
         for kind, ask in asks(model).items():

@@ -7,7 +7,7 @@
 The window holds 1423 examples; 30 come in and 30 leave [Karasuyama & Takeuchi, section 4.2]. Times are wall
 times with one thread each. An update's time is all of it, kernel rows included, through the public
 estimator: the median over the slides there are, each made several times by going there and back; the first
-slide of a window that has just been filled is told apart too. scikit-learn's SVC trains the last window from
+slide of a window that has just been filled is distinguished too. scikit-learn's SVC trains the last window from
 nothing, in the same cell, so that both see the same machine.
 """
 

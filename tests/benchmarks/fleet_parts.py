@@ -91,7 +91,7 @@ class Clock:
 def charged(clock: Clock) -> Iterator[None]:
     """Have the clock know what runs inside."""
     was = [(owner, name, vars(owner)[name]) for _, owner, name in [*PARTS, ("", batch, "HOT")]]
-    batch.HOT = 0  # of thousands in a call these few are of no account
+    batch.HOT = 0  # of thousands in a call these few are not used
     for part, owner, name in PARTS:
         found = vars(owner)[name]
         is_made = isinstance(found, classmethod)

@@ -1,7 +1,7 @@
-"""L2-SVMs by Frank-Wolfe methods on the paper's sets, beside their rivals: accuracy, time, support vectors.
+"""L2-SVMs by Frank-Wolfe methods on the paper's sets, next to their rivals: accuracy, time, support vectors.
 
     python -m tests.benchmarks.frank_wolfe --quick      small sets, some minutes
-    python -m tests.benchmarks.frank_wolfe --parts sets quadratic        Tables 2, 3 and 8, beside the paper's figures
+    python -m tests.benchmarks.frank_wolfe --parts sets quadratic        Tables 2, 3 and 8, next to the paper's figures
     python -m tests.benchmarks.frank_wolfe              every part on every set: an hour or two
     python -m tests.benchmarks.frank_wolfe --parts sets --sets ijcnn1 a9a w8a --C 10 --methods default LIBSVM
     python -m tests.benchmarks.frank_wolfe --parts growth --sets kddcup99_10pct --methods default --C 10
@@ -11,7 +11,7 @@ with n on nested subsets (5.3, 5.4), ``C`` (5.7), ``quadratic`` (Table 8), and `
 of the examples has changed. The kernel is exp(-|x - z|^2 / 2 s), where s is the mean squared distance (``--narrow``:
 exp(-|x - z|^2 / s), that of Tsang et al., whose width the paper takes over); C is chosen from 1, 2, ..., 4096 by the
 accuracy on 30% of the training data (of 5,000 examples at most) unless ``--C`` says it. FW, MFW and the core-vector
-machine look at samples of 59 and stop where the paper does, at 2 (R - min g) <= 2e-6 Delta^2, for everyone; those named
+machine look at samples of 59 and stop where the paper does, at 2 (R - min g) <= 2e-6 Delta^2, all alike; those named
 "sample" at the first sample of 59 where that is so, as the paper's program, however far the optimum is. "gap" is
 ``2 (R - min g) / R`` in double precision; seconds are those on the wall, and of all processors. A trial that takes more
 than ``--limit`` seconds of processors, in a process of its own, is given up and shown as such, so that every command
@@ -255,17 +255,17 @@ def _beside_the_paper(
 
 
 def sets(asked: argparse.Namespace) -> None:
-    """Tables 2 and 3: every method on every set, beside the paper's figures."""
+    """Print Tables 2 and 3: every method on every set, next to the paper's figures."""
     _beside_the_paper(asked, partial(gaussian, narrow=asked.narrow), frank_wolfe_paper.gaussian)
 
 
 def quadratic(asked: argparse.Namespace) -> None:
-    """Table 8: the kernel (gamma x'z)^2, gamma one over the mean squared distance, beside the paper's figures."""
+    """Table 8: the kernel (gamma x'z)^2, gamma one over the mean squared distance, next to the paper's figures."""
     _beside_the_paper(asked, squared, frank_wolfe_paper.quadratic)
 
 
 def growth(asked: argparse.Namespace) -> None:
-    """Times on nested subsets, and the exponent of n between each and the one before."""
+    """Print times on nested subsets, and the exponent of n between each and the one before."""
     rows = []
     for data in _data(asked):
         kernel = gaussian(data, narrow=asked.narrow)
@@ -296,7 +296,7 @@ def costs(asked: argparse.Namespace) -> None:
 
 
 def slide(asked: argparse.Namespace) -> None:
-    """A hundredth of the window leaves and as much comes: from the last solution, and from nothing."""
+    """Slide a hundredth of the window: from the last solution, and from nothing."""
     rows = []
     for data in _data(asked):
         n = data.y.size

@@ -60,12 +60,12 @@ class Record:
         print(name, *(f"{k}={v}" for k, v in counts.items()), digest, flush=True)
 
     def update(self, name: str, model: Any, report: Any) -> None:
-        told = {k: v for k, v in report._asdict().items() if isinstance(v, int)}
-        self(name, (model, report, model.certificate()), **told)
+        reported = {k: v for k, v in report._asdict().items() if isinstance(v, int)}
+        self(name, (model, report, model.certificate()), **reported)
 
 
 def degenerate(record: Record, seeds: int) -> None:
-    """The problems on which active-set methods stumble, and their analyses."""
+    """Run the problems on which active-set methods stumble, and their analyses."""
     for seed in range(seeds):
         case = problem(seed)
         model = IncrementalSVC(**case.parameters())
@@ -81,7 +81,7 @@ def degenerate(record: Record, seeds: int) -> None:
 
 
 def analyses(record: Record, name: str, model: Any) -> None:
-    """Everything that can be asked of a classifier."""
+    """Run every analysis of a classifier."""
     for label, folds in (("leave-one-out", 0), ("5-fold", 5)):
         try:
             found = solvers.k_fold(model, folds) if folds else solvers.leave_one_out(model)
@@ -112,7 +112,7 @@ def analyses(record: Record, name: str, model: Any) -> None:
 
 
 def river(record: Record) -> None:
-    """A month of the Fisher River at a time, every task, a small cache, and all analyses."""
+    """Run a month of the Fisher River at a time, every task, a small cache, and all analyses."""
     raw = examples(load())
     days = scale_by(raw[:730], raw)
     for C in (1.0, 100.0, 1e4):
@@ -143,7 +143,7 @@ def river(record: Record) -> None:
 
 
 def large(record: Record) -> None:
-    """Windows that are walked by a working set, with the whole kernel in memory and with a small part of it."""
+    """Run windows that are walked by a working set, with the whole kernel in memory and with a part of it."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(4000, 5))
     y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=len(X)) > 0, 1, -1)

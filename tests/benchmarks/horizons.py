@@ -1,9 +1,9 @@
-"""Feeds with defaults at every horizon up to two seasons, beside feeds of the first generation and LightGBM.
+"""Feeds with defaults at every horizon up to two seasons, next to feeds of the first generation and LightGBM.
 
 Errors are mean absolute ones over the better of the last value and the seasonal value, as in ``feeds``. LightGBM is
 direct, with its defaults, on the newest window and on all history, trained again every so many readings; it sees lags 0
 to 23, the target 1, 2 and 7 seasons back, mean and spread of a season, hour, weekday and day of the year as numbers,
-and forecasts the target or, with ``--changes``, its change from the newest reading. Seconds are of processor time.
+and forecasts the target or, with ``--changes``, its change from the newest reading. Seconds are processor time.
 
     python -m tests.benchmarks.horizons [--readings 3000] [--again 96] [--only NAME] [--no-lightgbm] [--changes]
 """

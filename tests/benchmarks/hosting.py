@@ -213,7 +213,7 @@ def storm(service: ServiceProcess, ids: Sequence[str]) -> Row:
 
 
 def killed(count: int, place: Path, **settings: object) -> list[Row]:
-    """From the kill of a service that had changed all of its models."""
+    """Measure from the kill of a service that had changed all of its models."""
     with serving(place, **settings) as (service, http):
         for number in range(count):
             _small(http, number)
@@ -227,8 +227,8 @@ def killed(count: int, place: Path, **settings: object) -> list[Row]:
         while "still being restored" in http.get("/health/ready").text:
             time.sleep(0.05)
         every = time.perf_counter() - began
-    told = f"to an answer {duration(first)}, others {duration(slowest)} at most, all back {duration(every)}"
-    return [[f"kill -9, {count} models: to ready", duration(ready), told]]
+    reported = f"to an answer {duration(first)}, others {duration(slowest)} at most, all back {duration(every)}"
+    return [[f"kill -9, {count} models: to ready", duration(ready), reported]]
 
 
 def _small(http: httpx.Client, number: int) -> None:
@@ -246,7 +246,7 @@ def pace(place: Path, **settings: object) -> list[Row]:
         end = time.perf_counter() + seconds
 
         def slide(lane: int) -> None:
-            """One row in, the oldest out, model after model."""
+            """Slide one row in and the oldest out, model after model."""
             with service.http() as mine:
                 while time.perf_counter() < end:
                     model = f"m{(lane + CLIENTS * counts[lane]) % 20:06}"

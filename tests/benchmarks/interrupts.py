@@ -38,7 +38,7 @@ def fitted(n: int, d: int, **parameters: Any) -> IncrementalSVC:
 
 
 def nothing() -> None:
-    """What there is to set up: nothing."""
+    """Set up nothing."""
 
 
 def hard(_: Any) -> None:

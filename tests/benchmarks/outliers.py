@@ -1,4 +1,4 @@
-"""Tables 3 to 6 and Figure 6 of [Suzumura et al.]: outlier paths beside the concave-convex procedure.
+"""Tables 3 to 6 and Figure 6 of [Suzumura et al.]: outlier paths next to the concave-convex procedure.
 
 Each set is split at random into 40% training, 30% validation and 30% test: forty times, where the paper has ten, whose
 mean has a standard error of 0.005 to 0.01. Classification: 15% of the training and validation labels are flipped.
@@ -30,9 +30,9 @@ from tests.oracle import Matrix, Vector
 
 CS = (0.01, 0.1, 1.0, 10.0, 100.0)
 METHODS = ("SVM", "CCCP-theta", "OP-theta", "CCCP-s", "OP-s")
-WALL = 1.0  # s of OP-theta in regression, in standard deviations of the target, as in the paper's Figure 3
+CUTOFF = 1.0  # s of OP-theta in regression, in standard deviations of the target, as in the paper's Figure 3
 MANY = (5, 10, 20, 50)
-TURNS = 5  # path and procedure are timed by turns so often, each right after a run of its own; the median counts
+TURNS = 5  # path and procedure are timed alternately so often, each right after a run of its own; the median counts
 PARAMETERS: tuple[Parameter, ...] = ("theta", "s")
 
 LABELS = ("wdbc", "australian", "german_numer", "svmguide1", "spambase", "musk2")
@@ -174,7 +174,7 @@ def run(data: Split, kernel: str, labels: bool, found: Found) -> None:
 
 def both(model: Any, parameter: Parameter, labels: bool, found: Found) -> tuple[OutlierPath, Candidates]:
     """Follow the path and run the procedure, with more and more candidates [Figure 6], and note their times."""
-    s = WALL if parameter == "theta" and not labels else None
+    s = CUTOFF if parameter == "theta" and not labels else None
     solvers: list[Callable[[], Any]] = [partial(model.outlier_path, parameter, s=s)]
     solvers += [partial(cccp, model, parameter, many, s=s) for many in MANY]
     results: dict[int, Any] = {}
@@ -182,7 +182,7 @@ def both(model: Any, parameter: Parameter, labels: bool, found: Found) -> tuple[
     rng = np.random.default_rng(0)
     for turn in range(TURNS):
         for i in rng.permutation(len(solvers)).tolist():
-            results[i] = solvers[i]()  # four of five are the procedure: nobody is to find only the other's code at hand
+            results[i] = solvers[i]()  # four of five are the procedure: so that neither has its code cached alone
             taken[turn, i] = seconds(solvers[i], clock=time.process_time)
     if not results[0].note:
         found.times[parameter].append(tuple(np.median(taken, axis=0)))

@@ -52,7 +52,7 @@ def opened(browser: Browser, url: str) -> tuple[float, float]:
 
 
 def watched(page: Page, service: ServiceProcess, n: int) -> tuple[float, float, int]:
-    """The longest task in milliseconds and the share of a core while models change, and how many updates there were."""
+    """Return the longest task in ms, the share of a core while models change, and the number of updates."""
     ended = threading.Event()
     sent = 0
 

@@ -1,4 +1,4 @@
-"""Probabilities beside scikit-learn's ``CalibratedClassifierCV`` with leave-one-out: log loss on held-out rows.
+"""Probabilities next to scikit-learn's ``CalibratedClassifierCV`` with leave-one-out: log loss on held-out rows.
 
     python -m tests.benchmarks.probabilities [--data DIR] [--n 150] [--method isotonic] [sets ...]
 

@@ -1,10 +1,10 @@
-"""Figures 4 to 7 of [Sansone, De Natale & Zhou]: USMO beside a quadratic program and the live model, as data grow.
+"""Figures 4 to 7 of [Sansone, De Natale & Zhou]: USMO next to a quadratic program and the live model, as data grow.
 
 Growth: 100 positives, lam = 0.01, features in [0, 1], each case in a process of its own. Times are those of the
 processor, on one thread; memory is the peak of the process, with and without what it held before. Where no few pivots
-stand for all examples, f of everyone from the data takes a kernel value for each example and each support vector: the
-last columns say how many of these there are, and how long the whole solve takes for each such value. Live: 30 in and 30
-out of 1,400, medians.
+stand for all examples, the f of all examples from the data takes a kernel value for each example and each support
+vector: the last columns say how many of these there are, and how long the whole solve takes for each such value. Live:
+30 in and 30 out of 1,400, medians.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def cpu(work: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def priors(folder: Path, splits: int) -> None:
-    """Print estimated priors beside true ones."""
+    """Print estimated priors next to true ones."""
     rows = []
     for name in available(PAPER_SETS, folder):
         X, y = read(name, folder)
@@ -130,8 +130,8 @@ def growth(folder: Path, sizes: tuple[int, ...], most_qp: int) -> None:
                 size = [f"{case['peak']} ({case['held']})", number(case["gap"])]
                 values = 1e9 * case["usmo"] / (case["n"] * case["support"])
                 each = "by pivots" if case["by_pivots"] else f"{values:.1f} ns" if kernel != "linear" else ""
-                told = [f"{name} {kernel}", f"{case['n']:,}", duration(case["usmo"]), *optional, grown, *size]
-                rows.append([*told, f"{case['support']:,}", each])
+                reported = [f"{name} {kernel}", f"{case['n']:,}", duration(case["usmo"]), *optional, grown, *size]
+                rows.append([*reported, f"{case['support']:,}", each])
                 before = case
     header = ["set", "unlabelled", "USMO", "QP", "live", "exponent", "peak (before), MB", "gap", "support", "a value"]
     print(table(header, rows))
@@ -192,7 +192,7 @@ def _peak() -> int:
 
 
 def live(folder: Path, turns: int) -> None:
-    """Print what 30 in and 30 out of 1,400 take, beside USMO from nothing."""
+    """Print what 30 in and 30 out of 1,400 take, next to USMO from nothing."""
     rows = []
     for name in ["clouds", *available(["adult", "elec2", "shuttle"], folder)]:
         part = _clouds(3000) if name == "clouds" else _real(name, folder, 3000)

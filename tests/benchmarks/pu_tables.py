@@ -4,7 +4,7 @@ Their protocol, as their paper and their program (github.com/emsansone/USMO: dem
 features as they are in their files; a fifth of the positives is labelled, the rest hides among the negatives; the prior
 is the share of positives; kernels x'z and exp(-|x - z|^2 / 2). Their measure is not the usual one:
 
-- F is of that class which most of the unlabelled belong to, be it positive or not;
+- F belongs to that class which most of the unlabelled belong to, be it positive or not;
 - labels of the unlabelled are compared with decisions on *the whole file*, of which the first are taken: row k of the
   unlabelled with row k of the file, which is another example;
 - b is 0 where no coefficient is non-bound.
@@ -112,7 +112,7 @@ class Cell(NamedTuple):
 
 
 def f_measure(said: Bools, true: Bools) -> float:
-    """Return F in percent of who is said to be in a class, given who is; 0 where nobody is either."""
+    """Return F in percent of predicted members of a class, given the true ones; 0 without either."""
     count = np.count_nonzero(said) + np.count_nonzero(true)
     return 200 * np.count_nonzero(said & true) / count if count else 0.0
 
@@ -191,8 +191,8 @@ def tables(names: list[str], folder: Path, count: int, baselines: bool) -> None:
                 if own:
                     of_paper.append([float(v) for v in (*values, theirs[0])])
                 times = (duration(float(np.mean([c[which] for c in cells]))) for which in (5, 6))
-                told = ["" if math.isnan(v) else f"{v:.1f}" for v in values]
-                rows.append([f"{name} {kernel_name} {lam:g}", *told, number(max(c.off for c in cells)), *times])
+                reported = ["" if math.isnan(v) else f"{v:.1f}" for v in values]
+                rows.append([f"{name} {kernel_name} {lam:g}", *reported, number(max(c.off for c in cells)), *times])
     print(table(["set", *header, "objective off", "USMO", "QP"], rows))
     _summary([*header, "as published by QP"], np.array(of_paper))
     print(f"largest relative distance of the objective from the quadratic program's: {worst:.1e}; gap {gaps:.1e}")

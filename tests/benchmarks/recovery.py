@@ -79,7 +79,7 @@ class Problem:
     rest: float = 0.0
 
     def draw(self, rng: np.random.Generator, n: int) -> tuple[Any, Any]:
-        """``n`` examples."""
+        """Draw ``n`` examples."""
         y = rng.choice([-1.0, 1.0], n)
         X = rng.normal(size=(n, self.d)) + self.shift * y[:, None]
         return X, np.where(rng.random(n) < self.flip, -y, y)

@@ -12,7 +12,7 @@ scikit-learn's ``SVC`` at tolerance 1e-3 (five million iterations at most: on on
 C = 1e3) and C = 1e-4, 1e-3, ..., 1e3, and, in brackets, over its time at C = 1. "gap"
 is the largest relative duality gap at 100 random C, log-uniform, recomputed here: no answer is better by more than it.
 "QP" is the largest relative difference to the objective of PIQP's answer in float64, for sets of up to 1,300 examples.
-The figures of the paper, on splits of its own, stand beside: most free examples, events, largest nullity, seconds.
+The figures of the paper, on splits of its own, stand next to: most free examples, events, largest nullity, seconds.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Result:
 
 
 def run(X: Matrix, y: Vector, kernel: Kernel, looks_qp: int, repeats: int) -> Result:
-    """Walk a path, time it beside ``SVC``, and judge it at random C."""
+    """Walk a path, time it next to ``SVC``, and judge it at random C."""
     found: list[RegularizationPath] = []
 
     def work() -> None:

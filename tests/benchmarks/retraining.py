@@ -1,11 +1,11 @@
-"""Predictions at a fixed rate on a model of a large window while that same model is retrained beside the service.
+"""Predictions at a fixed rate on a model of a large window while that same model is retrained next to the service.
 
     python -m tests.benchmarks.retraining [--examples 50000] [--features 20] [--rate 100] [--limit 50]
 
 The requests are sent at their appointed times whether or not earlier ones were answered, by a process of its own that
 takes its share of the same cores; a latency counts from the appointed time. Predictions before, during the retraining,
-and around the swap are told apart. It exits 1 if a request fails, if an answer is of neither version, or if 99% of the
-predictions under retraining are not under ``--limit`` milliseconds.
+and around the swap are distinguished. It exits 1 if a request fails, if an answer belongs to neither version, or if 99%
+of the predictions under retraining are not under ``--limit`` milliseconds.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def predict(url: str, rate: float, row: list[float], over: Event, found: Queue[A
         time.sleep(max(0.0, due - time.monotonic()))
         connection.request("POST", "/models/m/predict", body, {"content-type": "application/json"})
         answer = connection.getresponse()
-        told = answer.read()
-        version = json.loads(told).get("version") if answer.status == 200 else None
+        reported = answer.read()
+        version = json.loads(reported).get("version") if answer.status == 200 else None
         seen.append((due, time.monotonic() - due, answer.status, version))
     found.put(seen)
 
@@ -113,8 +113,8 @@ def main() -> int:
         latencies = [1e3 * latency for due, latency, _, _ in seen if start <= due < end]
         if latencies:
             p99[name] = float(np.percentile(latencies, 99))
-            told = (float(np.median(latencies)), p99[name], max(latencies))
-            rows.append([name, str(len(latencies)), *(f"{value:.1f}" for value in told)])
+            reported = (float(np.median(latencies)), p99[name], max(latencies))
+            rows.append([name, str(len(latencies)), *(f"{value:.1f}" for value in reported)])
     print(table(["predictions", "number", "median ms", "p99 ms", "worst ms"], rows))
     failed = sum(status != 200 for _, _, status, _ in seen)
     versions = sorted({version for *_, version in seen})

@@ -46,7 +46,7 @@ class Load:
 
 
 def examples(rng: np.random.Generator, n: int, d: int) -> tuple[Any, Any]:
-    """``n`` examples of two overlapping classes."""
+    """Draw ``n`` examples of two overlapping classes."""
     y = rng.choice([-1.0, 1.0], n)
     return rng.normal(size=(n, d)) + 0.3 * y[:, None], y
 
@@ -72,7 +72,7 @@ def predict_lane(lane: int, port: int, load: Load, start: float, found: list[tup
 
 
 def predict(port: int, load: Load, start: float, results: Queue[Any]) -> None:
-    """The process that sends the predictions."""
+    """Send the predictions, in a process of its own."""
     found: list[tuple[float, int]] = []
     lanes = [threading.Thread(target=predict_lane, args=(k, port, load, start, found)) for k in range(LANES)]
     for lane in lanes:
@@ -83,7 +83,7 @@ def predict(port: int, load: Load, start: float, results: Queue[Any]) -> None:
 
 
 def slide(model: str, port: int, load: Load, start: float, results: Queue[Any]) -> None:
-    """The process that updates one model, one update after the other: a batch in, the oldest out."""
+    """Update one model, one update after the other: a batch in, the oldest out."""
     rng = np.random.default_rng(len(model))
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     found: list[tuple[float, int]] = []
@@ -111,7 +111,7 @@ def prepare(url: str, load: Load) -> None:
 
 
 def run(load: Load) -> dict[str, list[tuple[float, int]]]:
-    """(latency, status) of every call, by who sent it."""
+    """Return (latency, status) of every call, by its sender."""
     spawn = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as directory, ServiceProcess(Path(directory)) as service:
         prepare(service.url, load)

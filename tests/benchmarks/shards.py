@@ -45,21 +45,21 @@ class Timed:
         self.seconds = 0.0
 
     def prepare(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """As the crew."""
+        """Prepare as the crew does."""
         began = time.perf_counter()
         found = self._crew.prepare(works)
         self.seconds += time.perf_counter() - began
         return found
 
     def everywhere(self, work: Callable[[Shard], T]) -> list[T]:
-        """As the crew."""
+        """Run everywhere as the crew does."""
         began = time.perf_counter()
         found = self._crew.everywhere(work)
         self.seconds += time.perf_counter() - began
         return found
 
     def each(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """As the crew."""
+        """Run for each as the crew does."""
         began = time.perf_counter()
         found = self._crew.each(works)
         self.seconds += time.perf_counter() - began
@@ -94,10 +94,10 @@ def alone(options: argparse.Namespace, X: Matrix, y: Vector) -> list[str]:
 
 def sharded(options: argparse.Namespace, X: Matrix, y: Vector, crew: Crew, parts: list[slice], name: str) -> list[str]:
     """Return a row over shards."""
-    model, timed, everyone = model_of(options, X), Timed(crew), np.ones(y.size, bool)
+    model, timed, every_example = model_of(options, X), Timed(crew), np.ones(y.size, bool)
     data = Sharded(timed, parts, y, np.ones(y.size), lambda rows: X[rows])
     began, clock = worked(crew), time.perf_counter()
-    found = OverShards(model, data, everyone).train(everyone, options.tol)
+    found = OverShards(model, data, every_example).train(every_example, options.tol)
     times = Times(worked(crew) - began, time.perf_counter() - clock)
     return row(name, times, timed.seconds / times.clock, found.relative_gap, found.steps, model)
 
@@ -111,18 +111,18 @@ def worked(crew: Crew) -> float:
 
 
 def of_process(_: Shard) -> float:
-    """Processor time of who holds a shard."""
+    """Return the processor time of a shard's process."""
     return time.process_time()
 
 
 def row(name: str, times: Times, looks: float | None, gap: float, steps: int, model: LiveL2SVC) -> list[str]:
     """Return what is printed of a training."""
-    told = "" if looks is None else f"{looks:.0%}"
+    reported = "" if looks is None else f"{looks:.0%}"
     return [
         name,
         f"{times.work:.1f} s",
         f"{times.clock:.1f} s",
-        told,
+        reported,
         f"{gap:.3f}",
         str(steps),
         str(model.predictor().n_support),

@@ -33,7 +33,7 @@ Clock = Callable[[], float]
 
 
 def seconds(work: Callable[[], object], repeats: int = 1, clock: Clock = time.perf_counter) -> float:
-    """Return the median time of ``work`` over ``repeats`` runs, on the wall unless told otherwise."""
+    """Return the median time of ``work`` over ``repeats`` runs, on the wall by default."""
     taken = []
     for _ in range(repeats):
         started = clock()

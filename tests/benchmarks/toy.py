@@ -83,9 +83,9 @@ def trial(scenario: str, moved: int, seed: int, C: float, gamma: float) -> Trial
     random = np.random.default_rng([seed, moved])
     coming = moved if scenario != "removing" else 0
     X, y = draw(random, N + coming)
-    everyone = np.arange(N + coming)
+    every_example = np.arange(N + coming)
     come = random.permutation(_bounded(clone(empty), X, y))[:coming].tolist()
-    start = np.setdiff1d(everyone, come)
+    start = np.setdiff1d(every_example, come)
     gone: list[int] = []
     if scenario != "adding":
         gone = start[random.permutation(_bounded(clone(empty), X[start], y[start]))[:moved]].tolist()

@@ -1,4 +1,4 @@
-"""``tune`` beside scikit-learn's grid search: accuracy on held-out rows, and processor time.
+"""``tune`` next to scikit-learn's grid search: accuracy on held-out rows, and processor time.
 
     python -m tests.benchmarks.tuning [--data DIR] [--splits 3] [--cells 7] [sets ...]
 

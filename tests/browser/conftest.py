@@ -105,7 +105,7 @@ def picture() -> Picture:
 
 
 def learnt(http: httpx.Client, model: str, n: int = 60, seed: int = 0, **spec: object) -> None:
-    """A model of two overlapping classes."""
+    """Create a model of two overlapping classes."""
     http.post("/models", json={"id": model, **spec}).raise_for_status()
     X, y = blobs(np.random.default_rng(seed), n)
     add = {"X": X, "y": y, "keys": [f"k{i}" for i in range(n)]}

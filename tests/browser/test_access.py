@@ -1,4 +1,4 @@
-"""Who may do what on the page, and what it may load."""
+"""What each scope allows on the page, and what the page may load."""
 
 from __future__ import annotations
 

@@ -41,11 +41,11 @@ def test_a_file_that_is_dropped_becomes_a_model(
     picture(page, "data")
     page.get_by_role("button", name="Make the model").dblclick()
     expect(page.get_by_role("heading", name="my-data", exact=True)).to_be_visible()
-    told = http.get("/models/my-data").json()
-    assert (told["task"], told["n_examples"], told["n_features"]) == ("svc", 79, 2)
+    reported = http.get("/models/my-data").json()
+    assert (reported["task"], reported["n_examples"], reported["n_features"]) == ("svc", 79, 2)
     right = http.post("/models/my-data/predict", json={"X": [[1.5, 1.5], [-1.5, -1.5]]}).json()["prediction"]
     assert right == ["yes", "no"]
-    assert told["scale"] == "standard"
+    assert reported["scale"] == "standard"
     http.post("/models/my-data/update", json={"remove": {"keys": ["day 79"]}}).raise_for_status()
 
 
@@ -63,9 +63,9 @@ def test_numbers_become_a_regression_in_several_updates(
     page.get_by_label("Window").fill("250")
     page.get_by_role("button", name="Make the model").click()
     expect(page.get_by_role("heading", name="wide", exact=True)).to_be_visible()
-    told = http.get("/models/wide").json()
-    assert (told["task"], told["n_examples"], told["n_features"]) == ("svr", 250, 120)
-    assert told["version"] > 1
+    reported = http.get("/models/wide").json()
+    assert (reported["task"], reported["n_examples"], reported["n_features"]) == ("svr", 250, 120)
+    assert reported["version"] > 1
 
 
 def test_what_is_no_table_is_said(service: ServiceProcess, open_page: Open, tmp_path: Path) -> None:

@@ -145,8 +145,8 @@ def test_a_feed_is_made_of_the_columns_that_are_ticked(
     page.get_by_label("Readings", exact=True).set_input_files(later)
     page.get_by_role("button", name="Add").click()
     expect(page.get_by_text("0 readings accepted, 12 times to come announced.")).to_be_visible()
-    told = http.get("/feeds/plant").json()
-    assert (told["position"], told["rows"]) == (320, 332)
+    reported = http.get("/feeds/plant").json()
+    assert (reported["position"], reported["rows"]) == (320, 332)
     expect(rows).to_have_count(48)  # still, though the table was made again
     page.get_by_role("link", name="Feeds").click()
     row = page.get_by_role("region", name="Feeds").get_by_role("row", name="plant")
@@ -189,8 +189,8 @@ def test_the_worst_series_of_a_fleet_is_one_click_away(
     expect(page.get_by_role("region", name="All series").locator("tbody tr")).to_have_count(2)
     worst = page.get_by_role("region", name="The worst series").locator("tbody tr")
     expect(worst).to_have_count(2)
-    told = http.get("/fleets/meters").json()["worst"]
-    expect(worst.first.get_by_role("rowheader")).to_have_text(told[0]["series"])
+    reported = http.get("/fleets/meters").json()["worst"]
+    expect(worst.first.get_by_role("rowheader")).to_have_text(reported[0]["series"])
     picture(page, "fleet")
     worst.filter(has_text="Zähler 7").get_by_role("link").click()
     expect(page.get_by_role("heading", name="meters/Z~C3~A4hler~207")).to_be_visible()

@@ -22,8 +22,8 @@ def test_a_model_is_shown_proved_restored_and_asked(
     for _ in range(4):
         http.post("/models/shown/update", json={"remove": {"oldest": 1}}).raise_for_status()
     page = open_page(f"{service.url}/#/models/shown")
-    told = http.get("/models/shown").json()
-    sides = f"56 examples: {told['n_free']} free, {told['n_bound']} bound"
+    reported = http.get("/models/shown").json()
+    sides = f"56 examples: {reported['n_free']} free, {reported['n_bound']} bound"
     expect(page.get_by_role("img", name=sides)).to_be_visible()
     expect(page.get_by_role("img", name="Examples by side over the newest versions")).to_be_visible()
     expect(page.get_by_role("region", name="Newest updates").get_by_role("row")).to_have_count(6)

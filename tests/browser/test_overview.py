@@ -43,7 +43,7 @@ def test_the_table_follows_events_and_is_searched_and_sorted(
     expect(rows).to_have_count(1)
 
 
-def test_rates_are_told_after_some_seconds(service: ServiceProcess, http: httpx.Client, open_page: Open) -> None:
+def test_rates_are_reported_after_some_seconds(service: ServiceProcess, http: httpx.Client, open_page: Open) -> None:
     learnt(http, "rated")
     page = open_page(service.url)
     cells = page.get_by_role("row", name="rated").get_by_role("cell")

@@ -25,7 +25,7 @@ def written(path: Path, X: list[list[float]], y: Sequence[float]) -> Path:
 
 
 def at(page: Page, name: str) -> str:
-    """Return what is written beside a name."""
+    """Return what is written next to a name."""
     return page.locator("dt", has_text=name).locator("xpath=following-sibling::dd").inner_text()
 
 
@@ -52,8 +52,8 @@ def test_a_path_is_walked_looked_along_and_applied(
     for _ in range(5):
         page.keyboard.press("PageUp")
     place = int(slider.input_value())
-    told = page.get_by_role("region", name="Largest coefficients").locator("tbody tr")
-    assert told.locator("th").all_inner_texts() == [str(key) for key in result["coefficients"]["key"][place]]
+    reported = page.get_by_role("region", name="Largest coefficients").locator("tbody tr")
+    assert reported.locator("th").all_inner_texts() == [str(key) for key in result["coefficients"]["key"][place]]
     middle = slider.get_attribute("aria-valuetext")
     assert middle is not None
     C = float(middle.removeprefix("C "))
@@ -160,8 +160,8 @@ def test_paths_of_several_classes_are_looked_along_and_applied(
     picture(page, "labels-several")
     page.get_by_role("button", name="Carry out as one update").click()
     expect(page.locator("#effect")).to_contain_text("Share of wrong labels", timeout=120_000)
-    told = {one["key"]: one["y"] for one in http.get("/models/zoo/examples?limit=100").json()["examples"]}
-    assert [told[key] for key in keys[:6]] == [*right[:5].tolist(), another]
+    reported = {one["key"]: one["y"] for one in http.get("/models/zoo/examples?limit=100").json()["examples"]}
+    assert [reported[key] for key in keys[:6]] == [*right[:5].tolist(), another]
 
     page.get_by_role("link", name="Regularization path").click()
     page.get_by_role("button", name="Walk the path").click()

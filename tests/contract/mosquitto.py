@@ -67,7 +67,7 @@ class Mosquitto:
             time.sleep(0.01)
 
     def kill(self) -> None:
-        """``kill -9``."""
+        """Kill it by ``kill -9``."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -29,12 +29,14 @@ def executable() -> str:
 
 def speaks_tls() -> bool:
     """Return whether the server was built with TLS: one that was not does not know the setting."""
-    told = subprocess.run([executable(), "--tls-port", "none"], capture_output=True, text=True, timeout=START_SECONDS)
-    return "Bad directive" not in told.stdout + told.stderr
+    reported = subprocess.run(
+        [executable(), "--tls-port", "none"], capture_output=True, text=True, timeout=START_SECONDS
+    )
+    return "Bad directive" not in reported.stdout + reported.stderr
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on now."""
+    """Return a port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -46,7 +48,7 @@ class RedisServer:
     Parameters
     ----------
     directory : where it keeps its files
-    options : as on its command line, ``appendfsync="always"``; an append-only file is kept unless told otherwise
+    options : as on its command line, ``appendfsync="always"``; an append-only file is kept by default
     """
 
     def __init__(self, directory: Path, **options: str) -> None:
@@ -93,7 +95,7 @@ class RedisServer:
         os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """``kill -9``."""
+        """Kill it by ``kill -9``."""
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()

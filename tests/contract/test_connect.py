@@ -32,12 +32,12 @@ def test_sentinel_says_where_the_server_is(sentinel: int, redis_server: RedisSer
         assert client.exists("{sentinel}:m:m:log")
 
 
-def test_a_service_that_sentinel_does_not_know_is_told(sentinel: int) -> None:
+def test_a_service_that_sentinel_does_not_know_is_reported(sentinel: int) -> None:
     with pytest.raises(StoreUnavailable, match="ocean"):
         RedisStore(f"redis+sentinel://127.0.0.1:{sentinel}/ocean/0", "me")
 
 
-def test_tls_checks_certificates_unless_told_otherwise() -> None:
+def test_tls_checks_certificates_by_default() -> None:
     pool = connect("rediss://:secret@example.org:6380/2?ssl_ca_certs=/ca.pem", 1.5).connection_pool
     assert pool.connection_class is SSLConnection
     connection = pool.connection_class(**pool.connection_kwargs)

@@ -30,7 +30,7 @@ def opened() -> Iterator[ExitStack]:
 
 
 def fill(store: Store) -> None:
-    """A model with a trimmed log, an aborted record and requests, one whose answer is missing; and an empty one."""
+    """Store a model with a trimmed log, an aborted record and requests, one without an answer; and an empty one."""
     lease = store.create("m", b"spec")
     for sequence in range(1, 10):
         store.append(lease, sequence, b"%d" % sequence * 50, Idempotency(f"k{sequence}", b"body"), keep=100)
@@ -102,7 +102,7 @@ def test_a_document_that_is_there_is_not_replaced(
 
 
 def fill_and_damage(place: Path, prefix: str, statement: str) -> None:
-    """A database with a model, damaged by one statement."""
+    """Store a database with a model, and damage it by one statement."""
     with ExitStack() as stack:
         fill(open_place(str(place), prefix, stack))
     with closing(sqlite3.connect(place / "livesvm.sqlite3")) as db:

@@ -120,7 +120,7 @@ def check_noticed(found: Stored) -> None:
 
 
 def check_fall_back(found: Stored) -> None:
-    """The damage is told, and every update is there."""
+    """Check that the damage is reported, and every update is there."""
     back = recovered(found)
     assert (back.damaged_snapshots, back.snapshot_version, back.replayed) == (1, SNAPSHOTS[0], RECORDS - SNAPSHOTS[0])
     assert back.state.version == back.state.sequence == RECORDS

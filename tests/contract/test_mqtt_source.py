@@ -125,12 +125,12 @@ def test_dead_letters_are_published_before_messages_are_settled(scene: Scene) ->
         assert time.monotonic() < end
         time.sleep(0.01)
     found = [json.loads(message.payload) for message in letters.messages]
-    told = {"feed": "load", "topic": scene.topic}
+    reported = {"feed": "load", "topic": scene.topic}
     entries = ["-".join(map(str, entry.position)) for entry in (good, bad)]
     text = {"payload": '{"time": 1, "y": "high"}'}
     assert found == [
-        told | {"entry": entries[0], "field": "y", "reason": "no number"} | text,
-        told | {"entry": entries[1], "field": None, "reason": "is no UTF-8", "payload_base64": "/w=="},
+        reported | {"entry": entries[0], "field": "y", "reason": "no number"} | text,
+        reported | {"entry": entries[1], "field": None, "reason": "is no UTF-8", "payload_base64": "/w=="},
     ]
     assert source.backlog(None).entries == 0
 
@@ -232,7 +232,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mosquitto]:
         yield server
 
 
-def test_a_broker_lets_in_whom_it_knows(guarded: Mosquitto) -> None:
+def test_a_broker_accepts_known_clients(guarded: Mosquitto) -> None:
     with ExitStack() as stack:
         scene = Scene(guarded, stack, user="plant", password=PASSWORD)
         address = f"127.0.0.1:{guarded.port}"

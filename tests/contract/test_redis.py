@@ -279,7 +279,7 @@ def test_of_two_that_take_over_together_one_wins(redis_server: RedisServer, pref
         own.close()
 
 
-def test_a_stopped_server_is_told_while_it_is_and_what_was_under_way_is_fenced(own_server: RedisServer) -> None:
+def test_a_stopped_server_is_reported_while_it_is_and_what_was_under_way_is_fenced(own_server: RedisServer) -> None:
     """The append that was given up runs when the server goes on; once the lease was retaken it cannot."""
     with closing(RedisStore(own_server.url, "me", timeout=0.3)) as store:
         lease = store.create("m", b"")

@@ -57,35 +57,35 @@ class Rubbish:
         self.lease = self.store.create(MODEL, b"spec")
 
     def append(self, name: str | None) -> None:
-        """A record, where it is new."""
+        """Append a record, if it is new."""
         named = None if name is None else Idempotency(name, b"body")
         with suppress(RequestKnown):
             self.store.append(self.lease, self.sequence + 1, b"data", named, keep=KEEP)
             self.sequence += 1
 
     def answered(self, name: str) -> None:
-        """A record, and the answer to its request."""
+        """Append a record, and the answer to its request."""
         self.append(name)
         self.remember(name)
 
     def abort(self, _: None) -> None:
-        """The newest record is taken back."""
+        """Take the newest record back."""
         self.store.abort(self.lease, self.sequence)
 
     def remember(self, name: str) -> None:
-        """An answer, also to a request that is not known or no longer."""
+        """Remember an answer, also to an unknown request."""
         self.store.remember(self.lease, name, b"answer")
 
     def snapshot(self, size: int) -> None:
-        """A snapshot, of the newest record."""
+        """Write a snapshot of the newest record."""
         self.store.save_snapshot(self.lease, self.sequence, bytes(size), 1)
 
     def crash(self, size: int) -> None:
-        """A snapshot that a crash cuts off before its pointer is written."""
+        """Write a snapshot that a crash cuts off before its pointer is written."""
         self._cut_off("livesvm.service.crash.point", self._crash_in_snapshot, size)
 
     def dropped(self, size: int) -> None:
-        """A snapshot that is cut off after its first chunk."""
+        """Write a snapshot that is cut off after its first chunk."""
         self._cut_off("livesvm.service.store.redis.split", self._first, size)
 
     def _cut_off(self, place: str, failing: Callable[..., object], size: int) -> None:
@@ -106,11 +106,11 @@ class Rubbish:
         raise Crash
 
     def solution(self, _: None) -> None:
-        """A solution."""
+        """Write a solution."""
         self.store.save_solution(self.lease, Solution(self.sequence, b"solution"))
 
-    def anew(self, _: None) -> None:
-        """The model is deleted, which leaves nothing, and made again."""
+    def afresh(self, _: None) -> None:
+        """Delete the model, which leaves nothing, and make it again."""
         self.store.delete(self.lease)
         assert self.keys() == set()
         self.lease, self.sequence = self.store.create(MODEL, b"spec"), 0
@@ -122,7 +122,7 @@ class Rubbish:
         return {key.decode().removeprefix(start) for key in found}
 
     def check(self, last: str) -> None:
-        """Every answer is of a request, every chunk of a snapshot or of one that is being written."""
+        """Check that every answer belongs to a request, every chunk to a snapshot or one that is being written."""
         client: Any = self.server.client()
         start = f"{{{self.prefix}}}:m:{MODEL}:"
         requests = set(client.hkeys(f"{start}requests"))
@@ -164,7 +164,7 @@ def test_nothing_is_left_that_nothing_leads_to(
                 getattr(rubbish, name)(argument)
                 rubbish.check(name)
             if ends:
-                rubbish.anew(None)
+                rubbish.afresh(None)
         finally:
             client: Any = redis_server.client()
             client.delete(*client.keys(f"*{prefix}*"))

@@ -1,4 +1,4 @@
-"""A document in either store: any damage to it is told; stores from before there were any are brought up to date."""
+"""A document in either store: any damage is reported; stores of before documents are brought up to date."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AT, DATA = DocumentName("dataset", "rivers"), b"what is said of them"
 
 
 def is_noticed(store: Store) -> bool:
-    """Return whether damage is told, or the document is not there; nothing but what was given is ever returned."""
+    """Return whether damage is reported, or the document is not there; nothing but what was given is ever returned."""
     try:
         found = store.document(AT)
     except StoreDamaged:

@@ -1,4 +1,4 @@
-"""What is remembered of requests, and the marks of aborted records: damaged, they are told and not taken for true."""
+"""Remembered requests and marks of aborted records: damage to them is reported, and never taken for true."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fill(store: Store) -> Lease:
 
 
 def is_told(store: Store) -> bool:
-    """Return whether damage to the request is told; what is recalled of it is true all the same."""
+    """Return whether damage to the request is reported; what is recalled of it is true all the same."""
     try:
         found = store.recall("m", "key")
     except StoreDamaged:
@@ -86,7 +86,7 @@ def test_every_bit_of_an_index_in_the_file(path: Path) -> None:
                 mended += not is_told(store)
                 with pytest.raises((RequestKnown, StoreDamaged)):
                     store.append(lease, 3, b"again", Idempotency("key", BODY), keep=10)
-    assert mended > 50  # where SQLite cannot read the index, it is told
+    assert mended > 50  # where SQLite cannot read the index, it is reported
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def an_update() -> Update:
     return Update(Batch(rng.normal(size=(20, 2)), rng.choice([-1.0, 1.0], 20)))
 
 
-def test_a_damaged_answer_is_told_to_a_retry_and_made_again_at_the_next_start(path: Path) -> None:
+def test_a_damaged_answer_is_reported_to_a_retry_and_made_again_at_the_next_start(path: Path) -> None:
     for file in path.parent.glob(f"{path.name}*"):
         file.unlink()
     update = an_update()
@@ -236,7 +236,7 @@ def test_a_damaged_answer_is_told_to_a_retry_and_made_again_at_the_next_start(pa
         assert again.body.partition(b'"seconds"')[0] == first.body.partition(b'"seconds"')[0]
 
 
-def test_a_damaged_request_is_told_and_costs_no_model(path: Path) -> None:
+def test_a_damaged_request_is_reported_and_costs_no_model(path: Path) -> None:
     for file in path.parent.glob(f"{path.name}*"):
         file.unlink()
     update = an_update()

@@ -45,7 +45,7 @@ def back(path: Path) -> Recovered[ModelState]:
 
 
 def is_noticed(path: Path) -> bool:
-    """Return whether damage is told; what comes back all the same is whole."""
+    """Return whether damage is reported; what comes back all the same is whole."""
     try:
         found = back(path)
     except StoreDamaged:

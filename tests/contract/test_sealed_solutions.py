@@ -1,4 +1,4 @@
-"""A solution in either store: any damage to it is told, and what was there before there were any is read."""
+"""A solution in either store: any damage to it is reported, and what was there before there were any is read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fill(store: Store) -> None:
 
 
 def is_noticed(store: Store) -> bool:
-    """Return whether damage is told; nothing but what was given is ever returned."""
+    """Return whether damage is reported; nothing but what was given is ever returned."""
     try:
         found = store.solution("m")
     except StoreDamaged:

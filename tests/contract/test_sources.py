@@ -148,7 +148,7 @@ def test_a_lost_group_is_made_again_where_the_feed_is(scene: Scene) -> None:
     assert numbers(source, 2) == [3]
 
 
-def test_a_feed_of_a_name_that_was_used_before_begins_anew(scene: Scene) -> None:
+def test_a_feed_of_a_name_that_was_used_before_begins_again(scene: Scene) -> None:
     scene.add(1, 2)
     before = scene.source()
     before.begin(None, [])
@@ -172,7 +172,7 @@ def test_a_stream_that_has_lost_entries_is_not_read(scene: Scene) -> None:
     source.begin(None, [])
     assert numbers(source, None) == [5, 6]
     scene.client.delete(scene.stream)
-    source.begin(at(6), [])  # nothing says yet that it will begin anew
+    source.begin(at(6), [])  # nothing says yet that it will begin again
     scene.add(2)
     with pytest.raises(SourceError, match="ends at 2-0, before 6-0"):
         source.backlog(at(6))
@@ -216,7 +216,7 @@ def test_the_time_may_be_that_of_the_entry(scene: Scene) -> None:
 @pytest.mark.parametrize(
     "fields", [{b"y": b"\xff"}, {b"\xff": b"1"}, {b"y" * 200: b"1"}, {str(i): i for i in range(600)}]
 )
-def test_what_is_no_reading_is_told(scene: Scene, fields: dict[Any, Any]) -> None:
+def test_what_is_no_reading_is_reported(scene: Scene, fields: dict[Any, Any]) -> None:
     scene.client.xadd(scene.stream, fields)
     source = scene.source()
     source.begin(None, [])

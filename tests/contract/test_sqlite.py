@@ -169,7 +169,7 @@ def test_a_data_directory_that_cannot_be_made(tmp_path: Path) -> None:
         DirectoryLock(tmp_path / "file" / "data")
 
 
-def test_a_ping_looks_how_much_room_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ping_looks_how_much_space_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(SqliteStore(tmp_path / "s", probe_seconds=60)) as store:
         store.ping()
         monkeypatch.setattr(sqlite_file, "ROOM", 2**60)

@@ -147,7 +147,7 @@ def test_a_deleted_model_is_gone_and_fences_its_writer(store: Store) -> None:
         store.acquire("m")
 
 
-def test_a_model_made_anew_starts_empty(store: Store) -> None:
+def test_a_model_made_again_starts_empty(store: Store) -> None:
     lease = store.create("m", b"")
     append(store, lease, 1)
     store.delete(lease)
@@ -308,7 +308,7 @@ def test_a_reachable_store_answers_a_ping(store: Store) -> None:
     assert store.models() == before
 
 
-def test_a_model_made_anew_fences_the_writer_of_its_namesake(open_store: Open) -> None:
+def test_a_model_made_again_fences_the_writer_of_its_namesake(open_store: Open) -> None:
     old_store, new_store = open_store(), open_store()
     old = old_store.create("m", b"")
     new_store.delete(new_store.acquire("m"))
@@ -422,7 +422,7 @@ def test_a_document_is_always_one_that_was_put(open_store: Open) -> None:
     open_store().put_document(at, values[0])
 
     def put(store: Store, value: bytes) -> None:
-        """Many times."""
+        """Put many documents."""
         for _ in range(10):
             store.put_document(at, value)
 
@@ -458,8 +458,8 @@ def test_a_wiped_store_holds_what_it_held(wholly: bool, open_store: Open) -> Non
     gone = store.create("gone", b"")
     store.save_snapshot(gone, 1, b"secret" * 1000, 1)
     store.delete(gone)
-    told = store.wipe(wholly=wholly)
-    assert all(isinstance(what, str) for what in told.values())
+    reported = store.wipe(wholly=wholly)
+    assert all(isinstance(what, str) for what in reported.values())
     append(store, lease, 2)
     other = open_store()
     assert other.models() == [StoredModel("m", b"spec")]

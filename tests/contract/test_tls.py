@@ -39,7 +39,7 @@ def test_a_certificate_of_another_host_is_refused(redis_server: RedisServer, tmp
         assert front.handshakes == 0
 
 
-def test_a_server_that_does_not_speak_tls_is_told(redis_server: RedisServer) -> None:
+def test_a_server_that_does_not_speak_tls_is_reported(redis_server: RedisServer) -> None:
     with pytest.raises(StoreUnavailable, match="Redis cannot be used"):
         RedisStore(f"rediss://127.0.0.1:{redis_server.port}/0", "me")
 

@@ -101,7 +101,7 @@ def attack(address: Address, requests: Iterable[Sent], seconds: float) -> Seen:
     seen, lock, rest = Seen(), threading.Lock(), iter(requests)
 
     def lane() -> None:
-        """One request after the other."""
+        """Send one request after the other."""
         while True:
             with lock:
                 sent = next(rest, None)
@@ -139,15 +139,15 @@ class Attack:
         self, seen: Seen, scene: Scene, before: dict[str, int], after: dict[str, int], grown: float
     ) -> list[Verdict]:
         changed = {model: after.get(model, -1) - before[model] for model in scene.models.values()}
-        told = {model: seen.changes[model] for model in changed}
-        told[scene.models["svc"]] += seen.changes[scene.job]
+        reported = {model: seen.changes[model] for model in changed}
+        reported[scene.models["svc"]] += seen.changes[scene.job]
         made = len(after) - len(before)
         return [
             Verdict("each answered or closed in time, no 5xx but 503 with a reason", _first(seen), not seen.failures),
             Verdict(
                 "models changed by what was answered 200, and by nothing else",
-                f"{changed}, told {told}",
-                changed == told,
+                f"{changed}, told {reported}",
+                changed == reported,
             ),
             Verdict("models made by what was answered 201", f"{made}, told {seen.made}", made == seen.made),
             Verdict(f"memory grew by less than {self.megabytes:g} MB", f"{grown:.0f} MB", grown < self.megabytes),
@@ -240,8 +240,8 @@ def replay(kept: Path, seconds: float) -> int:
 
 def addressed(line: str, scene: Scene) -> Sent:
     """Return a request that was kept, addressed to this service and its job."""
-    sent, told = Sent.of(line), json.loads(line)
-    here = {told["host"]: scene.host, told["job"]: scene.job}
+    sent, reported = Sent.of(line), json.loads(line)
+    here = {reported["host"]: scene.host, reported["job"]: scene.job}
     data = sent.data
     for before, now in here.items():
         data = data.replace(before.encode(), now.encode())

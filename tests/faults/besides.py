@@ -1,9 +1,9 @@
-"""What everyone else sees of one client's hard update, and of a kill in the middle of it.
+"""What other clients see of one client's hard update, and of a kill in the middle of it.
 
     python -m tests.faults.besides [--seconds 15] [--rows 20000] [--crashes 2]
 
 A service with its default settings, on two cores, is sent one update of random rows that takes minutes to solve (rbf,
-gamma = 2, C = 1e8), again whenever it has been answered. Beside it, another model is updated (2 in, the 2 oldest out,
+gamma = 2, C = 1e8), again whenever it has been answered. Next to it, another model is updated (2 in, the 2 oldest out,
 n = 1,000), predicts one row at fixed times, and the control plane is asked for what never should wait. Then the busy
 model is deleted, twice at once; then the service is killed in the middle of such an update, and each other model is
 asked for a prediction from the start of the process on. A path over as many rows is asked for and cancelled, in every
@@ -31,7 +31,7 @@ import numpy as np
 from tests.benchmarks.recovery import processor_seconds
 from tests.benchmarks.tables import machine, table
 from tests.contract.redis_server import free_port
-from tests.faults.promises import Calls, Verdict, peak_megabytes, repeat, told, within
+from tests.faults.promises import Calls, Verdict, peak_megabytes, repeat, reported, within
 from tests.service.process import ServiceProcess
 
 FEATURES = 10
@@ -75,7 +75,7 @@ def post_npz(http: httpx.Client, model: str, body: bytes) -> httpx.Response:
 
 
 def create(http: httpx.Client, model: str, task: str, n: int, **spec: Any) -> None:
-    """A model that knows ``n`` examples."""
+    """Create a model with ``n`` examples."""
     http.post("/models", json={"id": model, "task": task, **spec}).raise_for_status()
     body = packed(**examples(np.random.default_rng(n), n, task))
     post_npz(http, model, body).raise_for_status()
@@ -144,7 +144,7 @@ def busy(service: ServiceProcess, body: bytes, answers: list[str]) -> Iterator[N
 
 
 def delete_busy(service: ServiceProcess) -> tuple[float, float, float]:
-    """Seconds until the busy model is deleted, what the list takes meanwhile, and then until nothing is solved."""
+    """Return seconds until the busy model is deleted, the list's time meanwhile, and then until no solve runs."""
     with service.http(CALL_SECONDS) as http, ThreadPoolExecutor(2) as pool:
         began = time.monotonic()
         deletions = [pool.submit(http.delete, "/models/busy") for _ in range(2)]
@@ -207,7 +207,7 @@ def cancellations(service: ServiceProcess, options: argparse.Namespace) -> list[
             while (state := http.get(f"/jobs/{job['id']}").json()["state"]) == "running":
                 time.sleep(0.005)
             found.append(time.monotonic() - began if state == "cancelled" else np.inf)
-            print(f"job cancelled after {seconds:g} s, {job['state']} at {job['progress']:.1%}: {told(found[-1])}")
+            print(f"job cancelled after {seconds:g} s, {job['state']} at {job['progress']:.1%}: {reported(found[-1])}")
     return [within(f"path over {options.rows} rows, from DELETE to cancelled, slowest", max(found), 1.0)]
 
 
@@ -215,7 +215,7 @@ def cancellations(service: ServiceProcess, options: argparse.Namespace) -> list[
 
 
 def besides(service: ServiceProcess, options: argparse.Namespace) -> list[Verdict]:
-    """Measure at rest, beside a hard update, and at its deletion."""
+    """Measure at rest, next to a hard update, and at its deletion."""
     header = ["call", "number", "failed", "median", "99%", "largest"]
     print("\nat rest:\n" + table(header, [calls.line() for calls in measure(service, options.seconds / 3).values()]))
     answers: list[str] = []
@@ -250,15 +250,15 @@ def started(directory: Path, settings: dict[str, str]) -> Iterator[ServiceProces
 
 
 def crashes(service: ServiceProcess, options: argparse.Namespace) -> list[Verdict]:
-    """Kill the service in the middle of a hard update, and again in what it makes of it; who predicts when."""
+    """Kill the service in the middle of a hard update, and again while it recovers; time the predictions."""
     with busy(service, hard_update(options.rows), []):
         service.kill()
     verdicts = []
     for number in range(1, options.crashes + 1):
         found = first_predictions(service, [*OTHERS, "busy"], options.patience)
         last = found.pop("busy")
-        print(f"\ncrash {number}: " + ", ".join(f"{model} {told(seconds)}" for model, seconds in found.items()))
-        print(f"the busy one as it was before: {told(last)}; {described(service)}")
+        print(f"\ncrash {number}: " + ", ".join(f"{model} {reported(seconds)}" for model, seconds in found.items()))
+        print(f"the busy one as it was before: {reported(last)}; {described(service)}")
         verdicts.append(within(f"crash {number}: every other model predicts", max(found.values()), 5.0))
         service.kill()
     return verdicts

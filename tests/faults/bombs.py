@@ -34,7 +34,7 @@ def archive(*, lies: bool) -> bytes:
 
 @cache
 def text(kind: int) -> bytes:
-    """JSON that is hard on who reads it."""
+    """Return JSON that is hard to parse."""
     repeat = (b'"a%d":1,', b"[", b"[],", b'{"a":', b"1,", b'"",', b"[[1e1]],")[kind % 7]
     if kind % 7 == 0:
         return b"{" + b"".join(b'"a%d":1,' % n for n in range(LARGE // 12)) + b'"b":1}'

@@ -4,7 +4,7 @@
     python -m tests.faults.campaign --service-kills 200 --workers 2
 
 A client sends updates one after another, each under its own Idempotency-Key, and repeats one until it is answered;
-while the service is killed, it does so to models of two classes, of several, and of scaled features by turns, erases
+while the service is killed, it does so to models of two classes, of several, and of scaled features alternately, erases
 examples in between, and repeats that until it has the receipt. Lost is an
 acknowledged update that is not there after a recovery; duplicated is one that is there twice; different is a model that
 is not the one trained from nothing on what was acknowledged, or a fenced writer that wrote. Traces are examples that
@@ -159,7 +159,7 @@ def _compare_answer(answer: httpx.Response, tally: Tally, course: Course) -> Non
 
 
 def search(everything: dict[str, bytes], tally: Tally) -> None:
-    """Count the erased of whom any feature, or all of them, stand somewhere."""
+    """Count the erased examples with any feature, or all, left somewhere."""
     for x in (x for course in tally.courses for x in course.searched()):
         wanted = [trace for what, trace in traces("", x).items() if what != "key"]
         tally.traces += any(trace in data for data in everything.values() for trace in wanted)
@@ -235,7 +235,7 @@ def look_whole(http: httpx.Client, tally: Tally, rng: random.Random, erasing: fl
 
 
 def go_on(http: httpx.Client, tally: Tally, course: Course, rng: random.Random, erasing: float) -> None:
-    """The call that is under way, or the next one."""
+    """Return the call under way, or the next one."""
     if course.wants_to_erase(rng, erasing):
         erase(http, tally, course, rng)
     else:

@@ -48,7 +48,7 @@ READINGS = 100_000
 
 @dataclass
 class Client:
-    """Who brings one subject on: when each update was first sent and acknowledged, and what was wrong with answers."""
+    """A client that updates one subject: the times of its updates, and what was wrong with answers."""
 
     subject: Subject
     fronts: Sequence[ServiceProcess]
@@ -92,11 +92,11 @@ class Client:
             if answer.status_code not in (429, 503):
                 self.fault(f"update {number} was answered {answer.status_code}: {answer.text}\n{front.errors[-3000:]}")
             return False
-        told = self.subject.told(answer.json())
-        if told < number + 1 and not self.subject.acknowledges:
+        reported = self.subject.reported(answer.json())
+        if reported < number + 1 and not self.subject.acknowledges:
             return False
-        if told != number + 1:
-            self.fault(f"it has had {told} updates, as the answer to update {number + 1} says")
+        if reported != number + 1:
+            self.fault(f"it has had {reported} updates, as the answer to update {number + 1} says")
         self.moments.append(time.monotonic())
         return True
 
@@ -230,7 +230,7 @@ def subjects(models: int, feeds: int, redis: RedisServer) -> list[Subject]:
     return [*found, Metered(RedisMeter(redis, READINGS))] if feeds else found
 
 
-def told(kind: str, took: Sequence[Sequence[float]], clients: Sequence[Client]) -> str:
+def reported(kind: str, took: Sequence[Sequence[float]], clients: Sequence[Client]) -> str:
     """Return what one kind of fault has cost: until all answered, and each kind of subject by itself."""
     slowest = [max(one) for one in took]
     middle, worst = np.median(slowest), max(slowest)
@@ -283,7 +283,7 @@ def main() -> int:
                     break
                 kind = given.only or list(KINDS)[number % len(KINDS)]
                 time.sleep(chance.uniform(0.0, 0.5))
-                jobs.faults += [f"a front end ended by itself:\n{told}" for told in scene.ended()]
+                jobs.faults += [f"a front end ended by itself:\n{reported}" for reported in scene.ended()]
                 since = KINDS[kind](scene)
                 took[kind].append(seconds_until_all_answer(clients, since))
                 print(f"{number + 1} {kind}: {max(took[kind][-1]):.1f} s", flush=True)
@@ -302,7 +302,7 @@ def main() -> int:
     )
     for kind, found in took.items():
         if found:
-            print(told(kind, found, clients))
+            print(reported(kind, found, clients))
     if given.jobs:
         print(f"jobs: {', '.join(f'{count} {how}' for how, count in jobs.ended.most_common())}")
     for fault in faults[:20]:

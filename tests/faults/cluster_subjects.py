@@ -46,7 +46,7 @@ class Subject(Protocol):
     def update(self, http: httpx.Client, number: int) -> httpx.Response:
         """Do the update of this number, from 0 on; once, however often it is asked for."""
 
-    def told(self, answer: dict[str, Any]) -> int:
+    def reported(self, answer: dict[str, Any]) -> int:
         """Return how many updates it has had, as the answer to one says."""
 
     def faults(self, http: httpx.Client, updates: int) -> list[str]:
@@ -77,7 +77,7 @@ class Model:
         headers = {"idempotency-key": f"u{number}"}
         return http.post(f"{self.path}/update", json={"add": {"X": X, "y": y}}, headers=headers)
 
-    def told(self, answer: dict[str, Any]) -> int:
+    def reported(self, answer: dict[str, Any]) -> int:
         return int(answer["version"])
 
     def faults(self, http: httpx.Client, updates: int) -> list[str]:
@@ -115,7 +115,7 @@ class Feed:
     def update(self, http: httpx.Client, number: int) -> httpx.Response:
         return self._calls.post(http, self._id, number + 1)
 
-    def told(self, answer: dict[str, Any]) -> int:
+    def reported(self, answer: dict[str, Any]) -> int:
         return int(answer["position"]) // SIZE
 
     def faults(self, http: httpx.Client, updates: int) -> list[str]:
@@ -144,7 +144,7 @@ class Metered:
         self._meter.send_until(ENTRIES * (number + 1))
         return http.get(self.path)
 
-    def told(self, answer: dict[str, Any]) -> int:
+    def reported(self, answer: dict[str, Any]) -> int:
         return int(answer["position"]) // ENTRIES
 
     def faults(self, http: httpx.Client, updates: int) -> list[str]:

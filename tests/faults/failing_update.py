@@ -1,4 +1,4 @@
-"""The service with a solver that fails, in a way that nobody foresaw, whenever a feature is 666."""
+"""The service with a solver that fails, in an unforeseen way, whenever a feature is 666."""
 
 from __future__ import annotations
 

@@ -48,14 +48,14 @@ class RedisMeter:
         self.sent = self.poison = 0
 
     def burst(self, chance: random.Random) -> None:
-        """The next readings, not all at once."""
+        """Send the next readings, not all at once."""
         for _ in range(BURST):
             self.send_until(self.sent + 1)
             if chance.random() < 0.2:
                 time.sleep(0.02)
 
     def send_until(self, total: int) -> None:
-        """The next readings, until there were so many."""
+        """Send the next readings, until there were so many."""
         with self.server.client() as client:
             for row in self._rows[self.sent : total]:
                 self._add(client, 2 * self.sent + 2, row)

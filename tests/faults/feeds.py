@@ -8,8 +8,8 @@ answered. Kills come at random moments and at the named points. After each the p
 at the end forecasts and scores are compared with a feed that was never troubled, and every model's certificate is
 computed from its data.
 
-With ``--readings`` nobody is killed: so many are sent, and memory, disk, the gap and the size of the longest answers
-are told along the way; memory must not grow after a fifth of them.
+With ``--readings`` there are no kills: so many are sent, and memory, disk, the gap and the size of the longest answers
+are reported along the way; memory must not grow after a fifth of them.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from tests.support.feeds import rows_of as readings
 
 GAP = 1e-8
 AGREE = 1e-6
-"""By how much forecasts may differ, over the spread of the readings: each restart finds the same optima anew."""
+"""By how much forecasts may differ, over the spread of the readings: each restart finds the same optima again."""
 SIZE = 12
 GROWTH = 1.1
 """Times the memory after a fifth of many readings: what it may be in the end."""
 
 
 class Sender(Protocol):
-    """Who sends calls."""
+    """A sender of calls."""
 
     def send(self, times: int = 1) -> dict[str, Any]:
         """Return the next calls; the last answer."""
@@ -98,9 +98,9 @@ def differences(
 ) -> list[str]:
     """Return what of the feed is not as it would be untroubled."""
     one, found = untroubled(calls, size, spec), []
-    told = http.get(f"/feeds/{feed}/forecast").json()["forecasts"]
+    reported = http.get(f"/feeds/{feed}/forecast").json()["forecasts"]
     spread = float(np.std(series(size * calls)))
-    for mine, other in zip(told, one.latest, strict=True):
+    for mine, other in zip(reported, one.latest, strict=True):
         found += [
             f"step {mine['step']}: {name} is {mine[name]}, not {getattr(other, name)}"
             for name in ("value", "low", "high")

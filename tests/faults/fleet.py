@@ -105,9 +105,9 @@ def differences(stream: FleetStream) -> list[str]:
         one = FeedState.empty(spec).forecaster
         for call in range(stream.calls):
             one.observe(stream.rows[number][SIZE * call : SIZE * (call + 1)])
-        told = http.get(f"/feeds/meters/s{number}/forecast").json()["forecasts"]
+        reported = http.get(f"/feeds/meters/s{number}/forecast").json()["forecasts"]
         spread = float(np.std(series(SIZE * stream.calls, number)))
-        for mine, other in zip(told, one.latest, strict=True):
+        for mine, other in zip(reported, one.latest, strict=True):
             if abs(mine["value"] - other.value) > AGREE * spread:
                 found.append(f"s{number}, step {mine['step']}: {mine['value']} is not {other.value}")
         counts = [one["n"] for one in http.get(f"/feeds/meters/s{number}").json()["scores"]]

@@ -1,6 +1,6 @@
-"""The service with a solver that holds an update which adds and lets decay by a half, until it is told to go on.
+"""The service with a solver that holds an update which adds and lets decay by a half, until it may go on.
 
-It says so by the file ``held`` in its data directory, and is told by the file ``go``.
+It says so by the file ``held`` in its data directory, and goes on at the file ``go``.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def path(rng: random.Random, scene: Scene) -> Sent:
 
 
 def media(rng: random.Random, scene: Scene) -> Sent:
-    """Return bodies that are not what they are called, and headers that nobody sends."""
+    """Return bodies of another type than they claim, and unusual headers."""
     wanted = route(rng, scene)
     kind: str = JSON
     more: tuple[bytes, ...] = (rng.choice(ODD_HEADERS),)

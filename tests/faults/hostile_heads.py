@@ -1,6 +1,6 @@
 """Requests that are broken below what a framework sees: their lines, heads, lengths, chunks and ends.
 
-Those that end early would not be told of a change, so they ask for none.
+Those that end early would not be reported of a change, so they ask for none.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 It needs debootstrap, root and the right to mount, and takes about ten minutes. The base image is made of Debian's
 packages, with the Python that it names; what it installs is fetched by this machine's pip, and installed without a
-network. The service then runs as the image's user, who has no home, on a read-only root: it has to load what was
+network. The service then runs as the image's user, without a home, on a read-only root: it has to load what was
 compiled, and compile nothing. With ``--extra ray`` the shells that KubeRay starts have to find Ray as well.
 """
 
@@ -48,7 +48,7 @@ class Image:
     command: Sequence[str] = ()
 
     def argv(self, command: Sequence[str], *, data: Path | None = None, wheels: Path | None = None) -> list[str]:
-        """How a command is run in it: with ``wheels`` to change it, or with ``data`` and no other place to write to."""
+        """Return the command line in the image: with ``wheels`` to change it, or with ``data`` alone to write to."""
         root = shlex.quote(str(self.root))
         mounts = [f"mount --bind {root} {root}"]
         if data is not None:
@@ -137,7 +137,7 @@ class Build:
         self._image.command = [word.strip(' "') for word in rest.strip("[]").split(",")]
 
     def _told(self, rest: str) -> None:
-        """Of what containers are told otherwise."""
+        """Return the overridden settings of containers."""
 
     _label = _volume = _expose = _healthcheck = _told
 
@@ -182,9 +182,9 @@ def check_service(image: Image, data: Path) -> None:
             assert not made.exists() or not list(made.iterdir()), sorted(made.iterdir())[:5]
         finally:
             process.terminate()
-        told = process.communicate()[1]
-        assert process.returncode == 0, told
-    assert "machine code" not in told, told
+        reported = process.communicate()[1]
+        assert process.returncode == 0, reported
+    assert "machine code" not in reported, reported
 
 
 def is_ready(http: httpx.Client) -> bool:

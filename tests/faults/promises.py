@@ -22,7 +22,7 @@ class Calls:
     failed: int = 0
 
     def quantile(self, q: float) -> float:
-        """In seconds; infinite where too many failed."""
+        """Return a quantile in seconds; infinite where too many failed."""
         found = np.array(self.latencies + [np.inf] * self.failed)
         return float(np.quantile(found, q, method="higher")) if len(found) else np.inf
 
@@ -30,7 +30,7 @@ class Calls:
         """Return one line of the table."""
         shown = (self.quantile(q) for q in (0.5, 0.99, 1.0))
         count = len(self.latencies) + self.failed
-        return [self.name, str(count), str(self.failed), *(told(seconds) for seconds in shown)]
+        return [self.name, str(count), str(self.failed), *(reported(seconds) for seconds in shown)]
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Verdict:
 
 def within(promise: str, seconds: float, limit: float) -> Verdict:
     """Return the verdict on something that may take so long."""
-    return Verdict(promise, f"{told(seconds)}, limit {told(limit)}", seconds <= limit)
+    return Verdict(promise, f"{reported(seconds)}, limit {reported(limit)}", seconds <= limit)
 
 
-def told(seconds: float) -> str:
+def reported(seconds: float) -> str:
     """Return a duration, or that there was none."""
     return duration(seconds) if np.isfinite(seconds) else "failed"
 
@@ -70,7 +70,7 @@ def repeat(calls: Calls, call: Callable[[], httpx.Response], every: float, secon
             calls.latencies.append(time.monotonic() - due)
         except httpx.HTTPError:
             calls.failed += 1
-        due = max(due + every, time.monotonic() if calls.failed else 0.0)  # nobody queues up behind one that failed
+        due = max(due + every, time.monotonic() if calls.failed else 0.0)  # no call queues up behind one that failed
     return calls
 
 

@@ -66,7 +66,7 @@ def drawn(operation: Any, mode: GenerationMode, scene: Scene, number: int, most:
 
 
 def as_sent(case: Any, scene: Scene, number: int) -> bytes:
-    """The bytes of a drawn request, seven in eight of them for what there is; a deletion is for what it draws."""
+    """Return the bytes of a drawn request, seven in eight for existing objects; a deletion is for a drawn one."""
     models = list(scene.models.values())
     known = {"id": models[number % len(models)], "job": scene.job}
     if case.method.upper() != "DELETE" and number % 8:
@@ -100,7 +100,7 @@ def by(document: dict[str, Any], count: int, seed: int) -> Callable[[Scene], Ite
     """Return what draws requests from a document."""
 
     def draw(scene: Scene) -> Iterator[Sent]:
-        """So many of them, of every operation if there is room."""
+        """So many of them, of every operation if there is space."""
         share = -(-count // (2 * len(operations(document))))
         source = endless(document, scene, seed, min(ROUND, share))
         return numbered(lambda _: next(source), count, "schema-driven")

@@ -56,7 +56,7 @@ WORDS = np.array(["ape", "bee", "cat"])
 
 
 def _words(number: int) -> dict[str, Any]:
-    """Three classes, and now and then somebody who is alone in a fourth."""
+    """Three classes, and now and then one example alone in a fourth."""
     rng = np.random.default_rng([1, number])
     places = np.arange(10) % 3
     y = WORDS[places].tolist()
@@ -112,7 +112,7 @@ class Course:
     is_updating: bool = False  #: whether an update has been sent that is not acknowledged yet
 
     def updated(self) -> None:
-        """The next update is acknowledged."""
+        """Note that the next update is acknowledged."""
         self.window = [*self.window, *((self.updates, row) for row in range(10))][-WINDOW:]
         self.scaled_by = self.scaled_by or self.window
         self.updates += 1
@@ -133,7 +133,7 @@ class Course:
         return bool(self.erasing) or (may and rng.random() < share)
 
     def keys(self, rng: random.Random) -> list[str]:
-        """Return whom to erase: some of the window, and one who left it, or was erased before."""
+        """Return keys to erase: some of the window, and one that left it, or was erased before."""
         if not self.erasing:
             self.erasing = rng.sample(self.window, ERASED_AT_ONCE)
         before = (0, 0) if (0, 0) not in self.window else self.erasing[0]
@@ -151,7 +151,7 @@ class Course:
         return bool(same and answer["version"] == self.acknowledged and gap <= 1e-8)
 
     def searched(self) -> list[list[float]]:
-        """Return features of the newest who were erased."""
+        """Return features of the examples erased last."""
         return [self.subject.batch(number)["add"]["X"][row] for number, row in self.erased[-SEARCHED:]]
 
     def _rows(self, places: list[Place]) -> Rows:

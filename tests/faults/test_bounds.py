@@ -88,7 +88,7 @@ LARGE = npy(np.random.default_rng(1).normal(size=(100_000, 3)).astype(np.float32
 HELD = 60
 """Requests that are begun and never finished, of a megabyte each so far; more are than may be on their way."""
 KEPT = 6
-"""Models of one who makes them."""
+"""Models of one client."""
 PATH = {"X": np.random.default_rng(2).normal(size=(1500, 3)).tolist(), "y": [1, -1] * 750}
 
 
@@ -129,7 +129,7 @@ def too_much(media: str, body: bytes) -> Attack:
 def models(name: str) -> Attack:
     """Yield one model after the other, each with examples.
 
-    The oldest goes, so that there is room for jobs now and then.
+    The oldest goes, so that there is space for jobs now and then.
     """
     for number in itertools.count():
         yield partial(httpx.Client.post, url="/models", json={"id": f"{name}-{number}"})

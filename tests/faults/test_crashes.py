@@ -128,7 +128,7 @@ def test_an_answer_that_was_lost_is_given_again_after_a_crash(tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", [None, "poison"])
 @pytest.mark.parametrize("crash_at", ["after-log:4", ""])
-def test_an_update_that_nobody_foresaw_to_fail_costs_nothing_but_itself(
+def test_an_update_that_fails_unforeseen_costs_nothing_but_itself(
     name: str | None, crash_at: str, tmp_path: Path
 ) -> None:
     """The service dies before it finds out, or at once after it has said so."""

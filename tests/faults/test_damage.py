@@ -54,7 +54,7 @@ def predict(http: httpx.Client) -> Any:
     return http.post("/models/m/predict", json={"X": X}).json()["decision"]
 
 
-def test_a_damaged_snapshot_is_passed_over_and_told(stored: tuple[Path, Any]) -> None:
+def test_a_damaged_snapshot_is_skipped_and_reported(stored: tuple[Path, Any]) -> None:
     path, decision = stored
     damage(path, "snapshots", 4)
     with ServiceProcess(path) as service, service.http() as http:
@@ -67,7 +67,7 @@ def test_a_damaged_snapshot_is_passed_over_and_told(stored: tuple[Path, Any]) ->
 
 
 @pytest.mark.parametrize("both", ["snapshots", "log"])
-def test_what_cannot_be_restored_is_told_and_the_rest_goes_on(both: str, stored: tuple[Path, Any]) -> None:
+def test_what_cannot_be_restored_is_reported_and_the_rest_goes_on(both: str, stored: tuple[Path, Any]) -> None:
     path, _ = stored
     for sequence in (4, 2) if both == "snapshots" else (5,):
         damage(path, both, sequence)

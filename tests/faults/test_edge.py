@@ -1,4 +1,4 @@
-"""Clients who are slow, endless or many: they are let go, they cost next to nothing, and others are served."""
+"""Slow, endless or many clients: they are closed, cost next to nothing, and others are served."""
 
 from __future__ import annotations
 
@@ -102,20 +102,22 @@ def memory(service: ServiceProcess) -> float:
     return int(found[1]) / 1024
 
 
-def test_half_sent_heads_are_gone_in_time_and_keep_nobody_waiting(service: ServiceProcess) -> None:
+def test_half_sent_heads_are_dropped_in_time_and_keep_no_call_waiting(service: ServiceProcess) -> None:
     with ExitStack() as stack:
         begun = time.monotonic()
         half = [stack.enter_context(service.connect()) for _ in range(400)]
         for number, plain in enumerate(half):
-            with suppress(OSError):  # some have made room for others
+            with suppress(OSError):  # some have made space for others
                 plain.sendall(HEAD[: 1 + number % 90].encode() if number % 4 else b"")
         assert [predict(service, source) for source in ("127.0.0.1", OTHER)] == [200, 200]
         assert connections(service) <= 256 + 3
         answers = [all_of(plain) for plain in half]
         assert time.monotonic() - begun < HEAD_SECONDS + SLACK
-    told = [answer for answer in answers if answer]
-    assert len(told) > 100
-    assert {(status_of(answer), type_of(answer), closes(answer)) for answer in told} == {(408, "head-timeout", True)}
+    reported = [answer for answer in answers if answer]
+    assert len(reported) > 100
+    assert {(status_of(answer), type_of(answer), closes(answer)) for answer in reported} == {
+        (408, "head-timeout", True)
+    }
     assert connections(service) <= 2
 
 
@@ -205,14 +207,14 @@ def test_as_many_requests_as_one_likes_may_be_sent_ahead(size: int, tight: Servi
 
 
 @pytest.mark.parametrize("fields", [f"x: {'y' * 33_000}\r\n", "a: b\r\n" * 101])
-def test_a_large_head_is_told_in_which_way(fields: str, service: ServiceProcess) -> None:
+def test_a_large_head_is_reported_in_which_way(fields: str, service: ServiceProcess) -> None:
     with service.connect() as plain:
         plain.sendall(f"GET /models HTTP/1.1\r\nhost: localhost\r\n{fields}\r\n".encode())
         answer = all_of(plain)
     assert (status_of(answer), type_of(answer), closes(answer)) == (431, "head-too-large", True)
 
 
-def test_slow_bodies_take_no_places_of_those_who_work(service: ServiceProcess) -> None:
+def test_slow_bodies_take_no_places_of_those_that_work(service: ServiceProcess) -> None:
     """More of them than calls may be under way."""
     with ExitStack() as stack:
         slow = [stack.enter_context(service.connect()) for _ in range(80)]
@@ -253,7 +255,7 @@ def test_a_large_body_ends_its_connection(framing: str, service: ServiceProcess)
     assert (status_of(answer), type_of(answer), closes(answer)) == (413, "body-too-large", True)
 
 
-def test_who_takes_no_answer_is_let_go(service: ServiceProcess) -> None:
+def test_a_client_that_takes_no_answer_is_let_go(service: ServiceProcess) -> None:
     before = cut(service, "stalled")
     body = json.dumps({"X": [[0.5, 1.0]] * 100_000})
     url = httpx.URL(service.url)
@@ -267,7 +269,7 @@ def test_who_takes_no_answer_is_let_go(service: ServiceProcess) -> None:
             time.sleep(0.1)
 
 
-def test_a_client_who_holds_all_it_may_is_told_and_others_are_served(tight: ServiceProcess) -> None:
+def test_a_client_at_its_limit_is_reported_and_others_are_served(tight: ServiceProcess) -> None:
     with ExitStack() as stack:
         busy = [stack.enter_context(tight.connect()) for _ in range(12)]
         for plain in busy:
@@ -289,14 +291,14 @@ def predict_or_refused(service: ServiceProcess) -> int:
         return 0
 
 
-def test_resting_connections_make_room(tight: ServiceProcess) -> None:
+def test_resting_connections_make_space(tight: ServiceProcess) -> None:
     with ExitStack() as stack:
         resting = [stack.enter_context(tight.connect()) for _ in range(40)]
         assert predict(tight) == 200
         assert all_of(resting[0]) == b""
 
 
-def test_bodies_of_one_client_leave_room_for_others(tight: ServiceProcess) -> None:
+def test_bodies_of_one_client_leave_space_for_others(tight: ServiceProcess) -> None:
     """Two bodies of the largest size may be on their way, one of them from one client."""
     large, small = 700_000, json.dumps(ROW)
 

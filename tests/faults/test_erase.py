@@ -15,12 +15,12 @@ import pytest
 from livesvm.service.crash import DATASET_POINTS, ERASE_POINTS
 from livesvm.service.receipts.receipt import names, verified
 from livesvm.service.store.sqlite import DATABASE
-from tests.support.erasing import SPEC, WHO, data, keeping, lived, places, without
+from tests.support.erasing import KEYS, SPEC, data, keeping, lived, places, without
 from tests.support.jobs_over_rest import awaited
 
 pytestmark = pytest.mark.alone(reason="crash points end a worker alone; the campaign of kills has --workers")
 
-GONE = [WHO[0], WHO[1], WHO[7], WHO[33]]
+GONE = [KEYS[0], KEYS[1], KEYS[7], KEYS[33]]
 """The first has left the window before."""
 
 
@@ -43,19 +43,19 @@ def test_killed_in_the_middle(point: str, store: str, tmp_path: Path) -> None:
             assert service.wait() == -9
         process.settings["crash_at"] = ""
         with process as service, service.http() as http:
-            for who in GONE:
-                assert places(everything(), who, X[WHO.index(who)]) == set()
+            for indices in GONE:
+                assert places(everything(), indices, X[KEYS.index(indices)]) == set()
             assert http.get("/models/m").json()["version"] == before + 1
-            assert http.get("/datasets/theirs").json()["n_examples"] == len(WHO) - len(GONE)
+            assert http.get("/datasets/theirs").json()["n_examples"] == len(KEYS) - len(GONE)
             assert len(list((tmp_path / "data" / "datasets").iterdir())) == 1
             probe = data(30, seed=8)[0]
             decision = http.post("/models/m/predict", json={"X": probe}).json()["decision"]
-            wanted = without(X, y, WHO, GONE).decision_function(np.array(probe))
+            wanted = without(X, y, KEYS, GONE).decision_function(np.array(probe))
             np.testing.assert_allclose(decision, wanted, rtol=0, atol=1e-8)
             kept = http.get("/receipts").json()["receipts"]
             assert len(kept) == 1
             assert (kept[0]["version_before"], kept[0]["version_after"]) == (before, before + 1)
-            assert all(names(kept[0], who) for who in GONE)
+            assert all(names(kept[0], indices) for indices in GONE)
             verified(http.get("/receipts").content[len(b'{"receipts":[') : -len(b"]}")])
             assert service.stop() == 0
             if store == "sqlite":
@@ -64,9 +64,9 @@ def test_killed_in_the_middle(point: str, store: str, tmp_path: Path) -> None:
             else:
                 assert b"erasing:" not in everything()["{livesvm}:documents"]
         with process as service, service.http() as http:
-            again = {"add": {"X": X[10:20], "y": y[10:20], "keys": WHO[10:20]}}
-            headers = {"idempotency-key": f"of {WHO[10]}"}
-            assert http.post("/models/m/update", json=again, headers=headers).json()["added"] == WHO[10:20]
+            again = {"add": {"X": X[10:20], "y": y[10:20], "keys": KEYS[10:20]}}
+            headers = {"idempotency-key": f"of {KEYS[10]}"}
+            assert http.post("/models/m/update", json=again, headers=headers).json()["added"] == KEYS[10:20]
             retry = http.post("/models/m/erase", json={"keys": GONE}, headers={"idempotency-key": "officer"})
             assert retry.json()["receipt"] == kept[0]
             assert http.post("/models/m/erase", json={"keys": GONE}).status_code == 404
@@ -86,7 +86,7 @@ class Life:
         self.count = 0
 
     def step(self, http: httpx.Client) -> None:
-        """One call; what it asks for is known to have happened when this returns."""
+        """Make one call, whose effect is known when this returns."""
         verb = self.rng.choice(["add", "add", "add", "remove", "checkpoint", "job", "back", "erase"])
         if verb == "add" or len(self.window) < 12:
             self.add(http)
@@ -121,7 +121,7 @@ class Life:
         return [str(key) for key in self.rng.choice(self.window, count, replace=False)]
 
     def choose(self) -> list[str]:
-        """Somebody of the window, and somebody who left it before."""
+        """Choose a key of the window, and one that left it before."""
         left = [key for key in self.rows if key not in self.window and key not in self.erased]
         return self.some(2) + left[:1]
 
@@ -195,7 +195,7 @@ def test_killed_when_a_model_is_deleted_and_its_jobs_are_not(store: str, tmp_pat
             with pytest.raises(httpx.TransportError):
                 http.delete("/models/m")
             assert service.wait() == -9
-        assert places(of_jobs(everything()), WHO[5], X[5])
+        assert places(of_jobs(everything()), KEYS[5], X[5])
         process.settings["crash_at"] = ""
         with process as service, service.http() as http:
             assert http.get("/models/m").status_code == 404

@@ -1,4 +1,4 @@
-"""One client's hard update over real sockets: others go on, it ends in its time, a kill in its middle harms nobody."""
+"""One client's hard update over real sockets: others go on, it ends in time, a kill within it harms no other."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def is_busy(http: httpx.Client) -> bool:
     return answer.status_code == 503 and answer.json()["type"] == "urn:livesvm:problem:turn-missed"
 
 
-def test_others_go_on_beside_a_hard_update_which_ends_when_it_is_told_to(tmp_path: Path) -> None:
+def test_others_go_on_beside_a_hard_update_which_ends_when_it_is_reported_to(tmp_path: Path) -> None:
     body = hard_update()
     with (
         ServiceProcess(tmp_path, solve_seconds=600) as service,

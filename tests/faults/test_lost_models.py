@@ -88,7 +88,7 @@ def test_a_model_is_written_back_over_an_older_backup_of_another_process(server:
         check_whole(http, list(range(5)))
 
 
-def test_a_model_that_redis_has_lost_can_be_deleted_and_made_anew(server: RedisServer, tmp_path: Path) -> None:
+def test_a_model_that_redis_has_lost_can_be_deleted_and_made_again(server: RedisServer, tmp_path: Path) -> None:
     with service_on(server, tmp_path) as service, service.http() as http:
         start_model(http, 1)
         restart_empty(server)
@@ -128,7 +128,7 @@ def test_a_service_that_stops_keeps_what_its_store_has_lost(
     with service_on(server, tmp_path) as service, service.http() as http:
         start_model(http, 3)
         server.client().flushall()
-        assert service.stop() == 0  # at once, before anybody may have noticed
+        assert service.stop() == 0  # at once, before it may have been noticed
         kept = tmp_path / "unstored" / "m-3.model"
         assert f"is kept in {kept}: livesvm store put brings it back" in service.errors
     with service_on(server, tmp_path) as service, service.http() as http:

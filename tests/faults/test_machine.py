@@ -52,7 +52,7 @@ Window = dict[int, tuple[tuple[float, ...], float]]
 
 
 class Machine(RuleBasedStateMachine):
-    """The service's model beside plain dictionaries of what every version must hold."""
+    """The service's model next to plain dictionaries of what every version must hold."""
 
     open_store: Callable[[str], Store]
 
@@ -134,7 +134,7 @@ class Machine(RuleBasedStateMachine):
         back=st.none() | st.integers(0, 9),
     )
     def crash_within_an_update(self, point: str, seed: int, n: int, back: int | None) -> None:
-        """Whether it was written decides; then the client asks again and gets one effect."""
+        """Crash, then ask again and get one effect, whether the update was written or not."""
         update, window, next_key = self.batch(seed, n, 0)
         name, version = f"r{next(self.names)}", len(self.history) - 1
         target = None if back is None else max(self.oldest(), version - back)
@@ -171,7 +171,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.next_key)
     @rule(data=st.data(), point=st.none() | st.sampled_from(crash.ERASE_POINTS[1:4]))
     def erase(self, data: Any, point: str | None) -> None:
-        """Of the window or not; what a crash cuts off is ended by the next process, and no request is done twice."""
+        """Erase within the window or not; the next process ends what a crash cuts off, no request is done twice."""
         gone = data.draw(st.sets(st.integers(0, self.next_key - 1), min_size=1, max_size=4))
         intent = Intent("m", (Part("m"),))
         going = requests_of(self.store.requests("m"), gone, ())
@@ -184,8 +184,8 @@ class Machine(RuleBasedStateMachine):
         if len(window) < len(self.history[-1]):
             self.history.append(window)
         for name, (call, body) in list(self.requests.items()):
-            told = json.loads(body)
-            if gone & {*told.get("added", ()), *told.get("removed", ())}:
+            reported = json.loads(body)
+            if gone & {*reported.get("added", ()), *reported.get("removed", ())}:
                 del self.requests[name]
                 with pytest.raises(RequestErased):
                     call()

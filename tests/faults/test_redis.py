@@ -164,7 +164,7 @@ def test_redis_out_of_memory_refuses_whole_and_recovers(server: RedisServer, tmp
         check_whole(http, [0, 1, 2])
 
 
-def test_a_redis_that_is_not_there_at_the_start_is_told(server: RedisServer, tmp_path: Path) -> None:
+def test_a_redis_that_is_not_there_at_the_start_is_reported(server: RedisServer, tmp_path: Path) -> None:
     server.kill()
     service = service_on(server, tmp_path)
     service.launch()

@@ -69,8 +69,8 @@ def until(path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_an_update_that_outlasts_the_stop_is_told_so_and_is_there_afterwards(tmp_path: Path) -> None:
-    """Its solve is cut off, its client is told to ask again, and then it is done once."""
+def test_an_update_that_outlasts_the_stop_is_reported_so_and_is_there_afterwards(tmp_path: Path) -> None:
+    """Its solve is cut off, its client is asked to try again, and then it is done once."""
     process = ServiceStartedAfresh(tmp_path, shutdown_seconds=1)
     process.module = "tests.faults.held_update"
     body = add(np.random.default_rng(0), 10) | {"decay": 0.5}
@@ -147,13 +147,13 @@ def test_the_time_of_the_newest_version_survives(tmp_path: Path) -> None:
         for name in ("updated", "restored"):
             http.post(f"/models/{name}/update", json=add(np.random.default_rng(0))).raise_for_status()
         http.post("/models/restored/restore", json={"version": 0}).raise_for_status()
-        told = {model["id"]: model["updated_at"] for model in http.get("/models").json()["models"]}
-        assert None not in (told["updated"], told["restored"])
-        assert told["unused"] is None
+        reported = {model["id"]: model["updated_at"] for model in http.get("/models").json()["models"]}
+        assert None not in (reported["updated"], reported["restored"])
+        assert reported["unused"] is None
         service.kill()
     for end in ("kill", "stop", "stop"):  # from the log, from the log again, from the snapshot
         with ServiceProcess(tmp_path) as service, service.http() as http:
-            assert {model["id"]: model["updated_at"] for model in http.get("/models").json()["models"]} == told
+            assert {model["id"]: model["updated_at"] for model in http.get("/models").json()["models"]} == reported
             metrics = http.get("/metrics").text
             assert 'livesvm_model_last_update_timestamp_seconds{model="restored"}' in metrics
             assert 'livesvm_model_last_update_timestamp_seconds{model="unused"}' not in metrics
@@ -206,7 +206,7 @@ def test_without_its_store_the_service_predicts_refuses_updates_and_recovers(tmp
 
 
 def test_more_work_than_can_be_done_is_refused_at_once(tmp_path: Path) -> None:
-    """One update runs, two wait, the others are told to come back; what was accepted is done."""
+    """One update runs, two wait, the others are asked to come back; what was accepted is done."""
     with ServiceProcess(tmp_path, queue_size=2) as service, service.http() as http:
         http.post("/models", json={"id": "m", "C": 1000.0}).raise_for_status()
         bodies = [add(np.random.default_rng(seed), 400, 5) for seed in range(12)]

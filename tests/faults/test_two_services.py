@@ -89,7 +89,7 @@ def test_no_version_is_ever_acknowledged_twice(tmp_path: Path) -> None:
             check_whole(http, askers)
 
 
-def test_a_standby_predicts_by_its_own_copy_and_names_who_takes_updates(tmp_path: Path) -> None:
+def test_a_standby_predicts_by_its_own_copy_and_names_the_active_service(tmp_path: Path) -> None:
     with RedisServer(tmp_path / "redis") as server:
         services = [service_on(server, tmp_path / name) for name in ("1", "2")]
         with services[0] as one, services[1] as two, one.http() as holder, two.http() as standby:
@@ -122,7 +122,7 @@ def test_a_standby_predicts_by_its_own_copy_and_names_who_takes_updates(tmp_path
 
 
 def check_whole(http: httpx.Client, askers: list[Asker]) -> None:
-    """The model is the one trained on what was acknowledged, and on at most one more update of each client."""
+    """Check that the model has all acknowledged updates, and at most one more of each client."""
     for asker in askers:
         while (last := asker.ask(http, len(asker.versions))) is None or last.status_code != 200:
             time.sleep(0.05)

@@ -107,7 +107,7 @@ def panels(dashboard: str = "livesvm") -> dict[str, list[str]]:
 
 
 def check_panels(watch: Prometheus, dashboard: str = "livesvm") -> None:
-    """Every query of every panel is answered, and has something to show."""
+    """Check that every query of every panel is answered, and has something to show."""
     asked = panels(dashboard)
     for title, queries in asked.items():
         for query in queries:
@@ -133,7 +133,7 @@ def use(http: httpx.Client) -> None:
 
 
 def feed_from(service: ServiceProcess, server: RedisServer) -> None:
-    """A feed with the record of forecasts, which takes readings from a stream, and refuses one of them."""
+    """Create a feed with the record of forecasts, which takes readings from a stream, and refuses one."""
     source = {"connection": "plant", "stream": "meters"}
     with service.http() as http, server.client() as client:
         http.post("/feeds", json={"id": "load", **FEED, "source": source}).raise_for_status()
@@ -143,7 +143,7 @@ def feed_from(service: ServiceProcess, server: RedisServer) -> None:
 
 
 def watch_feeds(watch: Prometheus, service: ServiceProcess, server: RedisServer) -> None:
-    """What is refused, and a source that dies, are seen."""
+    """Check that refused readings, and a source that dies, are seen."""
     one = instance(service)
     with server.client() as client:
         client.xadd("meters", {"y": "broken"})
@@ -159,7 +159,7 @@ def watch_feeds(watch: Prometheus, service: ServiceProcess, server: RedisServer)
 
 
 def watch_a_disk_fill(watch: Prometheus, service: ServiceProcess, other: str, full: Disk) -> None:
-    """Nobody updates the one whose disk is full, until everybody knows."""
+    """Let a disk fill up: updates stop, and the alerts fire."""
     ready, store = (panels()[title][0] for title in ("Ready", "Store takes updates"))
     one = instance(service)
     with service.http() as http:
@@ -180,7 +180,7 @@ def watch_a_disk_fill(watch: Prometheus, service: ServiceProcess, other: str, fu
 
 
 def watch_one_die(watch: Prometheus, service: ServiceProcess, other: str) -> None:
-    """Its last values are stale, and must not be taken for good ones."""
+    """Check that the last values of a dead service are stale."""
     ready, store = (panels()[title][0] for title in ("Ready", "Store takes updates"))
     service.kill()
     print("-- one of two is killed")
@@ -191,7 +191,7 @@ def watch_one_die(watch: Prometheus, service: ServiceProcess, other: str) -> Non
 
 
 def start_without_writing(data_dir: Path, mend: Callable[[], None]) -> None:
-    """What can be read is served; what cannot be written waits for ``mend``."""
+    """Check that a service that cannot write serves what it can read, until ``mend``."""
     with ServiceProcess(data_dir) as service, service.http() as http:
         assert readiness(http) == 503, service.said
         check_whole(http, [0, 1, 2, 3])
@@ -205,7 +205,7 @@ def start_without_writing(data_dir: Path, mend: Callable[[], None]) -> None:
 
 
 def break_disks(data_dir: Path, broken: Disk) -> None:
-    """Starts on a full and on a read-only disk, and a disk that is gone."""
+    """Check starts on a full and on a read-only disk, and without the disk."""
     broken.fill()
     print("-- a start on a full disk")
     start_without_writing(data_dir, broken.empty)

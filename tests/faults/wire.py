@@ -29,14 +29,14 @@ class Sent:
 
     def line(self, **more: Any) -> str:
         """Return one line of a file that can be replayed."""
-        told = {"kind": self.kind, "ends": self.ends, "data": base64.b64encode(self.data).decode()}
-        return json.dumps({**more, **told})
+        reported = {"kind": self.kind, "ends": self.ends, "data": base64.b64encode(self.data).decode()}
+        return json.dumps({**more, **reported})
 
     @classmethod
     def of(cls, line: str) -> Sent:
         """Return what a line of such a file holds."""
-        told = json.loads(line)
-        return cls(told["kind"], base64.b64decode(told["data"]), told["ends"])
+        reported = json.loads(line)
+        return cls(reported["kind"], base64.b64decode(reported["data"]), reported["ends"])
 
     @property
     def start(self) -> str:

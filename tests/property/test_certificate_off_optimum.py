@@ -1,4 +1,4 @@
-"""The certificate away from any optimum: at coefficients, sums and decision values that nobody has solved for.
+"""The certificate away from any optimum: at coefficients, sums and decision values that are no solution.
 
 At an optimum all terms of a gap are 0, and every wrong certificate looks right. Here each term is what the oracle makes
 of losses and conjugates of its own.

@@ -14,7 +14,7 @@ from tests.oracle import ROUNDING, Kernel, Wide
 from tests.problems import Batch, Problem, Rows
 from tests.property.strategies import family_problems, problems, tiny_problems
 
-NOBODY: Rows = np.zeros(0, dtype=np.int64)
+NO_EXAMPLES: Rows = np.zeros(0, dtype=np.int64)
 
 
 def assert_same_solution(
@@ -49,7 +49,7 @@ def of_batches(drawn: Problem, *batches: Batch) -> Problem:
 def test_an_update_is_training_from_nothing(drawn: Problem) -> None:
     window = drawn.windows()[-1]
     assume(len(window) > 0)
-    fresh = build(of_batches(drawn, Batch(window, NOBODY)))
+    fresh = build(of_batches(drawn, Batch(window, NO_EXAMPLES)))
     assert_same_solution(drawn, build(drawn), fresh, window, window)
 
 
@@ -60,8 +60,8 @@ def test_adding_and_removing_again_changes_nothing(drawn: Problem, data: st.Data
     guests = outside[: data.draw(st.integers(0, len(outside)))]
     model = build(drawn)
     if len(guests):
-        apply(model, drawn, Batch(guests, NOBODY))
-        apply(model, drawn, Batch(NOBODY, guests))
+        apply(model, drawn, Batch(guests, NO_EXAMPLES))
+        apply(model, drawn, Batch(NO_EXAMPLES, guests))
     assert_same_solution(drawn, model, build(drawn), window, window)
 
 
@@ -70,8 +70,8 @@ def test_removing_and_adding_again_changes_nothing(drawn: Problem) -> None:
     window = drawn.windows()[-1]
     model, part = build(drawn), window[: len(window) // 2]
     if len(part):
-        apply(model, drawn, Batch(NOBODY, part))
-        apply(model, drawn, Batch(part, NOBODY))
+        apply(model, drawn, Batch(NO_EXAMPLES, part))
+        apply(model, drawn, Batch(part, NO_EXAMPLES))
     assert_same_solution(drawn, model, build(drawn), np.concatenate([window[len(part) :], part]), window)
 
 
@@ -81,8 +81,8 @@ def test_the_order_of_batches_does_not_matter(drawn: Problem, cuts: list[float],
     assume(len(window) > 0)
     shuffled = np.random.default_rng(seed).permutation(window)
     parts = np.split(shuffled, sorted(int(cut * len(window)) for cut in cuts))
-    batches = [Batch(part, NOBODY) for part in parts if len(part)]
-    together = build(of_batches(drawn, Batch(window, NOBODY)))
+    batches = [Batch(part, NO_EXAMPLES) for part in parts if len(part)]
+    together = build(of_batches(drawn, Batch(window, NO_EXAMPLES)))
     assert_same_solution(drawn, build(of_batches(drawn, *batches)), together, shuffled, window)
 
 
@@ -90,8 +90,8 @@ def test_the_order_of_batches_does_not_matter(drawn: Problem, cuts: list[float],
 def test_one_at_a_time_ends_where_all_at_once_does(drawn: Problem) -> None:
     window = drawn.windows()[-1]
     assume(len(window) > 0)
-    singles = [Batch(window[i : i + 1], NOBODY) for i in range(len(window))]
-    together = build(of_batches(drawn, Batch(window, NOBODY)))
+    singles = [Batch(window[i : i + 1], NO_EXAMPLES) for i in range(len(window))]
+    together = build(of_batches(drawn, Batch(window, NO_EXAMPLES)))
     assert_same_solution(drawn, build(of_batches(drawn, *singles)), together, window, window)
 
 
@@ -102,8 +102,8 @@ def test_a_weight_is_a_number_of_copies(drawn: Problem, data: st.DataObject) -> 
     weighted = dataclasses.replace(drawn, weight=copies.astype(np.float64))
     copied = dataclasses.replace(drawn, X=drawn.X[repeated], y=drawn.y[repeated], weight=np.ones(len(repeated)))
     every, each = np.arange(len(drawn.X)), np.arange(len(repeated))
-    first = build(of_batches(weighted, Batch(every, NOBODY)))
-    second = build(of_batches(copied, Batch(each, NOBODY)))
+    first = build(of_batches(weighted, Batch(every, NO_EXAMPLES)))
+    second = build(of_batches(copied, Batch(each, NO_EXAMPLES)))
     a, b = judge(first, weighted, every), judge(second, copied, each)
     assert abs(a.primal - b.primal) <= 1e-8 * abs(a.primal) + a.resolution + b.resolution
     K = drawn.kernel(drawn.X, drawn.X)

@@ -48,7 +48,7 @@ def test_a_large_window_slides_from_optimum_to_optimum(
     fetch, waiting = passage.fetch_rows, []
 
     def fetched(state: PathState, w: Walk) -> None:
-        waiting.append(bool(w.at[0].who >= 0))
+        waiting.append(bool(w.at[0].switching >= 0))
         fetch(state, w)
 
     monkeypatch.setattr(passage, "fetch_rows", fetched)

@@ -138,15 +138,15 @@ def test_every_update_of_a_degenerate_problem_ends_at_an_optimum(name: str, fami
 @pytest.mark.parametrize("name", TASKS)
 @given(drawn=problems(), kind=st.integers(0, 3))
 def test_adding_and_removing_again_changes_nothing(name: str, drawn: Problem, kind: int) -> None:
-    task, y, everyone = TASKS[name], targets(drawn, kind), np.arange(len(drawn.X))
-    nobody: Rows = everyone[:0]
-    kept, guests = everyone[: len(everyone) // 2 + 1], everyone[len(everyone) // 2 + 1 :]
+    task, y, every_example = TASKS[name], targets(drawn, kind), np.arange(len(drawn.X))
+    no_example: Rows = every_example[:0]
+    kept, guests = every_example[: len(every_example) // 2 + 1], every_example[len(every_example) // 2 + 1 :]
     model = task.make(**parameters(drawn))
-    update(task, model, drawn, y, kept, nobody)
+    update(task, model, drawn, y, kept, no_example)
     before = judge(task, model, drawn, y, kept)
     if len(guests):
-        update(task, model, drawn, y, guests, nobody)
-        update(task, model, drawn, y, nobody, guests)
+        update(task, model, drawn, y, guests, no_example)
+        update(task, model, drawn, y, no_example, guests)
     after = judge(task, model, drawn, y, kept)
     slack = 1e-7 * max(abs(before.primal), abs(after.primal)) + before.resolution + after.resolution
     slack += negligible(task, drawn, y, kept)
@@ -157,18 +157,20 @@ def test_adding_and_removing_again_changes_nothing(name: str, drawn: Problem, ki
 @pytest.mark.parametrize("name", TASKS)
 @given(drawn=problems(), kind=st.integers(0, 3))
 def test_a_predictor_and_arrays_are_the_model(name: str, drawn: Problem, kind: int) -> None:
-    task, y, everyone = TASKS[name], targets(drawn, kind), np.arange(len(drawn.X))
+    task, y, every_example = TASKS[name], targets(drawn, kind), np.arange(len(drawn.X))
     model = task.make(**parameters(drawn))
-    update(task, model, drawn, y, everyone, everyone[:0])
+    update(task, model, drawn, y, every_example, every_example[:0])
     again = type(model).from_arrays(model.get_params(), model.to_arrays())
-    found = judge(task, again, drawn, y, everyone)
-    assert found.relative <= (1e-8 if drawn.C <= 1e4 else 1e-7) or found.gap <= negligible(task, drawn, y, everyone)
+    found = judge(task, again, drawn, y, every_example)
+    assert found.relative <= (1e-8 if drawn.C <= 1e4 else 1e-7) or found.gap <= negligible(
+        task, drawn, y, every_example
+    )
     decisions = model.predict(drawn.X) if isinstance(model, IncrementalSVR) else model.decision_function(drawn.X)
     assert np.array_equal(model.predictor().decision_function(drawn.X), decisions)
 
 
 def real_sets() -> dict[str, tuple[Matrix, Vector]]:
-    """Two sets that scikit-learn ships, standardised: disease progression, and tumours with their mean radius."""
+    """Load two sets of scikit-learn, standardised: disease progression, and tumours with their mean radius."""
     X, y = load_diabetes(return_X_y=True)
     Z, _ = load_breast_cancer(return_X_y=True)
     Z = scale(Z)

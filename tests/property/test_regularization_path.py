@@ -81,8 +81,8 @@ def check_error(kind: str, error: float, f: Vector, y: Vector, scale: float) -> 
     if kind in ("tube", "epsilon"):
         assert error == pytest.approx(float(np.abs(f - y).mean()), abs=rounding)
         return
-    doubtful = int(np.count_nonzero(np.abs(f) <= rounding))
-    assert abs(error * y.size - np.count_nonzero((f > 0) != (y > 0))) <= doubtful + 1e-9
+    uncertain_band = int(np.count_nonzero(np.abs(f) <= rounding))
+    assert abs(error * y.size - np.count_nonzero((f > 0) != (y > 0))) <= uncertain_band + 1e-9
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -31,7 +31,7 @@ class Watched:
         patch.setattr(run, "tally", self._noted)
 
     def _noted(self, state: PathState, w: Walk, trace: Trace) -> Status:
-        self.walks.append(Status.told(w.at))
+        self.walks.append(Status.snapshot(w.at))
         return self._tally(state, w, trace)
 
     def check(self, report: UpdateReport, model: Any) -> None:

@@ -19,7 +19,7 @@ HALF_RANGE = 154  # decades that a feature may have whose square is a number
 FEW_DIGITS = 0.05  # of the kinks, and of the objective: what rounding may make of an answer
 
 CLOSE = 1e-4  # of the kinks
-UNLIKE = 1e6  # weights: beside one that is so much larger, an example does not count for the objective
+UNLIKE = 1e6  # weights: next to one that is so much larger, an example does not count for the objective
 
 Model = Any
 
@@ -111,7 +111,7 @@ HOPELESS: list[tuple[dict[str, Any], str, int | None, str]] = [
 
 
 @pytest.mark.parametrize(("asked", "field", "row", "advice"), HOPELESS)
-def test_what_is_hopeless_is_told_before_it_is_tried(
+def test_what_is_hopeless_is_reported_before_it_is_tried(
     asked: dict[str, Any], field: str, row: int | None, advice: str
 ) -> None:
     model = IncrementalSVC(C=1e10, kernel="linear", classes=(-1, 1)).fit([[0.0, 1.0], [1.0, 0.0]], [-1, 1])

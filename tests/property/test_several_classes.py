@@ -48,14 +48,14 @@ def test_every_pair_is_optimal_after_every_update(
         y = WORDS[rng.integers(0, min(n_classes, 1 + step * 2), m)]  # new classes come later
         gone = rng.permutation(here)[: int(rng.integers(0, len(here) + 1)) if step else 0].tolist()
         stay = [key for key in here if key not in gone]
-        told = rng.permutation(stay)[: int(rng.integers(0, 4))].tolist()
-        if m == 0 and not gone and not told:
+        reported = rng.permutation(stay)[: int(rng.integers(0, 4))].tolist()
+        if m == 0 and not gone and not reported:
             continue
         report = model.update(
             add=(X, y) if m else None,
             remove=gone or None,
             sample_weight=rng.choice([0.0, 0.5, 1.0, 3.0], m) if m else None,
-            relabel={key: str(rng.choice(model.classes_)) for key in told} or None,
+            relabel={key: str(rng.choice(model.classes_)) for key in reported} or None,
         )
         here = [*stay, *[int(key) for key in report.added]]
         assert model.keys_ == here

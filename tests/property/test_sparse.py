@@ -103,7 +103,7 @@ def test_rows_are_put_and_taken_as_those_of_an_array(seed: int) -> None:
         table_before = table.copy()
         table[places], held = X, held.put(places, SparseRows.of_dense(X))
         assert (held.toarray() == table).all()
-        assert (before.toarray() == table_before).all()  # who had rows keeps them
+        assert (before.toarray() == table_before).all()  # earlier rows stay
         some = rng.integers(0, grown, 6)
         assert (held[some].packed().toarray() == table[some]).all()
         both = stacked([held[some], held[:3]])

@@ -14,7 +14,7 @@ from livesvm.solvers.runtime.types import Bools, Floats
 
 
 class Scores(NamedTuple):
-    """What decisions are worth where labels are known; the first three are of the positive class, 0 where undefined."""
+    """The value of decisions where labels are known; the first three belong to the positive class, 0 if undefined."""
 
     f_measure: float
     precision: float

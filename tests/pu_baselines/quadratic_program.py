@@ -69,7 +69,7 @@ def quadratic_program(problem: PUProblem, tolerance: float = 1e-8) -> QPSolution
     size = max(1.0, float(np.abs(cost).max()))
     point = _Point(x, top - x, np.full(x.shape, size), np.full(x.shape, size), 0.0)
     best, found = np.inf, point
-    for iterations in range(MOST_ITERATIONS):  # noqa: B007 - it is told in the end
+    for iterations in range(MOST_ITERATIONS):  # noqa: B007 - it is reported in the end
         check()
         gradient = K @ point.x.sum(axis=0) + cost
         residual = gradient - point.z + point.v - point.y

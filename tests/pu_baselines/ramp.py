@@ -76,7 +76,7 @@ def _convex(K: Floats, y: Floats, cost: Floats, beyond: Bools, beta: Floats) -> 
 
 
 def _with_sum(sigma: Floats, top: Floats, total: float) -> Floats:
-    """Return coefficients near ``sigma`` in [0, ``top``] whose sum is ``total``: what is missing is shared by room."""
+    """Return coefficients near ``sigma`` in [0, ``top``] whose sum is ``total``: what is missing is shared by space."""
     missing = total - float(sigma.sum())
     room = top - sigma if missing > 0 else sigma
     return sigma + room * (missing / max(float(room.sum()), np.finfo(np.float64).tiny))

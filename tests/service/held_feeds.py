@@ -22,5 +22,5 @@ def held(feed: HostedFeed, *arguments: Any) -> Any:
 
 
 if __name__ == "__main__":
-    setattr(HostedFeed, "_recover", held)  # noqa: B010 - its type is of a method
+    setattr(HostedFeed, "_recover", held)  # noqa: B010 - its type belongs to a method
     sys.exit(main(["serve"]))

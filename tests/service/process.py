@@ -156,7 +156,7 @@ class ServiceProcess:
         return status
 
     def kill(self) -> None:
-        """``kill -9``."""
+        """Kill it by ``kill -9``."""
         with contextlib.suppress(ProcessLookupError):
             self.signal(signal.SIGKILL)
         self.wait()
@@ -185,7 +185,7 @@ class ServiceStartedAfresh(ServiceProcess):
 
 
 def blobs(rng: Any, n: int, d: int = 3) -> tuple[list[list[float]], list[int]]:
-    """``n`` examples of two overlapping classes."""
+    """Draw ``n`` examples of two overlapping classes."""
     y = rng.choice([-1, 1], n)
     X = rng.normal(size=(n, d)) + 0.7 * y[:, None]
     return X.tolist(), y.tolist()

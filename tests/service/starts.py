@@ -39,7 +39,7 @@ class Started(Protocol):
 
 
 def afresh(module: str, environment: Mapping[str, str], prepare: Callable[[], None] | None) -> Started:
-    """``python -m module``, with ``prepare`` run in the child before that."""
+    """Return ``python -m module``, with ``prepare`` run in the child before that."""
     return subprocess.Popen(
         [sys.executable, "-m", module],
         env=environment,

@@ -1,4 +1,4 @@
-"""Who may hold a connection, and who counts as one client."""
+"""Which clients may hold a connection, and what counts as one client."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_so_many_in_all_and_so_many_a_client() -> None:
     assert not admission.admit(Connection("e"))
 
 
-def test_who_has_rested_longest_makes_room() -> None:
+def test_what_has_rested_longest_makes_space() -> None:
     admission = Admission(10, 3)
     own = [Connection("a", rests_since, admission) for rests_since in (None, 3.0, 2.0)]
     assert all(admission.admit(connection) for connection in own)
@@ -58,7 +58,7 @@ def test_who_has_rested_longest_makes_room() -> None:
     assert (own[0].was_closed, other.was_closed) == (False, False)
 
 
-def test_the_client_who_holds_most_makes_room_for_others() -> None:
+def test_the_client_with_most_connections_makes_space_for_others() -> None:
     admission = Admission(4, 4)
     hoarder = [Connection("a", 10.0 + n) for n in range(3)]
     lone = Connection("b", 1.0)
@@ -81,7 +81,7 @@ def test_the_client_who_holds_most_makes_room_for_others() -> None:
         ("", "127.0.0.1", False),
     ],
 )
-def test_who_is_one_client(one: str, other: str, are_one: bool) -> None:
+def test_what_counts_as_one_client(one: str, other: str, are_one: bool) -> None:
     assert (client_of(one) == client_of(other)) is are_one
 
 

@@ -85,7 +85,7 @@ def test_made_up_keys_avoid_those_in_use(http: httpx.Client, make: Make) -> None
     assert update(http, model, add=ROWS).json()["added"] == [5, 6, 8]
 
 
-def test_a_full_window_makes_room_within_the_update(http: httpx.Client, make: Make) -> None:
+def test_a_full_window_makes_space_within_the_update(http: httpx.Client, make: Make) -> None:
     model = make(window={"max_examples": 4})
     update(http, model, add=ROWS)
     answer = update(http, model, add=ROWS).json()

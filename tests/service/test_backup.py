@@ -118,9 +118,9 @@ def test_what_is_damaged_is_neither_backed_up_nor_restored(
 ) -> None:
     monkeypatch.setenv("LIVESVM_DATA_DIR", str(tmp_path / "data"))
     assert main(["backup", str(tmp_path / "kept")]) == 1
-    told = capsys.readouterr().err
-    assert "there is no store in" in told
-    assert "set LIVESVM_REDIS_URL" in told
+    reported = capsys.readouterr().err
+    assert "there is no store in" in reported
+    assert "set LIVESVM_REDIS_URL" in reported
     (tmp_path / "data").mkdir()
     with closing(SqliteStore(tmp_path / "data" / DATABASE)) as store:
         lease = store.create("m", b"spec")
@@ -164,7 +164,7 @@ def test_what_is_damaged_is_neither_backed_up_nor_restored(
 
 
 def _stored(data: Path) -> None:
-    """A data directory with a model, the key of receipts and two jobs."""
+    """Return a data directory with a model, the key of receipts and two jobs."""
     (data / "jobs").mkdir(parents=True)
     for file in ("receipts.key", "jobs/j1.job.json", "jobs/j1.npz", "jobs/j2.job.json", "jobs/j2.npz"):
         (data / file).write_bytes(file.encode())

@@ -20,7 +20,7 @@ from tests.support.live_models import alive
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "kernel": {"name": "rbf", "gamma": 50.0}})
 N = 314
-"""All of them free; their rows just fit into a megabyte as they grow, and not with the room of a restored model."""
+"""All of them free; their rows just fit into a megabyte as they grow, and not with the space of a restored model."""
 
 
 @pytest.mark.parametrize("snapshot", [False, True])
@@ -49,7 +49,7 @@ def grown(store: SqliteStore) -> HostedModel:
 
 
 @pytest.mark.parametrize("snapshot", [False, True])
-def test_a_cache_that_was_made_too_small_is_told(snapshot: bool, tmp_path: Path) -> None:
+def test_a_cache_that_was_made_too_small_is_reported(snapshot: bool, tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "store")) as store:
         live = alive(store, store.create("m", b""), SPEC)
         rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Parameters that change on a live model: along a path or by solving anew, scales among them; and warnings."""
+"""Parameters that change on a live model: along a path or by solving again, scales among them; and warnings."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def test_a_change_is_that_of_the_library(task: str, make: Make, http: httpx.Clie
     change(http, model, {"add": {"X": X.tolist()} | ({} if y is None else {"y": y.tolist()})})
     library.fit(X, y)
     for name in fitting(task):
-        told = change(http, model, {"change": CHANGES[name]})
+        reported = change(http, model, {"change": CHANGES[name]})
         report = library.change(**as_library(dict(CHANGES[name])))
-        assert told["resolved"] is bool(report.retrained), name
-        assert told["gamma"] == pytest.approx(library.gamma_)
+        assert reported["resolved"] is bool(report.retrained), name
+        assert reported["gamma"] == pytest.approx(library.gamma_)
         found = http.post(f"/models/{model}/predict", json={"X": PROBE.tolist()}).json()["decision"]
         expected = getattr(library, "decision_function", library.predict)(PROBE)
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6, err_msg=name)
@@ -98,10 +98,10 @@ def test_rescaling_is_one_announced_durable_idempotent_update(tmp_path: Path) ->
             change(
                 http, "m", {"add": {"X": (X[20:] * 3).tolist(), "y": LABELS[20:].tolist()}, "remove": {"oldest": 10}}
             )
-            told = change(http, "m", {"rescale": True}, "once")
+            reported = change(http, "m", {"rescale": True}, "once")
             again = change(http, "m", {"rescale": True}, "once")
-            assert told == again
-            assert (told["version"], told["changed"], told["resolved"]) == (3, 30, True)
+            assert reported == again
+            assert (reported["version"], reported["changed"], reported["resolved"]) == (3, 30, True)
             change(http, "m", {"change": {"gamma": 0.7}})
             assert http.get("/models/m/recent").json()["updates"][1]["action"] == "rescale"
             page = http.get("/models/m/examples").json()["examples"]
@@ -157,10 +157,10 @@ def test_a_model_that_knows_nothing_takes_parameters(make: Make, http: httpx.Cli
 
 def test_data_whose_scale_makes_the_kernel_useless_are_warned_of(make: Make, http: httpx.Client) -> None:
     model = make(kernel={"gamma": 5.0})
-    told = change(http, model, {"add": {"X": X.tolist(), "y": LABELS.tolist()}})
-    assert [one["name"] for one in told["warnings"]] == ["kernel_is_identity"]
-    assert "scale='standard'" in told["warnings"][0]["message"]
-    assert http.get(f"/models/{model}").json()["warnings"] == told["warnings"]
+    reported = change(http, model, {"add": {"X": X.tolist(), "y": LABELS.tolist()}})
+    assert [one["name"] for one in reported["warnings"]] == ["kernel_is_identity"]
+    assert "scale='standard'" in reported["warnings"][0]["message"]
+    assert http.get(f"/models/{model}").json()["warnings"] == reported["warnings"]
     assert "warnings" not in change(http, model, {"change": {"scale": "standard", "gamma": 0.3}})
     assert http.get(f"/models/{model}").json()["warnings"] == []
 

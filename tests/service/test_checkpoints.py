@@ -46,7 +46,7 @@ class Shelf:
     fenced: bool = False
 
     def settle(self) -> None:
-        """Nothing is owed."""
+        """Wait until no checkpoint is owed."""
 
     def save_snapshot(self, sequence: int, data: bytes, version: int, summary: bytes) -> None:
         self.asked.append(self.clock.now)
@@ -120,7 +120,7 @@ def test_a_snapshot_is_asked_for_when_it_is_due_and_at_no_other_time(
                 clock.now += seconds
             if kind == "change":
                 state.version += 1
-                checkpoints.note_change(seconds, logged)
+                checkpoints.record_change(seconds, logged)
                 expected.since = clock.now if expected.since is None else expected.since
                 expected.replay += seconds
                 expected.logged += logged
@@ -143,13 +143,13 @@ def test_time_alone_asks_for_no_snapshot_that_costs_more_than_solving_again() ->
     due = replace(DUE, worth_seconds=0.5)
     with patch("livesvm.service.history.checkpoints.time", clock):
         checkpoints = Checkpoints(cast(Journal, shelf), due, Recovered(state, 1))
-        checkpoints.note_change(0.1, 10)
+        checkpoints.record_change(0.1, 10)
         assert checkpoints.deadline() == clock.now + due.seconds  # there is none yet
         checkpoints.save(state, b"")
-        checkpoints.note_change(0.3, 10)
+        checkpoints.record_change(0.3, 10)
         clock.now += 2 * due.seconds
         assert (checkpoints.is_worthwhile, checkpoints.deadline(), checkpoints.is_due(1)) == (False, None, False)
-        checkpoints.note_change(0.3, 10)
+        checkpoints.record_change(0.3, 10)
         assert (checkpoints.is_worthwhile, checkpoints.is_due(1)) == (True, True)
         shelf.is_away = True
         checkpoints.save_quietly(state, b"")

@@ -57,7 +57,7 @@ class Histories(RuleBasedStateMachine):
 
     @initialize(seed=SEEDS)
     def create(self, seed: int) -> None:
-        """A model that knows nothing."""
+        """Create an empty model."""
         rng = np.random.default_rng(seed)
         self.base = time.time()
         self.labels: tuple[Label, ...] = WORDS if rng.random() < 0.5 else NUMBERS
@@ -76,14 +76,14 @@ class Histories(RuleBasedStateMachine):
         spec = {"C": self.book.C, "kernel": self.book.kernel, "scale": scale, "window": window}
         spec |= {} if weights is None else {"class_weight": weights}
         self.client.create_model(self.id, decision_function_shape="ovo", **spec)
-        self.books = {0: self.book.copy()}
+        self.bookkeeping = {0: self.book.copy()}
         self.asked: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
 
     # -- what may happen -----------------------------------------------------------------------------------------------
 
     @rule(seed=SEEDS)
     def add(self, seed: int) -> None:
-        """Some come, a class that has not been there perhaps; others may go and change with them."""
+        """Add examples, perhaps of a new class; others may leave and change with them."""
         rng = np.random.default_rng(seed)
         come = self._drawn(rng, int(rng.integers(1, 13)))
         others = {"remove": self._removal(rng), **self._edits(rng)} if rng.random() < 0.5 else {}
@@ -91,7 +91,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(seed=SEEDS)
     def replace(self, seed: int) -> None:
-        """As many go as come."""
+        """Replace as many examples as come."""
         rng = np.random.default_rng(seed)
         gone = self._some(rng, 6)
         if gone:
@@ -99,7 +99,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(seed=SEEDS)
     def remove(self, seed: int) -> None:
-        """By key, by order or by time."""
+        """Remove by key, by order or by time."""
         rng = np.random.default_rng(seed)
         removal = self._removal(rng)
         if removal:
@@ -107,7 +107,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(seed=SEEDS)
     def edit(self, seed: int) -> None:
-        """Labels, weights and C of those who stay."""
+        """Edit labels, weights and C of the examples that stay."""
         rng = np.random.default_rng(seed)
         edits = self._edits(rng)
         if edits:
@@ -116,7 +116,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.book.examples)
     @rule(seed=SEEDS, by_relabel=st.booleans())
     def vanish(self, seed: int, by_relabel: bool) -> None:
-        """A class goes with all its examples, or becomes another."""
+        """Remove a class with all its examples, or make it another."""
         rng = np.random.default_rng(seed)
         label = self._label(rng, present=True)
         keys = [key for key, one in self.book.examples.items() if one.y == label]
@@ -163,7 +163,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(seed=SEEDS)
     def retry(self, seed: int) -> None:
-        """What was asked under a key is answered again and has no second effect; something else is refused."""
+        """Repeat a request under its key: the same answer, no second effect; refuse another one."""
         rng = np.random.default_rng(seed)
         if not self.asked:
             return
@@ -175,7 +175,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(seed=SEEDS)
     def refuse(self, seed: int) -> None:
-        """What is wrong in one row is refused as a whole."""
+        """Refuse one wrong row as a whole."""
         rng = np.random.default_rng(seed)
         come = self._drawn(rng, 4)
         X, y = np.array([one.x for one in come]), [one.y for one in come]
@@ -204,21 +204,21 @@ class Histories(RuleBasedStateMachine):
 
     @rule(seed=SEEDS)
     def restore(self, seed: int) -> None:
-        """An earlier version, of those that are kept, is the newest."""
+        """Restore an earlier version, of those that are kept."""
         rng = np.random.default_rng(seed)
         version = int(rng.integers(self.client.versions(self.id)["oldest"], self.book.version + 1))
         answer = self.client.restore(self.id, version)
         now = self.book.version + 1
         assert answer["version"] == now
         counter = self.book.next_key
-        self.book = self.books[version].copy()
-        self.book.version, self.book.next_key = now, counter  # a key that was given out is nobody else's
+        self.book = self.bookkeeping[version].copy()
+        self.book.version, self.book.next_key = now, counter  # a key is given out once
         self._keep()
 
     @precondition(lambda self: self.is_long)
     @rule(is_kind=st.booleans(), has_snapshot=st.booleans())
     def come_back(self, is_kind: bool, has_snapshot: bool) -> None:
-        """The service is stopped or killed, and started again."""
+        """Stop or kill the service, and start it again."""
         if has_snapshot:
             self.client.checkpoint(self.id)
         self.service.again(is_kind=is_kind)
@@ -227,12 +227,16 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def the_model_is_the_one_trained_from_nothing(self) -> None:
-        """Its window, its classes, its proof and what it predicts."""
+        """Check the window, the classes, the proof and the predictions against training from nothing."""
         if not hasattr(self, "book"):
             return
-        book, told = self.book, self.client.model(self.id)
-        assert (told["version"], told["n_examples"], told["C"]) == (book.version, len(book.examples), book.C)
-        assert [(one["label"], one["n_examples"]) for one in told["classes"]] == book.counts
+        book, reported = self.book, self.client.model(self.id)
+        assert (reported["version"], reported["n_examples"], reported["C"]) == (
+            book.version,
+            len(book.examples),
+            book.C,
+        )
+        assert [(one["label"], one["n_examples"]) for one in reported["classes"]] == book.counts
         self._compare_window()
         if not book.examples:
             return
@@ -241,7 +245,7 @@ class Histories(RuleBasedStateMachine):
         self._compare_predictions()
 
     def teardown(self) -> None:
-        """The same comes back."""
+        """Check that the same model comes back."""
         if hasattr(self, "book"):
             self.service.again(is_kind=False)
             type(self).the_model_is_the_one_trained_from_nothing(self)
@@ -264,7 +268,7 @@ class Histories(RuleBasedStateMachine):
         else:
             decision = -decision  # of two classes it is positive for the second
         weighed = {one.y for one in self.book.examples.values() if one.weight > 0.0}
-        near = np.full(len(PROBE), not weighed)  # who decides nothing may be predicted by nothing
+        near = np.full(len(PROBE), not weighed)  # a class without weight may not be predicted
         votes = [Counter(dict.fromkeys((label for label, n in self.book.counts if n), 0)) for _ in PROBE]
         for column, two in zip(decision.T, pairs, strict=len(known) > 1):
             if two not in expected:
@@ -323,10 +327,10 @@ class Histories(RuleBasedStateMachine):
         self.asked[key] = body, self.client.update(self.id, **body, idempotency_key=key)
 
     def _keep(self) -> None:
-        self.books[self.book.version] = self.book.copy()
+        self.bookkeeping[self.book.version] = self.book.copy()
 
     def _drawn(self, rng: Any, n: int) -> list[Example]:
-        """``n`` examples of some classes, as precise as they are told; all with a time of their own, or none."""
+        """Draw ``n`` examples of some classes, rounded; all with a time of their own, or none."""
         kinds = rng.choice(len(self.labels), int(rng.integers(1, 4)), replace=False)
         is_timed = rng.random() < 0.4
         out = []

@@ -79,8 +79,8 @@ def test_words_are_learnt_predicted_proved_and_seen(make: Make, service: Service
         assert [tuple(pair["classes"]) for pair in proof["pairs"]] == list(combinations(WORDS[:3].tolist(), 2))
         assert proof["relative_gap"] == max(pair["relative_gap"] for pair in proof["pairs"]) <= 1e-8
         assert proof["worst"] in [pair["classes"] for pair in proof["pairs"]]
-        told = client.model(model)["classes"]
-        assert {one["label"]: one["n_examples"] for one in told} == {
+        reported = client.model(model)["classes"]
+        assert {one["label"]: one["n_examples"] for one in reported} == {
             word: int((y[5:] == word).sum()) for word in ("ape", "bee", "cat")
         }
         page = client.examples(model)["examples"]
@@ -107,7 +107,7 @@ def test_words_are_learnt_predicted_proved_and_seen(make: Make, service: Service
     np.testing.assert_allclose(pairs["decision"], own.decision_function(PROBE), rtol=0, atol=1e-7)
 
 
-def test_the_path_of_several_classes_is_told_and_applied(
+def test_the_path_of_several_classes_is_reported_and_applied(
     make: Make, service: ServiceProcess, http: httpx.Client
 ) -> None:
     model = make(C=1.0, kernel={"gamma": 0.5}, decision_function_shape="ovo")
@@ -124,14 +124,16 @@ def test_the_path_of_several_classes_is_told_and_applied(
         assert result["breakpoints"]["pair"] == found.pair.tolist()
         assert result["breakpoints"]["key"] == [f"k{i}" for i in found.example]
         assert result["breakpoints"]["n_support"] == found.n_support.tolist()
-        told = result["coefficients"]
+        reported = result["coefficients"]
         for place in (0, 120, 201):
-            who = [int(key.removeprefix("k")) for key in told["key"][place]]
-            beta = path.coefficients(told["value"][place])
-            np.testing.assert_allclose(told["coefficient"][place], beta[who], atol=1e-6)
-            assert who == np.argsort(-np.abs(beta).max(axis=1), kind="stable")[:10].tolist()
-            np.testing.assert_allclose(told["intercept"][place], path.intercepts(told["value"][place]), atol=1e-6)
-            assert told["label"][place] == y[who].tolist()
+            indices = [int(key.removeprefix("k")) for key in reported["key"][place]]
+            beta = path.coefficients(reported["value"][place])
+            np.testing.assert_allclose(reported["coefficient"][place], beta[indices], atol=1e-6)
+            assert indices == np.argsort(-np.abs(beta).max(axis=1), kind="stable")[:10].tolist()
+            np.testing.assert_allclose(
+                reported["intercept"][place], path.intercepts(reported["value"][place]), atol=1e-6
+            )
+            assert reported["label"][place] == y[indices].tolist()
         best = path.best(V, v)
         assert result["validation"]["best"] == pytest.approx(vars(best), rel=1e-6)
         assert client.apply(job["id"])["version"] == 2
@@ -208,7 +210,7 @@ def test_signs_stay_what_they_were_until_another_label_comes(make: Make, http: h
     assert set(asked()) == {"version", "decision", "prediction", "stale"}
     assert set(asked()["prediction"]) == {-1}
     assert max(asked()["decision"]) < 0
-    learn(X[2:4], [5, 5])  # nobody is 1, so that these are two classes
+    learn(X[2:4], [5, 5])  # no example is 1, so that these are two classes
     assert asked()["classes"] == [-1, 5]
     learn(X[4:8], [1, 1, 2, 2])
     assert asked()["classes"] == [-1, 1, 2, 5]
@@ -293,8 +295,8 @@ def test_retraining_keeps_classes(make: Make, service: ServiceProcess) -> None:
         client.apply(job["id"])
         found = client.predict(model, PROBE)
         assert found["classes"] == WORDS.tolist()
-        everyone = np.concatenate([X, X[:3] + 0.1]), np.concatenate([y, ["dog", "dog", "ape"]])
-        own = IncrementalSVC(C=9.0, gamma=0.5).fit(*everyone)
+        every_example = np.concatenate([X, X[:3] + 0.1]), np.concatenate([y, ["dog", "dog", "ape"]])
+        own = IncrementalSVC(C=9.0, gamma=0.5).fit(*every_example)
         np.testing.assert_allclose(found["decision"], own.decision_function(PROBE), rtol=0, atol=1e-7)
 
 
@@ -307,8 +309,13 @@ def test_a_closed_list_of_labels_refuses_others_by_row(task: str, make: Make, se
             version = client.model(model)["version"]
             with pytest.raises(ServiceProblem) as caught:
                 client.update(model, *batch, **update)
-            told = caught.value.document
-            assert (told["status"], told["field"], told["row"], told["reason"]) == (422, field, row, reason)
+            reported = caught.value.document
+            assert (reported["status"], reported["field"], reported["row"], reported["reason"]) == (
+                422,
+                field,
+                row,
+                reason,
+            )
             assert client.model(model)["version"] == version
 
         X = [[0.0], [1.0]]

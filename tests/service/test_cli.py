@@ -27,7 +27,7 @@ Told = Callable[..., Any]
 
 
 @pytest.fixture
-def told(service: ServiceProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Told:
+def reported(service: ServiceProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Told:
     """Run a command that succeeds; what it prints as JSON."""
     monkeypatch.setenv("LIVESVM_URL", service.url)
 
@@ -39,7 +39,7 @@ def told(service: ServiceProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
 
 def written(directory: Path, kind: str, X: list[list[float]], **columns: list[Any]) -> Path:
-    """Examples in a file of a kind."""
+    """Write examples to a file of a kind."""
     path = directory / f"examples.{kind}"
     if kind == "npz":
         members: dict[str, Any] = {name: np.array(values) for name, values in columns.items()}
@@ -54,49 +54,49 @@ def written(directory: Path, kind: str, X: list[list[float]], **columns: list[An
     return path
 
 
-def test_a_model_from_its_making_to_its_end(told: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_from_its_making_to_its_end(reported: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     X, y = blobs(np.random.default_rng(0), 30)
-    made = told("models", "create", "cli-model", "--C", 10, "--kernel", "rbf", "--gamma", 0.5, "--max-examples", 30)
+    made = reported("models", "create", "cli-model", "--C", 10, "--kernel", "rbf", "--gamma", 0.5, "--max-examples", 30)
     assert (made["C"], made["kernel"]["gamma"], made["window"]["max_examples"]) == (10.0, 0.5, 30)
-    answer = told("update", "cli-model", written(tmp_path, "csv", X, y=y))
+    answer = reported("update", "cli-model", written(tmp_path, "csv", X, y=y))
     assert (answer["n_examples"], answer["removed"]) == (30, [])
-    assert told("update", "cli-model", "--remove-oldest", 2, "--C", 5)["removed"] == [0, 1]
-    assert told("update", "cli-model", "--remove", 7, "--remove", 8)["removed"] == [7, 8]
-    assert told("models", "show", "cli-model")["C"] == 5.0
-    assert "cli-model" in [model["id"] for model in told("models", "list")]
-    found = told("predict", "cli-model", written(tmp_path, "npz", X), "--output", tmp_path / "out.csv")
+    assert reported("update", "cli-model", "--remove-oldest", 2, "--C", 5)["removed"] == [0, 1]
+    assert reported("update", "cli-model", "--remove", 7, "--remove", 8)["removed"] == [7, 8]
+    assert reported("models", "show", "cli-model")["C"] == 5.0
+    assert "cli-model" in [model["id"] for model in reported("models", "list")]
+    found = reported("predict", "cli-model", written(tmp_path, "npz", X), "--output", tmp_path / "out.csv")
     lines = (tmp_path / "out.csv").read_text().split()
     assert lines[0] == "decision,prediction"
     assert [float(line.split(",")[0]) for line in lines[1:]] == found["decision"]
-    then = told("what-if", "cli-model", "--remove-oldest", 3, "--rows", written(tmp_path, "npz", X))
+    then = reported("what-if", "cli-model", "--remove-oldest", 3, "--rows", written(tmp_path, "npz", X))
     assert (then["removed"], then["rows"]["before"]["decision"]) == ([2, 3, 4], found["decision"])
-    assert told("what-if", "cli-model", "--erase", 9, "--erase-tag", "nobody")["removed"] == [9]
-    why = told("explain", "cli-model", written(tmp_path, "npz", X[:2]), "--most", 3)
+    assert reported("what-if", "cli-model", "--erase", 9, "--erase-tag", "nobody")["removed"] == [9]
+    why = reported("explain", "cli-model", written(tmp_path, "npz", X[:2]), "--most", 3)
     assert [len(row["because"]) for row in why["rows"]] == [3, 3]
-    worth = told("explain", "cli-model", written(tmp_path, "csv", X, y=y), "--worth")["values"]
+    worth = reported("explain", "cli-model", written(tmp_path, "csv", X, y=y), "--worth")["values"]
     assert worth == sorted(worth, key=lambda one: one["value"])
     assert main(["explain", "cli-model", str(written(tmp_path, "npz", X[:2]))]) == 0
     capsys.readouterr()
     assert main(["what-if", "cli-model", "--erase", "9", "--C", "3"]) == 2
-    sure = told("predict", "cli-model", written(tmp_path, "npz", X), "--coverage", 0.8)
+    sure = reported("predict", "cli-model", written(tmp_path, "npz", X), "--coverage", 0.8)
     assert (len(sure["set"]), sure["decision"]) == (30, found["decision"])
     assert main(["predict", "cli-model", str(written(tmp_path, "npz", X)), "--coverage", "0.8"]) == 0
     assert "set" in capsys.readouterr().out
     turned = written(tmp_path, "csv", X * 3, y=y * 2 + [-label for label in y])
-    told("models", "create", "cli-drift", "--gamma", 0.5, "--drift-alarms", 0.01)
-    told("update", "cli-drift", turned)
-    looked = told("drift", "cli-drift", "--newest", 30, "--apply")
+    reported("models", "create", "cli-drift", "--gamma", 0.5, "--drift-alarms", 0.01)
+    reported("update", "cli-drift", turned)
+    looked = reported("drift", "cli-drift", "--newest", 30, "--apply")
     assert looked["applied"]["n_examples"] == looked["remedy"]["value"]
     assert main(["drift", "cli-drift"]) == 0
     assert "proposed" in capsys.readouterr().out
-    told("predict", "cli-model", written(tmp_path, "npz", X), "--coverage", 0.8, "--output", tmp_path / "sure.csv")
+    reported("predict", "cli-model", written(tmp_path, "npz", X), "--coverage", 0.8, "--output", tmp_path / "sure.csv")
     assert (tmp_path / "sure.csv").read_text().splitlines()[0] == "decision,prediction,set"
-    assert told("certificate", "cli-model")["relative_gap"] <= 1e-8
+    assert reported("certificate", "cli-model")["relative_gap"] <= 1e-8
     assert main(["models", "list"]) == 0
     assert "cli-model" in capsys.readouterr().out
     assert main(["models", "show", "cli-model"]) == 0
     capsys.readouterr()
-    assert told("models", "delete", "cli-model", "--yes") == {"deleted": "cli-model"}
+    assert reported("models", "delete", "cli-model", "--yes") == {"deleted": "cli-model"}
     assert main(["models", "show", "cli-model"]) == 1
     assert "There is no such model" in capsys.readouterr().err
 
@@ -142,18 +142,18 @@ def test_a_file_that_cannot_be_read_is_named(
     assert "Traceback" not in error
 
 
-def test_paths_are_waited_for_drawn_and_applied(told: Told, make: Make, tmp_path: Path) -> None:
+def test_paths_are_waited_for_drawn_and_applied(reported: Told, make: Make, tmp_path: Path) -> None:
     model = make(C=1.0, kernel={"name": "rbf", "gamma": 0.5})
     X, y = blobs(np.random.default_rng(1), 60)
-    told("update", model, written(tmp_path, "npz", X[:40], y=y[:40]))
+    reported("update", model, written(tmp_path, "npz", X[:40], y=y[:40]))
     validation = written(tmp_path, "json", X[40:], y=y[40:])
-    job = told(
+    job = reported(
         "path", model, "--from", 0.1, "--to", 10, "--validation", validation, "--plot", tmp_path / "p.svg", "--apply"
     )
     assert job["state"] == "done"
-    assert told("models", "show", model)["C"] == job["result"]["validation"]["best"]["value"]
+    assert reported("models", "show", model)["C"] == job["result"]["validation"]["best"]["value"]
     assert "<svg" in (tmp_path / "p.svg").read_text()
-    found = told("outliers", model, "--hold-out", 0.25)
+    found = reported("outliers", model, "--hold-out", 0.25)
     assert found["state"] == "done"
     assert "suspected" in found["result"]
 
@@ -170,14 +170,16 @@ def test_a_key_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         assert json.loads(capsys.readouterr().out.splitlines()[-1]) == []
 
 
-def test_labels_are_named_when_a_model_is_made(told: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert told("models", "create", "cli-labels", "--label", "ham", "--label", "spam")["labels"] == ["ham", "spam"]
+def test_labels_are_named_when_a_model_is_made(
+    reported: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reported("models", "create", "cli-labels", "--label", "ham", "--label", "spam")["labels"] == ["ham", "spam"]
     (tmp_path / "mail.csv").write_text("x,y\n1,ham\n2,Spam \n")
     assert main(["update", "cli-labels", str(tmp_path / "mail.csv")]) == 1
     assert "row 1: 'Spam ' is not one of 'ham', 'spam'; did you mean 'spam'?" in capsys.readouterr().err
-    assert told("models", "create", "cli-numbers", "--label", -1, "--label", 2)["labels"] == [-1, 2]
+    assert reported("models", "create", "cli-numbers", "--label", -1, "--label", 2)["labels"] == [-1, 2]
     for model in ("cli-labels", "cli-numbers"):
-        told("models", "delete", model, "--yes")
+        reported("models", "delete", model, "--yes")
 
 
 def test_tables_for_programs_are_as_wide_as_what_they_hold(
@@ -244,15 +246,15 @@ def test_commands_without_a_service_load_no_solver() -> None:
 
 
 def test_forgetting_for_good_leaves_a_receipt_in_a_file(
-    told: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    reported: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = blobs(np.random.default_rng(1), 12)
     keys = [f"person-{number}" for number in range(12)]
-    told("models", "create", "cli-erase", "--C", 1)
-    told("update", "cli-erase", written(tmp_path, "csv", X, y=y, keys=keys))
+    reported("models", "create", "cli-erase", "--C", 1)
+    reported("update", "cli-erase", written(tmp_path, "csv", X, y=y, keys=keys))
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     assert main(["erase", "cli-erase", keys[0]]) == 1  # asked, and it is not wanted
-    assert told("models", "show", "cli-erase")["n_examples"] == 12
+    assert reported("models", "show", "cli-erase")["n_examples"] == 12
     (tmp_path / "more.txt").write_text(f"{keys[1]}\n\n17\n")
     receipt = tmp_path / "receipt.json"
     wanted = ["erase", "cli-erase", keys[0], "--keys-from", str(tmp_path / "more.txt"), "--yes"]
@@ -268,11 +270,11 @@ def test_forgetting_for_good_leaves_a_receipt_in_a_file(
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["keys"]["in_window"] == 2  # of the first
     assert main(["erase", "cli-erase", "--yes"]) == 2
     monkeypatch.chdir(tmp_path)
-    answer = told("erase", "cli-erase", keys[3], "--yes")
+    answer = reported("erase", "cli-erase", keys[3], "--yes")
     assert (tmp_path / f"{answer['receipt']['receipt']}.json").is_file()
     tagged = written(tmp_path, "csv", X[:2], y=y[:2], keys=["a", "b"], tags=['"[""left"", ""right""]"', "left"])
-    told("update", "cli-erase", tagged)
-    answer = told("erase-everywhere", "--tag", "left", "--yes", "--receipt", receipt)
+    reported("update", "cli-erase", tagged)
+    answer = reported("erase-everywhere", "--tag", "left", "--yes", "--receipt", receipt)
     assert [(one["model"], one["in_window"]) for one in answer["erased"]] == [("cli-erase", 2)]
     assert main(["receipt", "verify", str(receipt), "--tag", "left", "--example", "b"]) == 0
     assert main(["receipt", "verify", str(receipt), "--tag", "right"]) == 1
@@ -280,11 +282,11 @@ def test_forgetting_for_good_leaves_a_receipt_in_a_file(
     assert main(["models", "delete", "cli-erase", "--yes"]) == 0
 
 
-def test_readings_are_forgotten_by_their_times(told: Told, tmp_path: Path) -> None:
-    told("feed", "create", "cli-erase", "y", "--window", 40, "--settings", '{"time": null}')
+def test_readings_are_forgotten_by_their_times(reported: Told, tmp_path: Path) -> None:
+    reported("feed", "create", "cli-erase", "y", "--window", 40, "--settings", '{"time": null}')
     (tmp_path / "y.csv").write_text("y\n" + "\n".join(map(str, range(8))))
-    told("feed", "push", "cli-erase", tmp_path / "y.csv")
-    answer = told("feed", "erase", "cli-erase", 3, "--from", 5, "--yes", "--receipt", tmp_path / "receipt.json")
+    reported("feed", "push", "cli-erase", tmp_path / "y.csv")
+    answer = reported("feed", "erase", "cli-erase", 3, "--from", 5, "--yes", "--receipt", tmp_path / "receipt.json")
     assert (answer["removed"], answer["receipt"]["kind"]) == (4, "feed")
     assert main(["feed", "erase", "cli-erase", "--yes"]) == 2
     assert main(["receipt", "verify", str(tmp_path / "receipt.json"), "--example", "3.0"]) == 0

@@ -81,7 +81,7 @@ def test_going_back(service: ServiceProcess, make: Make) -> None:
         assert client.predict(model, [[1.5]])["decision"] == before
 
 
-def test_nobody_there() -> None:
+def test_an_empty_window() -> None:
     with Client("http://127.0.0.1:9", patience=0.3) as client:
         assert not client.is_ready()
         with pytest.raises(httpx.TransportError):
@@ -115,7 +115,7 @@ def test_the_same_for_programs_that_await(service: ServiceProcess, make: Make) -
             found = await asyncio.gather(*(client.predict(model, X) for _ in range(5)))
             assert len({str(prediction["decision"]) for prediction in found}) == 1
             job = (await client.assess(model))["id"]
-            states = [told["state"] async for told in client.progress(job)]
+            states = [reported["state"] async for reported in client.progress(job)]
             assert (states[-1], states.count("done")) == ("done", 1)
             assert len((await client.wait(job))["result"]["decisions"]) == 40
             with pytest.raises(ServiceProblem) as caught:

@@ -108,7 +108,7 @@ CALLS = REPEATABLE | ONCE
 
 @dataclass
 class Clock:
-    """Time that passes only while somebody sleeps."""
+    """Time that passes only during a sleep."""
 
     now: float = 100.0
     slept: list[float] = field(default_factory=list)
@@ -125,7 +125,7 @@ class Clock:
         self.sleep(seconds)
 
     def waited_at_least(self, *least: float) -> bool:
-        """Whether there were such waits, each longer by some part of a half, so that no two clients wait alike."""
+        """Return whether there were such waits, each longer by a random part of a half."""
         waits = list(zip(self.slept, least, strict=True))
         return all(wait <= slept <= 1.5 * wait for slept, wait in waits)
 
@@ -255,7 +255,7 @@ def test_both_clients_have_the_same_calls_with_the_same_arguments(name: str) -> 
 
 
 def check_repeated(name: str, client: Client, script: Script, times: int) -> None:
-    """The call is sent so many times, to the byte the same."""
+    """Check that the call is sent so many times, to the byte the same."""
     CALLS[name](client)
     assert len(script.seen) == times
     assert len(set(script.seen)) == 1
@@ -337,7 +337,7 @@ def test_each_call_has_a_name_of_its_own(client: Client, script: Script) -> None
 
 
 @pytest.mark.parametrize("body", ['["a list"]', "{", '"text"', ""])
-def test_a_refusal_that_is_no_problem_document_is_told_all_the_same(body: str) -> None:
+def test_a_refusal_that_is_no_problem_document_is_reported_all_the_same(body: str) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(502, headers={"content-type": "application/json"}, text=body)
 

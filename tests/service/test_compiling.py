@@ -1,4 +1,4 @@
-"""Solvers that are not compiled are compiled beside the service, and who needs them waits and is told."""
+"""Missing machine code is compiled in the background; calls that need it wait and say so."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def test_one_after_the_other_is_compiled(compiled: Callable[..., Compiling], tmp
     assert at_work.left() == ()
     order = (tmp_path / "order").read_text().split(";")[:-1]
     assert sorted(order) == sorted(FAMILIES)
-    assert order.index("outlier paths") < 3  # it was the last, and somebody waited for it
+    assert order.index("outlier paths") < 3  # it was the last, and a call waited for it
 
 
-def test_who_waits_can_leave(compiled: Callable[..., Compiling]) -> None:
+def test_a_waiting_caller_can_leave(compiled: Callable[..., Compiling]) -> None:
     at_work = compiled(lambda family: SLEEP)
     at_work.begin()
 
@@ -63,7 +63,7 @@ def test_who_waits_can_leave(compiled: Callable[..., Compiling]) -> None:
     assert at_work.left() == ()
 
 
-def test_a_compiler_that_fails_keeps_nobody_waiting(
+def test_a_compiler_that_fails_keeps_no_call_waiting(
     compiled: Callable[..., Compiling], caplog: pytest.LogCaptureFixture
 ) -> None:
     at_work = compiled(lambda family: [sys.executable, "-c", "raise SystemExit(3)"])

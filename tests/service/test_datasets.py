@@ -95,8 +95,8 @@ def test_what_is_malformed_is_refused_with_its_place_and_the_old_one_stays(own: 
     ):
         with pytest.raises(ServiceProblem) as caught:
             client.put_dataset("t", data, format)
-        told = caught.value.document
-        assert (told["status"], told["field"], told.get("row"), told.get("column")) == (422, *place)
+        reported = caught.value.document
+        assert (reported["status"], reported["field"], reported.get("row"), reported.get("column")) == (422, *place)
     assert client.dataset("t") == before
     assert len(directories(own)) == 1
 
@@ -123,7 +123,7 @@ def test_limits(own: ServiceProcess, client: Client) -> None:
     assert len(directories(own)) == 3
 
 
-def test_datasets_have_a_share_of_the_disk_and_leave_room_for_updates(tmp_path: Path) -> None:
+def test_datasets_have_a_share_of_the_disk_and_leave_space_for_updates(tmp_path: Path) -> None:
     disk = os.statvfs(tmp_path)
     metrics, out = Metrics(), io.BytesIO()
     np.savez_compressed(out, X=np.zeros((20_000, 50)), y=np.ones(20_000))

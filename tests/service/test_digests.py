@@ -1,4 +1,4 @@
-"""What makes two requests the same: an Idempotency-Key that comes back with anything else is told."""
+"""What makes two requests the same: an Idempotency-Key that comes back with anything else is reported."""
 
 from __future__ import annotations
 

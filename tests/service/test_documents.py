@@ -147,8 +147,8 @@ def test_a_refusal_and_its_line_in_the_log_are_as_shown(service: ServiceProcess,
     logged = line_of(service, answer.headers["x-request-id"])
     assert logged.keys() == line.keys()
     assert logged["stages"].keys() == line["stages"].keys()
-    told = ("event", "logger", "method", "route", "status", "outcome", "model", "problem")
-    assert [logged[name] for name in told] == [line[name] for name in told]
+    reported = ("event", "logger", "method", "route", "status", "outcome", "model", "problem")
+    assert [logged[name] for name in reported] == [line[name] for name in reported]
 
 
 def line_of(service: ServiceProcess, request: str) -> dict[str, Any]:

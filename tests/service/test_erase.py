@@ -21,7 +21,7 @@ from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.receipts.receipt import BadReceipt, names, verified
 from livesvm.service.store.sqlite import DATABASE
 from tests.service.process import ServiceProcess, blobs
-from tests.support.erasing import SPEC, WHO, Kept, data, keeping, lived, places, without
+from tests.support.erasing import KEYS, SPEC, Kept, data, keeping, lived, places, without
 from tests.support.jobs_over_rest import awaited
 
 
@@ -33,55 +33,55 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
 
 def test_nothing_remains(kept: Kept) -> None:
     process, everything = kept
-    gone = [WHO[0], WHO[1], WHO[7], WHO[33]]  # the first left before
+    gone = [KEYS[0], KEYS[1], KEYS[7], KEYS[33]]  # the first left before
     with process as service, service.http() as http:
         X, y = lived(http)
-        assert all(places(everything(), who, X[WHO.index(who)]) for who in gone)
+        assert all(places(everything(), indices, X[KEYS.index(indices)]) for indices in gone)
         before = http.get("/models/m").json()["version"]
         name = {"idempotency-key": "the-officer-1"}
         answer = http.post("/models/m/erase", json={"keys": gone}, headers=name)
         assert answer.status_code == 200, answer.text
-        found = {who: places(everything(), who, X[WHO.index(who)]) for who in gone}
+        found = {indices: places(everything(), indices, X[KEYS.index(indices)]) for indices in gone}
         assert not any(found.values()), found
-        told = answer.json()
-        assert (told["version"], told["removed"]) == (before + 1, 3)
+        reported = answer.json()
+        assert (reported["version"], reported["removed"]) == (before + 1, 3)
         probe = data(30, seed=8)[0]
         decision = http.post("/models/m/predict", json={"X": probe}).json()["decision"]
-        rival = without(X, y, WHO, gone)
+        rival = without(X, y, KEYS, gone)
         np.testing.assert_allclose(decision, rival.decision_function(np.array(probe)), rtol=0, atol=1e-8)
         assert http.get("/jobs").json()["jobs"] == []
-        assert told["receipt"]["certificate"]["relative_gap"] <= 1e-8
-        assert told["receipt"]["places"]["datasets"].startswith("4 rows removed from theirs")
-        assert http.get("/datasets/theirs").json()["n_examples"] == len(WHO) - len(gone)
+        assert reported["receipt"]["certificate"]["relative_gap"] <= 1e-8
+        assert reported["receipt"]["places"]["datasets"].startswith("4 rows removed from theirs")
+        assert http.get("/datasets/theirs").json()["n_examples"] == len(KEYS) - len(gone)
         # earlier versions are gone, and say why; the newest is there
         refused = http.post("/models/m/restore", json={"version": before})
         assert (refused.status_code, refused.json()["field"]) == (422, "version")
         assert "erased" in refused.json()["detail"]
         assert http.get("/models/m/versions").json()["oldest"] == before + 1
         # others' requests are answered as before, theirs had their effect
-        headers = {"idempotency-key": f"of {WHO[10]}"}
-        again = {"add": {"X": X[10:20], "y": y[10:20], "keys": WHO[10:20]}}
-        assert http.post("/models/m/update", json=again, headers=headers).json()["added"] == WHO[10:20]
-        theirs = http.post("/models/m/update", json={"decay": 0.9}, headers={"idempotency-key": f"of {WHO[0]}"})
+        headers = {"idempotency-key": f"of {KEYS[10]}"}
+        again = {"add": {"X": X[10:20], "y": y[10:20], "keys": KEYS[10:20]}}
+        assert http.post("/models/m/update", json=again, headers=headers).json()["added"] == KEYS[10:20]
+        theirs = http.post("/models/m/update", json={"decay": 0.9}, headers={"idempotency-key": f"of {KEYS[0]}"})
         assert (theirs.status_code, theirs.json()["type"]) == (409, "urn:livesvm:problem:request-erased")
-        # sent again it is answered by the first receipt; asked anew there is nothing left to erase
+        # sent again it is answered by the first receipt; asked again there is nothing left to erase
         replayed = http.post("/models/m/erase", json={"keys": gone}, headers=name)
-        assert (replayed.json(), replayed.headers["idempotent-replayed"]) == (told, "true")
+        assert (replayed.json(), replayed.headers["idempotent-replayed"]) == (reported, "true")
         conflict = http.post("/models/m/erase", json={"keys": gone[:1]}, headers=name)
         assert (conflict.status_code, conflict.json()["type"]) == (409, "urn:livesvm:problem:idempotency-conflict")
-        anew = http.post("/models/m/erase", json={"keys": gone})
-        assert (anew.status_code, anew.json()["type"]) == (404, "urn:livesvm:problem:nothing-to-erase")
-        assert told["receipt"]["receipt"] in anew.json()["detail"]
+        afresh = http.post("/models/m/erase", json={"keys": gone})
+        assert (afresh.status_code, afresh.json()["type"]) == (404, "urn:livesvm:problem:nothing-to-erase")
+        assert reported["receipt"]["receipt"] in afresh.json()["detail"]
         assert len(http.get("/receipts").json()["receipts"]) == 1
         http.post("/models/m/update", json={"add": {"X": [X[5]], "y": [y[5]], "keys": ["new"]}}).raise_for_status()
         service.kill()
     with process as service, service.http() as http:
         assert http.get("/models/m").json()["version"] == before + 2
         replayed = http.post("/models/m/erase", json={"keys": gone}, headers=name)
-        assert (replayed.json(), replayed.headers["idempotent-replayed"]) == (told, "true")
-        theirs = http.post("/models/m/update", json={"decay": 0.9}, headers={"idempotency-key": f"of {WHO[0]}"})
+        assert (replayed.json(), replayed.headers["idempotent-replayed"]) == (reported, "true")
+        theirs = http.post("/models/m/update", json={"decay": 0.9}, headers={"idempotency-key": f"of {KEYS[0]}"})
         assert theirs.status_code == 409
-        found = {who: places(everything(), who, X[WHO.index(who)]) for who in gone}
+        found = {indices: places(everything(), indices, X[KEYS.index(indices)]) for indices in gone}
         assert not any(found.values()), found
 
 
@@ -91,15 +91,15 @@ def test_a_deleted_model_leaves_nothing_behind(kept: Kept, tmp_path: Path) -> No
     with process as service, service.http() as http:
         http.post("/models", json={"id": "stays"}).raise_for_status()
         X, _ = lived(http)
-        receipt = http.post("/models/m/erase", json={"keys": WHO[:1]}).raise_for_status().json()["receipt"]["receipt"]
+        receipt = http.post("/models/m/erase", json={"keys": KEYS[:1]}).raise_for_status().json()["receipt"]["receipt"]
         job = http.post("/models/m/assessment", json={"method": "leave-one-out"}).json()["id"]
         awaited(http, job)
         size = sum(len(found) for name, found in everything().items() if name.startswith("livesvm.sqlite3"))
         http.delete("/models/m").raise_for_status()
         http.delete("/datasets/theirs").raise_for_status()
         here = {name: found for name, found in everything().items() if not name.startswith("redis/")}
-        for who, x in zip(WHO, X, strict=True):
-            assert places(here, who, x) == set()
+        for indices, x in zip(KEYS, X, strict=True):
+            assert places(here, indices, x) == set()
         assert not any(name.startswith("jobs/") for name in here)
         assert http.get("/jobs").json()["jobs"] == []
         assert [one["receipt"] for one in http.get("/receipts").json()["receipts"]] == [receipt]
@@ -118,8 +118,8 @@ def test_a_receipt_verifies_and_a_changed_byte_does_not(tmp_path: Path, capsys: 
     secret, entry = new_key("the-officer", "admin")
     with ServiceProcess(tmp_path / "data", api_keys=entry) as service, Client(service.url, secret) as client:
         client.create_model(**SPEC)
-        client.update("m", *data(), keys=WHO)
-        receipt = client.erase("m", [WHO[3], WHO[4]])["receipt"]
+        client.update("m", *data(), keys=KEYS)
+        receipt = client.erase("m", [KEYS[3], KEYS[4]])["receipt"]
         assert [found["receipt"] for found in client.receipts()] == [receipt["receipt"]]
         assert client.verify_receipt(receipt) == {"verified": True, "is_own": True, "reason": None, "receipt": receipt}
         refused = client.verify_receipt(json.dumps(receipt).replace('"count": 2', '"count": 1').encode())
@@ -136,9 +136,9 @@ def test_a_receipt_verifies_and_a_changed_byte_does_not(tmp_path: Path, capsys: 
         log = service
     assert receipt["asked_by"] == "the-officer"
     assert (receipt["version_before"], receipt["version_after"], receipt["keys"]["in_window"]) == (1, 2, 2)
-    assert names(receipt, WHO[3])
-    assert not names(receipt, WHO[5])
-    assert WHO[3] not in log.errors
+    assert names(receipt, KEYS[3])
+    assert not names(receipt, KEYS[5])
+    assert KEYS[3] not in log.errors
     assert '"asked": 2' in log.errors or "asked=2" in log.errors
     path = tmp_path / "data" / "receipts.key"
     assert path.stat().st_mode & 0o777 == 0o600
@@ -156,7 +156,7 @@ def test_a_receipt_verifies_and_a_changed_byte_does_not(tmp_path: Path, capsys: 
         verified(text, "00" * 32)
     file = tmp_path / "receipt.json"
     file.write_bytes(text)
-    assert main(["receipt", "verify", str(file), "--example", WHO[3]]) == 0
+    assert main(["receipt", "verify", str(file), "--example", KEYS[3]]) == 0
     assert "2 keys erased in model m" in capsys.readouterr().out
     assert main(["receipt", "verify", str(file), "--example", "nobody"]) == 1
     file.write_bytes(text.replace(b'"count":2', b'"count":9'))
@@ -204,17 +204,17 @@ def test_a_key_that_was_never_there_changes_nothing(http: httpx.Client) -> None:
 def test_a_key_that_only_a_job_still_names_is_found(http: httpx.Client) -> None:
     http.post("/models", json=SPEC | {"id": "erase-jobs"}).raise_for_status()
     X, y = data(6)
-    http.post("/models/erase-jobs/update", json={"add": {"X": X, "y": y, "keys": WHO[:6]}}).raise_for_status()
+    http.post("/models/erase-jobs/update", json={"add": {"X": X, "y": y, "keys": KEYS[:6]}}).raise_for_status()
     job = awaited(http, http.post("/models/erase-jobs/assessment", json={"method": "leave-one-out"}).json()["id"])
-    http.post("/models/erase-jobs/erase", json={"keys": WHO[5:6]}).raise_for_status()
+    http.post("/models/erase-jobs/erase", json={"keys": KEYS[5:6]}).raise_for_status()
     assert http.get(f"/jobs/{job['id']}").status_code == 404
     job = awaited(http, http.post("/models/erase-jobs/assessment", json={"method": "leave-one-out"}).json()["id"])
-    http.post("/models/erase-jobs/update", json={"remove": {"keys": WHO[:1]}}).raise_for_status()
+    http.post("/models/erase-jobs/update", json={"remove": {"keys": KEYS[:1]}}).raise_for_status()
     for _ in range(2):  # of two snapshots, the log goes that is older
         http.post("/models/erase-jobs/update", json={"decay": 0.9}).raise_for_status()
         http.post("/models/erase-jobs/checkpoint").raise_for_status()
     before = http.get("/models/erase-jobs/versions").json()
-    erased = http.post("/models/erase-jobs/erase", json={"keys": WHO[:1]}).raise_for_status().json()
+    erased = http.post("/models/erase-jobs/erase", json={"keys": KEYS[:1]}).raise_for_status().json()
     assert (erased["removed"], erased["version"]) == (0, before["current"])
     assert http.get("/models/erase-jobs/versions").json() == before
     assert http.get(f"/jobs/{job['id']}").status_code == 404
@@ -235,13 +235,13 @@ def test_everybody_can_be_erased_and_the_model_goes_on(http: httpx.Client) -> No
 def test_the_last_training_of_a_large_window_is_forgotten(http: httpx.Client) -> None:
     http.post("/models", json={"id": "erase-l2", "task": "l2svc", "kernel": SPEC["kernel"]}).raise_for_status()
     X, y = data()
-    add = {"X": X, "y": y, "keys": WHO}
+    add = {"X": X, "y": y, "keys": KEYS}
     http.post("/models/erase-l2/update", json={"add": add}).raise_for_status()
     job = awaited(http, http.post("/models/erase-l2/retrain", json={}).json()["id"])
     http.post(f"/jobs/{job['id']}/apply", json={}).raise_for_status()
-    http.post("/models/erase-l2/update", json={"remove": {"keys": WHO[:3]}}).raise_for_status()
+    http.post("/models/erase-l2/update", json={"remove": {"keys": KEYS[:3]}}).raise_for_status()
     http.post("/models/erase-l2/predict", json={"X": X}).raise_for_status()
-    erased = http.post("/models/erase-l2/erase", json={"keys": WHO[:1]}).raise_for_status().json()
+    erased = http.post("/models/erase-l2/erase", json={"keys": KEYS[:1]}).raise_for_status().json()
     assert (erased["removed"], erased["version"], erased["receipt"]["certificate"]) == (0, 4, None)
     assert http.post("/models/erase-l2/predict", json={"X": X}).status_code == 409
     http.delete("/models/erase-l2").raise_for_status()

@@ -26,7 +26,7 @@ from tests.support.erasing import bytes_of_directory
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(30, 3))
 Y = np.where(X[:, 0] > 0, 1.0, -1.0)
-WHO = [f"person {number % 20}" for number in range(30)]
+KEYS = [f"person {number % 20}" for number in range(30)]
 """Ten of them have two rows."""
 
 
@@ -37,17 +37,17 @@ def npz(**members: Any) -> bytes:
 
 
 def csv(*, head: bool = True) -> bytes:
-    lines = [f'{x[0]!r},"{who}",{x[1]!r},{x[2]!r},{y:g}' for x, who, y in zip(X.tolist(), WHO, Y, strict=True)]
+    lines = [f'{x[0]!r},"{chosen}",{x[1]!r},{x[2]!r},{y:g}' for x, chosen, y in zip(X.tolist(), KEYS, Y, strict=True)]
     return "\n".join((["a,who,b,c,y"] if head else []) + lines).encode()
 
 
 def csr() -> bytes:
     A = sparse.csr_array(np.where(np.abs(X) > 0.3, X, 0.0))
-    return npz(data=A.data, indices=A.indices, indptr=A.indptr, shape=A.shape, y=Y, keys=np.array(WHO))
+    return npz(data=A.data, indices=A.indices, indptr=A.indptr, shape=A.shape, y=Y, keys=np.array(KEYS))
 
 
 def words() -> bytes:
-    return npz(X=X, y=np.where(Y > 0, "yes", "no"), keys=np.array(WHO))
+    return npz(X=X, y=np.where(Y > 0, "yes", "no"), keys=np.array(KEYS))
 
 
 def parquet() -> bytes:
@@ -55,7 +55,7 @@ def parquet() -> bytes:
     from pyarrow import parquet
 
     out = io.BytesIO()
-    parquet.write_table(pa.table({"who": WHO, "a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": Y}), out)
+    parquet.write_table(pa.table({"who": KEYS, "a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": Y}), out)
     return out.getvalue()
 
 
@@ -99,7 +99,7 @@ def test_rows_go_by_key(format: str, data: Any, key: str | None, datasets: Datas
     assert known == {"person 3", "person 17"}
     datasets.erase(found)
     now = datasets.get("d")
-    stays = [i for i, who in enumerate(WHO) if who not in gone]
+    stays = [i for i, chosen in enumerate(KEYS) if chosen not in gone]
     assert (now["n_examples"], now["sha256"] == before["sha256"]) == (27, False)
     new = Arrays(datasets.directory(now), now)
     for mine, other in zip((new.X(), new.y()), old, strict=True):
@@ -114,7 +114,7 @@ def test_rows_go_by_key(format: str, data: Any, key: str | None, datasets: Datas
     assert datasets.find(gone) == ([], [], set())
 
 
-def test_a_dataset_of_whom_all_go_goes(datasets: Datasets, tmp_path: Path) -> None:
+def test_a_dataset_without_rows_left_is_removed(datasets: Datasets, tmp_path: Path) -> None:
     put(datasets, npz(X=X, y=Y, keys=np.arange(30)), "npz", None)
     put(datasets, npz(X=X, y=Y), "npz", None, "without")
     found, unsearched, _ = datasets.find([*map(str, range(30))])
@@ -146,7 +146,7 @@ def test_old_files_that_stay_are_no_success(datasets: Datasets, monkeypatch: pyt
         (b"who,a,y\nx,1,1\n", "csv", "y", ("key", None)),
         (b"who,a,y\nx,1,1\ny,u,1\n", "csv", "who", ("body", 1)),
         (b"who,a,y\nx,1,1\ny,1\n", "csv", "who", ("body", 1)),
-        (npz(X=X, y=Y, keys=np.array(WHO[:4])), "npz", None, ("keys", None)),
+        (npz(X=X, y=Y, keys=np.array(KEYS[:4])), "npz", None, ("keys", None)),
         (npz(X=X, y=Y, keys=np.arange(30.0)), "npz", None, ("keys", None)),
         (npz(X=X, y=Y, keys=np.array(["a" * 300] * 30)), "npz", None, ("keys", None)),
     ],

@@ -29,7 +29,7 @@ N = 12
 
 
 def lived(client: Client, http: httpx.Client) -> None:
-    """Two models with the same keys, one of which numbers its examples; one that knows nobody of them; a feed."""
+    """Create two models with the same keys, one that numbers its examples, one with none of them, and a feed."""
     X, y = data(N)
     keys = [f"order-{row}" for row in range(N)]
     tags: list[Any] = [None] * N
@@ -72,14 +72,14 @@ def erase_a_tag(kept: Kept) -> None:
         before = {name: client.versions(name) for name in ("a", "b", "other")}
         of_one = client.erase("b", ["order-1"], tags=["nobody"])
         assert (of_one["removed"], of_one["not_found"], of_one["receipt"]["elsewhere"]) == (1, ["nobody"], ["model a"])
-        told = client.erase_everywhere(tags=[GONE], idempotency_key="officer")
-        assert [(one["model"], one["kind"], one["in_window"]) for one in told["erased"]] == [
+        reported = client.erase_everywhere(tags=[GONE], idempotency_key="officer")
+        assert [(one["model"], one["kind"], one["in_window"]) for one in reported["erased"]] == [
             ("a", "model", 1),
             ("b", "model", 3),  # order-3 and order-5 by their keys, and the number 1
             ("load", "feed", 0),
         ]
-        receipt = told["receipt"]
-        assert (told["removed"], receipt["kind"], receipt["refused"]) == (4, "everywhere", {})
+        receipt = reported["receipt"]
+        assert (reported["removed"], receipt["kind"], receipt["refused"]) == (4, "everywhere", {})
         assert names_tag(receipt, GONE)
         assert all(names(receipt, key) for key in ("order-3", "order-5", 1))
         assert not names(receipt, "order-7")
@@ -97,7 +97,7 @@ def erase_a_tag(kept: Kept) -> None:
         )
         assert (known.status_code, known.json()["type"]) == (409, "urn:livesvm:problem:request-erased")
         check_nothing(everything())
-        assert client.erase_everywhere(tags=[GONE], idempotency_key="officer") == told
+        assert client.erase_everywhere(tags=[GONE], idempotency_key="officer") == reported
         assert http.post("/erase", json={"tags": [GONE]}).status_code == 404
         service.kill()
     with process as service, Client(service.url) as client:
@@ -115,7 +115,7 @@ def tags_of(client: Client, model: str) -> dict[Any, list[str]]:
 
 
 def check_nothing(everything: dict[str, bytes]) -> None:
-    """The tag is nowhere, nor is a key that it has led to; but for what begins with it."""
+    """Check that no tag or key of the erasure is left anywhere, but for longer ones that begin alike."""
     for name, found in everything.items():
         found = found.replace(f"{GONE}0".encode(), b"")
         for trace in (GONE, "order-5", "order-3"):
@@ -158,16 +158,16 @@ def test_a_model_that_cannot_be_asked_is_named(tmp_path: Path) -> None:
             for one, name in ((client, "mine"), (elsewhere, "theirs")):
                 one.create_model(**SPEC | {"id": name})
                 one.update(name, X, y, keys=keys, idempotency_key="first")
-            told = client.erase_everywhere(["order-1"], idempotency_key="officer")
-            assert [one["model"] for one in told["erased"]] == ["mine"]
-            assert list(told["receipt"]["refused"]) == ["model theirs"]
+            reported = client.erase_everywhere(["order-1"], idempotency_key="officer")
+            assert [one["model"] for one in reported["erased"]] == ["mine"]
+            assert list(reported["receipt"]["refused"]) == ["model theirs"]
             assert elsewhere.model("theirs")["n_examples"] == N
             with pytest.raises(ServiceProblem) as caught:
                 client.erase_everywhere(["order-1"])
             assert (caught.value.status, "model theirs" in str(caught.value)) == (503, True)
             one_model = client.erase("mine", ["order-2"], idempotency_key="officer 2")
             assert one_model["receipt"]["elsewhere"] == ["model theirs"]
-            with pytest.raises(ServiceProblem) as caught:  # the name is of the other erasure
+            with pytest.raises(ServiceProblem) as caught:  # the name belongs to the other erasure
                 client.erase_everywhere(["order-2"], idempotency_key="officer 2")
             assert caught.value.status == 409
             with redis.Redis.from_url(process.settings["redis_url"]) as lost:

@@ -58,29 +58,29 @@ def test_nothing_of_a_reading_remains(kept: Kept) -> None:
         asked = {"times": [*(stream.rows[slot]["time"] for slot in GONE), "2100-01-01T00:00"]}
         answer = http.post("/feeds/load/erase", json=asked, headers={"idempotency-key": "once"})
         assert answer.status_code == 200, answer.text
-        told = answer.json()
+        reported = answer.json()
         assert places(everything(), values) == []
-        assert (told["removed"], told["version"]) == (3, before["version"] + 1)
-        assert told["receipt"]["certificate"]["relative_gap"] <= 1e-8
-        assert (told["receipt"]["kind"], told["receipt"]["model"]) == ("feed", "load")
-        assert names(told["receipt"], stream.rows[60]["time"])
+        assert (reported["removed"], reported["version"]) == (3, before["version"] + 1)
+        assert reported["receipt"]["certificate"]["relative_gap"] <= 1e-8
+        assert (reported["receipt"]["kind"], reported["receipt"]["model"]) == ("feed", "load")
+        assert names(reported["receipt"], stream.rows[60]["time"])
         seen = {row["time"]: row for row in http.get("/feeds/load/history").json()["rows"]}
         assert [seen[stream.rows[slot]["time"]]["value"] for slot in GONE[1:]] == [None] * 3
         assert len(seen) == 60
         again = http.post("/feeds/load/observations", json={"rows": stream.rows[84:96]}, headers=named(8))
         assert (again.status_code, again.json()["type"]) == (409, "urn:livesvm:problem:request-erased")
         assert http.get("/jobs").json()["jobs"] == []
-        assert told["not_found"] == ["2100-01-01T00:00"]
+        assert reported["not_found"] == ["2100-01-01T00:00"]
         once_more = http.post("/feeds/load/erase", json=asked, headers={"idempotency-key": "once"})
-        assert (once_more.json(), once_more.headers["idempotent-replayed"]) == (told, "true")
+        assert (once_more.json(), once_more.headers["idempotent-replayed"]) == (reported, "true")
         kept = http.get("/receipts").json()
-        anew = http.post("/feeds/load/erase", json={"times": [stream.rows[60]["time"], "2100-01-01T00:00"]})
-        assert (anew.status_code, anew.json()["field"]) == (422, "times")  # a missing one, and one that never was
-        assert (http.get("/feeds/load").json()["version"], http.get("/receipts").json()) == (told["version"], kept)
+        afresh = http.post("/feeds/load/erase", json={"times": [stream.rows[60]["time"], "2100-01-01T00:00"]})
+        assert (afresh.status_code, afresh.json()["field"]) == (422, "times")  # a missing one, and one that never was
+        assert (http.get("/feeds/load").json()["version"], http.get("/receipts").json()) == (reported["version"], kept)
         forecasts = http.get("/feeds/load/forecast").json()["forecasts"]
         service.kill()
     with process as service, service.http() as http:
-        assert http.get("/feeds/load").json()["version"] == told["version"]
+        assert http.get("/feeds/load").json()["version"] == reported["version"]
         for mine, other in zip(http.get("/feeds/load/forecast").json()["forecasts"], forecasts, strict=True):
             assert mine["value"] == pytest.approx(other["value"], abs=1e-7)
         stream.http = http
@@ -95,7 +95,7 @@ def named(call: int) -> dict[str, str]:
 
 
 def points() -> Iterator[Any]:
-    """Yield every point, by turns on one of the stores; all on both in the long form."""
+    """Yield every point, alternately on one of the stores; all on both in the long form."""
     for number, point in enumerate(ERASE_POINTS):
         for other, store in enumerate(("sqlite", "redis")):
             marks = [pytest.mark.slow] if (number // 2 + other) % 2 or number % 2 else []
@@ -148,8 +148,8 @@ def test_readings_without_times_while_the_window_fills(service: ServiceProcess) 
     with Client(service.url) as client:
         client.create_feed("erase-order", target="y", time=None, window=40)
         client.observe("erase-order", [{"y": float(value)} for value in np.arange(10.0)])
-        told = client.erase_readings("erase-order", [3.0, 4.0])
-        assert (told["removed"], told["receipt"]["certificate"]) == (2, None)
+        reported = client.erase_readings("erase-order", [3.0, 4.0])
+        assert (reported["removed"], reported["receipt"]["certificate"]) == (2, None)
         assert [row["value"] for row in client.history("erase-order")][2:6] == [2.0, None, None, 5.0]
         client.erase_readings("erase-order", end=9)
         assert [row["value"] for row in client.history("erase-order")] == [None] * 10

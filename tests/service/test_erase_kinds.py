@@ -20,17 +20,17 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import PART, ModelState
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from tests.service.process import ServiceProcess
-from tests.support.erasing import WHO, Kept, keeping, traces
+from tests.support.erasing import KEYS, Kept, keeping, traces
 from tests.support.jobs_over_rest import awaited
 
-N = len(WHO)
+N = len(KEYS)
 GAMMA = 0.4
 GONE = [1, 29]
-"""Places of who is erased."""
+"""Places of the erased examples."""
 LEFT = 0
-"""The place of somebody who is erased after he has left the window; the rest of the first part stays."""
+"""The place of an example erased after it left the window; the rest of the first part stays."""
 HIS = "the-illness-of-one-man"
-"""A class that nobody else is of."""
+"""A class with one example."""
 
 
 @dataclass
@@ -40,8 +40,8 @@ class Kind:
     Parameters
     ----------
     more : its parameters
-    features : (40, d); a feature that is 0 is no trace of anybody
-    add : what else there is of each example, by its name in an update, (40,)
+    features : (40, d); a feature that is 0 is no trace
+    add : other values of each example, by their names in an update, (40,)
     is_sparse : whether the rows are sent as sparse ones
     jobs : that it is asked for, with their requests
     """
@@ -67,20 +67,20 @@ class Kind:
             rows = {"indices": indices, "values": values, "n_features": X.shape[1]}
         return {"add": {"X": rows} | {name: values[which] for name, values in self.add.items()}}
 
-    def traces(self, who: int) -> dict[str, bytes]:
-        """Of one example: its features, dense and sparse, its key and times and weight as they may be written."""
-        x = self.features[who]
-        found = traces(str(self.keys[who]), x[x != 0].tolist())
+    def traces(self, chosen: int) -> dict[str, bytes]:
+        """Return the traces of one example: features, dense and sparse, key, times and weight as written."""
+        x = self.features[chosen]
+        found = traces(str(self.keys[chosen]), x[x != 0].tolist())
         for name in ("times", "weights"):
             if name in self.add:
-                value = self.add[name][who]
+                value = self.add[name][chosen]
                 found |= {name: struct.pack("<d", value), f"{name} as JSON": json.dumps(value).encode()}
-        if isinstance(self.keys[who], int):
-            found |= {"key <q": struct.pack("<q", self.keys[who]), "key >q": struct.pack(">q", self.keys[who])}
-            found["key >i"] = struct.pack(">i", self.keys[who])
+        if isinstance(self.keys[chosen], int):
+            found |= {"key <q": struct.pack("<q", self.keys[chosen]), "key >q": struct.pack(">q", self.keys[chosen])}
+            found["key >i"] = struct.pack(">i", self.keys[chosen])
         else:
-            found["key as UTF-32"] = self.keys[who].encode("utf-32-le")
-        if self.add.get("y", [""] * N)[who] == HIS:
+            found["key as UTF-32"] = self.keys[chosen].encode("utf-32-le")
+        if self.add.get("y", [""] * N)[chosen] == HIS:
             found |= {"label": HIS.encode(), "label as UTF-32": HIS.encode("utf-32-le")}
         return found
 
@@ -94,8 +94,8 @@ def kinds(*, retrained: bool = False) -> dict[str, Kind]:
         return rng.normal(size=(N, 3)) + signs[:, None]
 
     words = np.array(["ape", "bee", "cat"])[np.arange(N) % 3].tolist()
-    only = [HIS if who in (GONE[1], LEFT) else word for who, word in enumerate(words)]
-    two = {"y": signs.tolist(), "keys": WHO}
+    only = [HIS if chosen in (GONE[1], LEFT) else word for chosen, word in enumerate(words)]
+    two = {"y": signs.tolist(), "keys": KEYS}
     sparse = np.where(rng.random((N, 30)) < 0.2, rng.normal(size=(N, 30)), 0.0)
     times = (1.7e9 + np.arange(N) + rng.random(N)).round(6).tolist()
     dated = two | {"times": times, "weights": rng.uniform(1, 2, N).tolist()}
@@ -106,25 +106,25 @@ def kinds(*, retrained: bool = False) -> dict[str, Kind]:
     own_gamma = {"kernel": {"name": "rbf", "gamma": "scale"}}
     far = drawn()
     far[[LEFT, *GONE]] *= 30
-    sums = {"y": X.sum(1).tolist(), "keys": WHO}
+    sums = {"y": X.sum(1).tolist(), "keys": KEYS}
     return {
-        "words": Kind({"probability": True}, drawn(), {"y": only, "keys": WHO}, jobs=[("assessment", fold)]),
+        "words": Kind({"probability": True}, drawn(), {"y": only, "keys": KEYS}, jobs=[("assessment", fold)]),
         "standard": Kind({"scale": "standard"}, drawn() * [1, 50, 0.02], two, jobs=two_jobs),
-        "minmax": Kind({"scale": "minmax"}, drawn(), {"y": words, "keys": WHO}),
+        "minmax": Kind({"scale": "minmax"}, drawn(), {"y": words, "keys": KEYS}),
         "medians": Kind({"task": "svr", "scale": "robust"}, X, sums),
-        "scaled-oneclass": Kind({"task": "oneclass", "nu": 0.3, "scale": "minmax"}, drawn(), {"keys": WHO}),
+        "scaled-oneclass": Kind({"task": "oneclass", "nu": 0.3, "scale": "minmax"}, drawn(), {"keys": KEYS}),
         "spread": Kind({"kernel": {"name": "laplacian", "gamma": "scale"}}, far, two),
-        "sparse": Kind(own_gamma, sparse, {"y": words, "keys": WHO}, is_sparse=True, jobs=retrain),
+        "sparse": Kind(own_gamma, sparse, {"y": words, "keys": KEYS}, is_sparse=True, jobs=retrain),
         "dated": Kind({"window": {"max_examples": N - 1}}, drawn(), dated),
         "numbered": Kind({}, drawn(), two | {"keys": rng.choice(2**31, N, replace=False).tolist()}),
         "robust": Kind({}, drawn(), two, jobs=[("outlier-path", {"parameter": "theta"})]),
-        "pu": Kind({"task": "pu", "prior": 0.5}, drawn(), {"y": [max(0, s) for s in signs.tolist()], "keys": WHO}),
-        "l2svc": Kind({"task": "l2svc"}, drawn(), {"y": only, "keys": WHO}, jobs=retrain),
+        "pu": Kind({"task": "pu", "prior": 0.5}, drawn(), {"y": [max(0, s) for s in signs.tolist()], "keys": KEYS}),
+        "l2svc": Kind({"task": "l2svc"}, drawn(), {"y": only, "keys": KEYS}, jobs=retrain),
     }  # fmt: skip
 
 
 def lived(http: httpx.Client, name: str, kind: Kind) -> None:
-    """Updates with names, checkpoints, jobs whose results are brought in, a restore, one who leaves."""
+    """Make updates with names, checkpoints, jobs with applied results, a restore, and a removed example."""
     spec = {"id": name, "C": 2.0, "kernel": {"name": "rbf", "gamma": GAMMA}, **kind.more}
     if spec.get("task") in ("oneclass", "pu"):
         del spec["C"]
@@ -145,7 +145,7 @@ def lived(http: httpx.Client, name: str, kind: Kind) -> None:
         http.post(f"/models/{name}/update", json={"remove": {"keys": [kind.keys[LEFT]]}}).raise_for_status()
         return
     late = http.post(f"/models/{name}/update", json=kind.part(slice(1)), headers={"idempotency-key": "late"})
-    assert late.json()["dropped"] == [kind.keys[LEFT]]  # he has left already, and is too old to come in again
+    assert late.json()["dropped"] == [kind.keys[LEFT]]  # it has left already, and is too old to come in again
 
 
 @pytest.mark.alone(reason="looks into the files of the one process; tests/service/test_ray.py does over Ray")
@@ -165,27 +165,29 @@ def live_and_erase(kept: Kept, known: dict[str, Kind], gone: list[int]) -> None:
             check_examples(http, name, kind)
         before = everything()
         for name, kind in known.items():
-            for who in gone:
+            for chosen in gone:
                 found = {
-                    what for what, trace in kind.traces(who).items() if any(trace in data for data in before.values())
+                    what
+                    for what, trace in kind.traces(chosen).items()
+                    if any(trace in data for data in before.values())
                 }
-                assert {"key", "x0"} & found, (name, who)
+                assert {"key", "x0"} & found, (name, chosen)
         for name, kind in known.items():
-            keys = [kind.keys[who] for who in gone]
+            keys = [kind.keys[chosen] for chosen in gone]
             answer = http.post(f"/models/{name}/erase", json={"keys": keys})
             assert answer.status_code == 200, (name, answer.text)
             assert answer.json()["removed"] == len(GONE)
-        check_nothing(everything() | told(service, http, known), known, gone)
+        check_nothing(everything() | reported(service, http, known), known, gone)
         for name in known:
             check_optimum(http, name, known[name], gone)
         service.kill()
     with process as service, service.http(60.0) as http:
         for name in known:
             check_optimum(http, name, known[name], gone)
-        check_nothing(everything() | told(service, http, known), known, gone)
+        check_nothing(everything() | reported(service, http, known), known, gone)
 
 
-def told(service: ServiceProcess, http: httpx.Client, known: dict[str, Kind]) -> dict[str, bytes]:
+def reported(service: ServiceProcess, http: httpx.Client, known: dict[str, Kind]) -> dict[str, bytes]:
     """Return what a service says of itself and its models, its log, and what its process was started with."""
     paths = ["/metrics", "/jobs", "/receipts", "/models", "/datasets", "/health/ready"]
     paths += [f"/models/{name}{what}" for name in known for what in ("", "/recent", "/versions", "/examples?limit=50")]
@@ -195,7 +197,7 @@ def told(service: ServiceProcess, http: httpx.Client, known: dict[str, Kind]) ->
 
 
 def check_examples(http: httpx.Client, name: str, kind: Kind) -> None:
-    """The window is its owner's as he gave it: in pages, by key, as arrays, as a table where rows are dense."""
+    """Check the window as it was given: in pages, by key, as arrays, as a table where rows are dense."""
     places = {key: place for place, key in enumerate(kind.keys) if place != LEFT}
     path, found = f"/models/{name}/examples", []
     page: dict[str, Any] = {"next": 0}
@@ -212,11 +214,11 @@ def check_examples(http: httpx.Client, name: str, kind: Kind) -> None:
             assert (one["x"]["indices"], one["x"]["values"]) == (np.flatnonzero(x).tolist(), x[x != 0].tolist())
         else:
             assert one["x"] == x.tolist() == members["X"][row].tolist()
-        for told, sent in (("y", "y"), ("weight", "weights"), ("time", "times")):
+        for reported, sent in (("y", "y"), ("weight", "weights"), ("time", "times")):
             if sent in kind.add:
                 wanted = kind.add[sent][place]
-                assert members["y" if told == "y" else sent][row] == wanted
-                assert told == "time" or one[told] == wanted
+                assert members["y" if reported == "y" else sent][row] == wanted
+                assert reported == "time" or one[reported] == wanted
     table = http.get(path, params={"format": "csv"})
     assert table.status_code == (406 if kind.is_sparse else 200)
     if not kind.is_sparse:
@@ -229,12 +231,12 @@ def check_examples(http: httpx.Client, name: str, kind: Kind) -> None:
 
 
 def check_nothing(everything: dict[str, bytes], known: dict[str, Kind], gone: list[int]) -> None:
-    """No trace of them anywhere."""
+    """Check that no trace of the examples is left anywhere."""
     found = {
-        (name, who, what, where)
+        (name, chosen, what, where)
         for name, kind in known.items()
-        for who in gone
-        for what, trace in kind.traces(who).items()
+        for chosen in gone
+        for what, trace in kind.traces(chosen).items()
         for where, data in everything.items()
         if trace in data
     }
@@ -242,21 +244,21 @@ def check_nothing(everything: dict[str, bytes], known: dict[str, Kind], gone: li
 
 
 def check_optimum(http: httpx.Client, name: str, kind: Kind, gone: list[int]) -> None:
-    """Is the model that never knew them; scale, gamma, classes and all."""
-    stay = [who for who in range(N) if who not in gone]
+    """Check that it is the model without the examples: scale, gamma, classes and all."""
+    stay = [chosen for chosen in range(N) if chosen not in gone]
     X = kind.features[stay]
     assert HIS not in json.dumps(http.get(f"/models/{name}").json())
     if kind.more.get("task") == "l2svc":
-        told = http.get(f"/models/{name}").json()
-        assert [one["label"] for one in told["classes"]] == ["ape", "bee", "cat"]
-        assert (told["relative_gap"], told["n_free"]) == (None, 0)
+        reported = http.get(f"/models/{name}").json()
+        assert [one["label"] for one in reported["classes"]] == ["ape", "bee", "cat"]
+        assert (reported["relative_gap"], reported["n_free"]) == (None, 0)
         assert http.post(f"/models/{name}/predict", json={"X": X.tolist()}).status_code == 409
         return
     answer = http.post(f"/models/{name}/predict", json={"X": X.tolist()}).raise_for_status().json()
     assert http.get(f"/models/{name}/certificate").json()["relative_gap"] <= 1e-8
     if name in ("robust", "pu"):  # of which a certificate says enough
         return
-    y = [kind.add["y"][who] for who in stay] if "y" in kind.add else None
+    y = [kind.add["y"][chosen] for chosen in stay] if "y" in kind.add else None
     rival = rivals(kind).fit(X, y, sample_weight=np.array(kind.add["weights"])[stay] if "weights" in kind.add else None)
     wanted = rival.predict(X) if isinstance(rival, IncrementalSVR) else rival.decision_function(X)
     np.testing.assert_allclose(answer["decision"], wanted, rtol=0, atol=1e-8)
@@ -276,7 +278,7 @@ def rivals(kind: Kind) -> Any:
 
 
 @pytest.mark.parametrize("weights", [None, "balanced", {"-1": 2.0}])
-def test_who_stays_is_learnt_anew_with_what_was_changed_since(weights: Any) -> None:
+def test_examples_that_stay_are_learnt_again_with_what_was_changed_since(weights: Any) -> None:
     """C, weights that decayed, walls of a robust model; in parts, from data that are more than one of them."""
     rng = np.random.default_rng(3)
     n = PART + 200
@@ -294,7 +296,7 @@ def test_who_stays_is_learnt_anew_with_what_was_changed_since(weights: Any) -> N
     assert outcome is not None
     assert (state.version, outcome.sizes.n_examples) == (version + 1, n - len(gone))
     assert state.estimator.certificate().relative_gap <= 1e-8
-    assert state.forget([]) is None  # as nobody of them is left
+    assert state.forget([]) is None  # as none of them is left
     assert state.C == 0.7
     assert (state.robust is None) == (weights is not None)
     here = ModelState.decode(state.spec, 64, state.encode())
@@ -309,7 +311,7 @@ def test_who_stays_is_learnt_anew_with_what_was_changed_since(weights: Any) -> N
 
 
 def test_a_class_goes_with_its_last_example(http: httpx.Client) -> None:
-    """And others of which somebody is left stay; probabilities have a column for each that is there."""
+    """And classes with examples left stay; probabilities have a column for each that is there."""
     known = kinds()["words"]
     spec = {"id": "erase-words", "C": 2.0, "kernel": {"name": "rbf", "gamma": GAMMA}, "probability": True}
     http.post("/models", json=spec).raise_for_status()
@@ -317,15 +319,15 @@ def test_a_class_goes_with_its_last_example(http: httpx.Client) -> None:
 
     def classes() -> list[str]:
         """Return as the model describes itself, and as it predicts."""
-        told = http.get("/models/erase-words").json()["classes"]
-        asked = {"X": known.features[:4].tolist(), "probability": min(one["n_examples"] for one in told) > 1}
+        reported = http.get("/models/erase-words").json()["classes"]
+        asked = {"X": known.features[:4].tolist(), "probability": min(one["n_examples"] for one in reported) > 1}
         answer = http.post("/models/erase-words/predict", json=asked).json()
-        assert answer["classes"] == [one["label"] for one in told]
-        assert not asked["probability"] or np.shape(answer["probability"]) == (4, len(told))
-        return [one["label"] for one in told]
+        assert answer["classes"] == [one["label"] for one in reported]
+        assert not asked["probability"] or np.shape(answer["probability"]) == (4, len(reported))
+        return [one["label"] for one in reported]
 
     def erase(places: list[int]) -> dict[str, Any]:
-        answer = http.post("/models/erase-words/erase", json={"keys": [known.keys[who] for who in places]})
+        answer = http.post("/models/erase-words/erase", json={"keys": [known.keys[chosen] for chosen in places]})
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
@@ -334,12 +336,12 @@ def test_a_class_goes_with_its_last_example(http: httpx.Client) -> None:
     assert classes() == ["ape", "bee", "cat", HIS]
     version = erase([LEFT])["version"]
     assert classes() == ["ape", "bee", "cat"]
-    anew = http.post("/models/erase-words/erase", json={"keys": [known.keys[LEFT]]})
-    assert (anew.status_code, http.get("/models/erase-words").json()["version"]) == (404, version)
-    two = [who for who in range(N) if known.add["y"][who] == "cat"]
+    afresh = http.post("/models/erase-words/erase", json={"keys": [known.keys[LEFT]]})
+    assert (afresh.status_code, http.get("/models/erase-words").json()["version"]) == (404, version)
+    two = [chosen for chosen in range(N) if known.add["y"][chosen] == "cat"]
     erase(two)
     assert classes() == ["ape", "bee"]
-    again = {"add": {"X": known.features[:1].tolist(), "y": [HIS], "keys": [WHO[0]]}}
+    again = {"add": {"X": known.features[:1].tolist(), "y": [HIS], "keys": [KEYS[0]]}}
     http.post("/models/erase-words/update", json=again).raise_for_status()
     assert http.get("/models/erase-words").json()["classes"][2] == {"label": HIS, "n_examples": 1}
     erase([*range(N)])

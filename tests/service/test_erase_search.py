@@ -1,4 +1,4 @@
-"""Keys and tags are found wherever the store names them: in every kind of record, in files beside it, in results."""
+"""Keys and tags are found wherever the store names them: in every kind of record, in files next to it, in results."""
 
 from __future__ import annotations
 

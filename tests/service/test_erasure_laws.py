@@ -1,4 +1,4 @@
-"""Erasures of what comes, around models and feeds that are played: what is left, what is told, what is tried again."""
+"""Erasures around models and feeds that are played: what is left, what is reported, what is tried again."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class World:
     # what is to come of it
 
     def plan(self, *, first: bool) -> dict[str, Any]:
-        """What comes of the erasure, by the rules: an error, or what its receipt has; and what was asked on the way."""
+        """Return the erasure's outcome by the rules: an error, or its receipt; and the calls made on the way."""
         parts, jobs = self.intent.parts, [part.stored for part in self.intent.parts if part.in_jobs] or [""]
         known = frozenset(str(row["directory"]) for row in self.intent.rows if row["rows"] is not None)
         ended, done, refused = [(one, known) for one in jobs], list[Part](), dict(self.intent.refused)
@@ -149,9 +149,9 @@ def made(world: World, store: SqliteStore, place: Path, monkeypatch: pytest.Monk
 
 def check_receipt(receipt: dict[str, Any], world: World, plan: dict[str, Any]) -> None:
     intent, done = world.intent, plan["done"]
-    told = receipt["parts"] if intent.target == EVERYWHERE else [receipt]
+    reported = receipt["parts"] if intent.target == EVERYWHERE else [receipt]
     names = ("model", "kind", "version_before", "version_after", "in_window")
-    assert [[one[name] for name in names] for one in told] == [
+    assert [[one[name] for name in names] for one in reported] == [
         [id, "model" if id == part.stored else "feed", 4, 5 if part.is_named else 4, part.found]
         for part in done
         for id in [part.stored.removeprefix(FEEDS)]
@@ -328,10 +328,10 @@ def test_a_request_gets_the_receipt_of_its_own_erasure(
     for request in ("first", "second"):
         monkeypatch.setattr(world, "intent", Intent(EVERYWHERE, (part,)))
         asked = ErasureRequest(None, request, "body")
-        told = replace(asked, body=f"{EVERYWHERE} body").asks(world.intent)
-        store.put_document(told.at_store, told.encode())  # which a crash has cut off
+        reported = replace(asked, body=f"{EVERYWHERE} body").asks(world.intent)
+        store.put_document(reported.at_store, reported.encode())  # which a crash has cut off
         if request == "second":
             answer = erasures.erase_everywhere(Sought(("a",)), asked)
-            assert (answer.replayed, answer.receipt["receipt"]) == (True, told.id)
+            assert (answer.replayed, answer.receipt["receipt"]) == (True, reported.id)
     erasures.finish()
     assert begun(store) == []

@@ -87,7 +87,7 @@ def test_a_stream_that_broke_goes_on_behind_what_was_seen() -> None:
     events = FeedEvents(None)
     assert events.headers() == {}
     lines = ["id: 4", "event: readings", 'data: {"position": 3}', ": alive", "event: missed", 'data: {"events": 2}']
-    assert [event for line in lines if (event := events.told_by(line))] == [
+    assert [event for line in lines if (event := events.event_in(line))] == [
         {"id": 4, "kind": "readings", "position": 3},
         {"id": None, "kind": "missed", "events": 2},
     ]
@@ -117,7 +117,7 @@ def test_frames_of_libraries_are_rows(library: str) -> None:
 
 
 @pytest.fixture
-def told(
+def reported(
     service: ServiceProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Any]:
     """Run a command that succeeds; what it prints as JSON."""
@@ -138,7 +138,7 @@ def _watched(capsys: pytest.CaptureFixture[str], feed: str) -> list[str]:
 
 
 def test_a_file_is_run_from_where_the_feed_stands(
-    told: Callable[..., Any], client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    reported: Callable[..., Any], client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = rows_of(series(120))
 
@@ -148,12 +148,14 @@ def test_a_file_is_run_from_where_the_feed_stands(
         return tmp_path / name
 
     settings = {name: value for name, value in FEED.items() if name not in ("target", "window", "steps")}
-    made = told("feed", "create", "lines", "y", "--steps", "1,3", "--window", 60, "--settings", json.dumps(settings))
+    made = reported(
+        "feed", "create", "lines", "y", "--steps", "1,3", "--window", 60, "--settings", json.dumps(settings)
+    )
     assert (made["state"], made["settings"]["steps"]) == ("filling", [1, 3])
-    assert told("feed", "push", "lines", written("first.csv", 5))["accepted"] == 5
-    part = told("feed", "run", "lines", written("some.csv", 90))
+    assert reported("feed", "push", "lines", written("first.csv", 5))["accepted"] == 5
+    part = reported("feed", "run", "lines", written("some.csv", 90))
     assert (part["sent"], part["skipped"], part["position"]) == (85, 5, 90)
-    rest = told("feed", "run", "lines", written("all.csv", 120), "--size", 7)
+    rest = reported("feed", "run", "lines", written("all.csv", 120), "--size", 7)
     assert (rest["sent"], rest["skipped"], rest["position"]) == (30, 90, 120)
     (event,) = (json.loads(line) for line in _watched(capsys, "lines"))
     assert (event["kind"], event["position"]) == ("readings", 120)
@@ -161,23 +163,24 @@ def test_a_file_is_run_from_where_the_feed_stands(
     more = rows_of(series(126))
     columns = {"time": [datetime.fromisoformat(row["time"]) for row in more], "y": [row["y"] for row in more]}
     parquet.write_table(arrow.table(columns | {"remark": [None] * 126}), tmp_path / "more.parquet")
-    more = told("feed", "run", "lines", tmp_path / "more.parquet")
+    more = reported("feed", "run", "lines", tmp_path / "more.parquet")
     assert (more["sent"], more["skipped"], more["position"]) == (6, 120, 126)
     (tmp_path / "none.parquet").write_text("x")
     assert main(["feed", "run", "lines", str(tmp_path / "none.parquet")]) == 1
     (tmp_path / "none.csv").write_text("")
     assert main(["feed", "push", "lines", str(tmp_path / "none.csv")]) == 1
     assert "is empty" in capsys.readouterr().err
-    shown = told("feed", "show", "lines")
+    shown = reported("feed", "show", "lines")
     assert [one["step"] for one in shown["forecasts"]] == [1, 3]
-    job = told("feed", "backtest", "lines", written("all.csv", 120), "--settings", '{"represent": "change"}')
+    assert reported("feed", "forecast", "lines", "--steps", "3") == shown["forecasts"][1:]
+    job = reported("feed", "backtest", "lines", written("all.csv", 120), "--settings", '{"represent": "change"}')
     assert job["result"]["scores"][0]["n"] > 0
     assert main(["feed", "show", "lines"]) == 0
     assert main(["feed", "run", "lines", str(written("all.csv", 120))]) == 0
     out = capsys.readouterr().out
     assert "seasonal_mae" in out
     assert "0 readings sent, 120 were known" in out
-    tuned = told("feed", "tune", "lines", "--apply")
+    tuned = reported("feed", "tune", "lines", "--apply")
     assert [event["kind"] for event in tuned["applied"]["events"]] == ["chosen"]
     with written("all.csv", 120).open("a") as file:
         file.write("\n".join(f"{row['time']},{row['y']},x" for row in rows_of(series(128))[120:127]) + "\n")
@@ -186,8 +189,8 @@ def test_a_file_is_run_from_where_the_feed_stands(
     assert "all.csv, row 127 of those under its names, counted from 0: y must be a number" in capsys.readouterr().err
 
 
-def test_what_is_known_ahead_is_announced_by_who_runs_a_file(
-    told: Callable[..., Any], client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_what_is_known_ahead_is_announced_by_the_command_run(
+    reported: Callable[..., Any], client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     weather = np.cos(np.arange(130.0) ** 1.3)
     rows = [{**row, "w": float(w), "u": 1.0} for row, w in zip(rows_of(series(130)), weather, strict=True)]
@@ -198,17 +201,17 @@ def test_what_is_known_ahead_is_announced_by_who_runs_a_file(
         return tmp_path / name
 
     rest = json.dumps({name: value for name, value in FEED.items() if name not in ("target", "window", "steps")})
-    made = told(
+    made = reported(
         "feed", "create", "sun", "y", "--steps", "1,3", "--window", 60, "--known", "w", "--features", "u",
         "--settings", rest,
     )  # fmt: skip
     assert (made["settings"]["known"], made["settings"]["features"]) == (["w"], ["u"])
-    ran = told("feed", "run", "sun", written("all.csv", rows[:120]), "--size", 7)
+    ran = reported("feed", "run", "sun", written("all.csv", rows[:120]), "--size", 7)
     assert [(one["n"], one["assumes"]) for one in ran["scores"]] == [(60, "perfect"), (58, "perfect")]
-    job = told("feed", "backtest", "sun", tmp_path / "all.csv")
+    job = reported("feed", "backtest", "sun", tmp_path / "all.csv")
     assert [one["assumes"] for one in job["result"]["scores"]] == ["perfect", "perfect"]
     to_come = written("to come.csv", [{**row, "y": ""} for row in rows[120:123]])
-    answer = told("feed", "announce", "sun", to_come)
+    answer = reported("feed", "announce", "sun", to_come)
     assert (answer["announced"], answer["accepted"]) == (3, 0)
     assert [one["known"] for one in answer["forecasts"]] == ["announced", "announced"]
     assert client.forecast("sun")["forecasts"] == answer["forecasts"]
@@ -222,7 +225,7 @@ def test_what_is_known_ahead_is_announced_by_who_runs_a_file(
     client.delete_feed("sun")
 
 
-def test_a_file_is_run_on_within_the_hour_that_comes_twice(told: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_file_is_run_on_within_the_hour_that_comes_twice(reported: Callable[..., Any], tmp_path: Path) -> None:
     hours = [0, 1, 2, 2, 3, 4]
 
     def written(n: int) -> Path:
@@ -230,10 +233,10 @@ def test_a_file_is_run_on_within_the_hour_that_comes_twice(told: Callable[..., A
         (tmp_path / "local.csv").write_text("\n".join(lines) + "\n")
         return tmp_path / "local.csv"
 
-    told("feed", "create", "local", "y", "--settings", '{"timezone": "Europe/Berlin", "every": "1h"}')
+    reported("feed", "create", "local", "y", "--settings", '{"timezone": "Europe/Berlin", "every": "1h"}')
     for until, sent in ((3, 3), (4, 1), (6, 2)):
-        assert told("feed", "run", "local", written(until))["sent"] == sent
-    told("feed", "delete", "local", "--yes")
+        assert reported("feed", "run", "local", written(until))["sent"] == sent
+    reported("feed", "delete", "local", "--yes")
 
 
 def test_a_feed_that_is_being_restored_is_waited_for(
@@ -256,16 +259,16 @@ def test_a_feed_that_is_being_restored_is_waited_for(
         assert json.loads(capsys.readouterr().out)["sent"] == 9
 
 
-def test_a_feed_is_deleted_by_who_means_it(
-    told: Callable[..., Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_feed_is_deleted_after_a_question(
+    reported: Callable[..., Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told("feed", "create", "gone", "y")
-    assert "gone" in [feed["id"] for feed in told("feed", "list")]
+    reported("feed", "create", "gone", "y")
+    assert "gone" in [feed["id"] for feed in reported("feed", "list")]
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     assert main(["feed", "delete", "gone"]) == 1  # asked, and it is not wanted
-    assert told("feed", "show", "gone")["state"] == "filling"
+    assert reported("feed", "show", "gone")["state"] == "filling"
     capsys.readouterr()
-    assert told("feed", "delete", "gone", "--yes") == {"deleted": "gone"}
+    assert reported("feed", "delete", "gone", "--yes") == {"deleted": "gone"}
     assert main(["feed", "delete", "gone", "--yes"]) == 1
     assert "There is no such feed" in capsys.readouterr().err
     assert main(["feed", "delete"]) == 2

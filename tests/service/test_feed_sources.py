@@ -46,7 +46,7 @@ PASSWORD = "hunter2"
 
 
 class Stream:
-    """A stream of the test's own and who writes it."""
+    """A stream of the test's own and its writer."""
 
     def __init__(self, server: RedisServer) -> None:
         self.client: Any = server.client()
@@ -55,7 +55,7 @@ class Stream:
         self.sent = 0
 
     def send(self, count: int) -> None:
-        """The next readings."""
+        """Send the next readings."""
         for row in self.rows[self.sent : self.sent + count]:
             self.client.xadd(self.name, row)
         self.sent += count
@@ -105,13 +105,13 @@ def at(feed: HostedFeed, position: int) -> None:
 
 
 def same(feed: HostedFeed, count: int) -> None:
-    """The feed forecasts as one that was given so many readings; what is served depends on how calls were cut."""
+    """Check that the feed forecasts as after so many readings, however the calls were cut."""
     one = Forecaster(feed.spec)
     one.observe(rows_of(series(count)))
-    told = feed.view.forecasts
+    reported = feed.view.forecasts
     made = [p for waiting in one.pending.values() for p in waiting if p.forecast.made_at == one.timeline.time]
     ours = {p.forecast.step: dict(zip(SERVED, (p.model, p.last, p.seasonal), strict=True)) for p in made}
-    assert [f["value"] for f in told] == pytest.approx([ours[f["step"]][f["served"]] for f in told], abs=1e-4)
+    assert [f["value"] for f in reported] == pytest.approx([ours[f["step"]][f["served"]] for f in reported], abs=1e-4)
     assert feed.certificate().result()["relative_gap"] <= GAP
 
 
@@ -174,7 +174,7 @@ def test_another_service_takes_the_stream_over(tmp_path: Path, redis_server: Red
         at(before, 70)
         two = stack.enter_context(feeds_of(tmp_path / "two", redis_server, stores[1], "two"))
         assert two.feeds.states() == {"held": 1}
-        time.sleep(0.3)  # nobody pings for the first
+        time.sleep(0.3)  # the first is not pinged
         two.take_over()
         until(lambda: two.feeds.states() == {"live": 1})
         after = two.feeds.get("load")
@@ -301,10 +301,10 @@ def test_sources_over_rest_show_no_credentials(tmp_path: Path) -> None:
             assert made.status_code == 201, made.text
             for row in rows_of(series(70)):
                 client.xadd("meters", row)
-            until(lambda: told(http)["position"] == 70)
-            until(lambda: told(http)["source"]["backlog"] == 0)
+            until(lambda: reported(http)["position"] == 70)
+            until(lambda: reported(http)["source"]["backlog"] == 0)
             _fleet_of_a_stream(http, client)
-            found = told(http)["source"]
+            found = reported(http)["source"]
             assert found.pop("newest_at") is not None
             assert found.pop("taken") == client.xinfo_stream("meters")["last-generated-id"].decode()
             assert found == {
@@ -343,6 +343,6 @@ def test_sources_over_rest_show_no_credentials(tmp_path: Path) -> None:
         assert not any(PASSWORD in text for text in everything)
 
 
-def told(http: httpx.Client) -> dict[str, Any]:
+def reported(http: httpx.Client) -> dict[str, Any]:
     found: dict[str, Any] = http.get("/feeds/load").json()
     return found

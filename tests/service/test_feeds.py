@@ -33,8 +33,8 @@ def feed(http: httpx.Client) -> Iterator[str]:
 
 
 def problem(answer: httpx.Response) -> tuple[int, str | None, int | None]:
-    told = answer.json()
-    return answer.status_code, told.get("field"), told.get("row")
+    reported = answer.json()
+    return answer.status_code, reported.get("field"), reported.get("row")
 
 
 def test_readings_become_forecasts_with_their_record(http: httpx.Client, feed: str) -> None:
@@ -71,8 +71,8 @@ def test_readings_become_forecasts_with_their_record(http: httpx.Client, feed: s
 
 def test_history_holds_what_was_said_before(http: httpx.Client, feed: str) -> None:
     stream = Stream(http)
-    told = [stream.send() for _ in range(8)]
-    said = {(f["time"], f["step"]): f["value"] for one in told for f in one["forecasts"]}
+    reported = [stream.send() for _ in range(8)]
+    said = {(f["time"], f["step"]): f["value"] for one in reported for f in one["forecasts"]}
     rows = http.get(f"{feed}/history", params={"limit": 20}).json()["rows"]
     assert [row["value"] for row in rows] == pytest.approx(stream.values[76:96])
     compared = 0
@@ -80,7 +80,7 @@ def test_history_holds_what_was_said_before(http: httpx.Client, feed: str) -> No
         for made in row["forecasts"]:
             assert made["made_at"] < row["time"]
             assert made["error"] == pytest.approx(row["value"] - made["value"])
-            if (row["time"], made["step"]) in said and made["made_at"] in {one["time"] for one in told}:
+            if (row["time"], made["step"]) in said and made["made_at"] in {one["time"] for one in reported}:
                 assert made["value"] == said[row["time"], made["step"]]
                 compared += 1
     assert compared >= 2
@@ -282,23 +282,23 @@ def test_a_kill_loses_nothing_and_doubles_nothing(
     monkeypatch.setattr(ServiceProcess, "launch", keeping_crash_point(ServiceProcess.launch))
     monkeypatch.setenv("LIVESVM_CRASH_AT", point)
     with ServiceProcess(tmp_path, snapshot_updates=4, **settings) as service:
-        told: list[dict[str, Any]] = []
+        reported: list[dict[str, Any]] = []
         with service.http() as http:
             http.post("/feeds", json={"id": "load", **FEED}).raise_for_status()
             stream = Stream(http)
             with pytest.raises(httpx.TransportError):
-                told.extend(iter(stream.send, None))
+                reported.extend(iter(stream.send, None))
         service.wait()
         monkeypatch.delenv("LIVESVM_CRASH_AT")
         service.start()
         with service.http() as http:
             stream.http = http
-            told += [stream.send_again(), *(stream.send() for _ in range(3))]
-            assert [one["position"] for one in told] == [12 * n for n in range(1, stream.calls + 1)]
+            reported += [stream.send_again(), *(stream.send() for _ in range(3))]
+            assert [one["position"] for one in reported] == [12 * n for n in range(1, stream.calls + 1)]
             assert http.get("/feeds/load/certificate").json()["relative_gap"] <= GAP
             http.post("/feeds", json={"id": "other", **FEED}).raise_for_status()
             other = Stream(http, "other")
-            for one in told:
+            for one in reported:
                 agree(one["forecasts"], other.send()["forecasts"])
             agree(made(http, "load"), made(http, "other"))
 
@@ -416,9 +416,9 @@ def test_known_columns_are_announced_and_asked_what_if(http: httpx.Client) -> No
     lines = ["time,y,w", *(f"{row['time']},,-9.0" for row in to_come)]
     for _ in range(2):  # under one name it has one effect
         headers = {"content-type": "text/csv", "idempotency-key": "cold"}
-        told = http.post("/feeds/warm/announce", content="\n".join(lines), headers=headers).json()
-        assert (told["announced"], told["accepted"], told["time"]) == (3, 0, before["time"])
-        assert told["forecasts"] == if_so["forecasts"] == http.get("/feeds/warm/forecast").json()["forecasts"]
+        reported = http.post("/feeds/warm/announce", content="\n".join(lines), headers=headers).json()
+        assert (reported["announced"], reported["accepted"], reported["time"]) == (3, 0, before["time"])
+        assert reported["forecasts"] == if_so["forecasts"] == http.get("/feeds/warm/forecast").json()["forecasts"]
     assert problem(http.post("/feeds/warm/announce", json={"rows": readings[75:76]}))[:2] == (422, "y")
     assert problem(http.post("/feeds/warm/forecast", json={"rows": readings[75:76]}))[:2] == (422, "y")
     late = {"rows": [{"time": readings[70]["time"], "w": 0.0}]}

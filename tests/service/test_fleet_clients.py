@@ -52,7 +52,7 @@ def test_a_fleet_from_python(client: Client, service: ServiceProcess) -> None:
 
 
 def test_a_fleet_from_the_command_line(client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def told(*arguments: object, code: int = 0) -> Any:
+    def reported(*arguments: object, code: int = 0) -> Any:
         assert main([*map(str, arguments), "--json"]) == code
         return json.loads(capsys.readouterr().out)
 
@@ -65,16 +65,18 @@ def test_a_fleet_from_the_command_line(client: Client, tmp_path: Path, capsys: p
 
     rest = {name: FLEET[name] for name in ("every", "lags", "rolling", "season")}
     asked = ("--series", "meter", "--steps", "1,3", "--window", 60, "--settings", json.dumps(rest))
-    assert told("fleet", "create", "lines", "y", *asked)["settings"]["series"] == "meter"
-    sent = told("fleet", "push", "lines", written(rows(("a", "b"), 0, 62)), "--size", 100)
+    assert reported("fleet", "create", "lines", "y", *asked)["settings"]["series"] == "meter"
+    sent = reported("fleet", "push", "lines", written(rows(("a", "b"), 0, 62)), "--size", 100)
     assert (sent["calls"], sent["series"], sent["accepted"]) == (2, 2, 124)
     bad = rows(("a", "b"), 62, 63)
     bad[1]["y"] = "high"
-    sent = told("fleet", "push", "lines", written(bad), code=1)
+    sent = reported("fleet", "push", "lines", written(bad), code=1)
     assert (sent["accepted"], [(one["series"], one["row"]) for one in sent["refused"]]) == (1, [("b", 1)])
-    assert [one["series"] for one in told("fleet", "series", "lines")] == ["a", "b"]
-    assert told("fleet", "show", "lines")["position"] == 125
-    assert len(told("fleet", "forecast", "lines", "--series", "b", "--steps", "3")) == 1
+    assert [one["series"] for one in reported("fleet", "series", "lines")] == ["a", "b"]
+    assert reported("fleet", "show", "lines")["position"] == 125
+    ahead = reported("fleet", "forecast", "lines", "--series", "b", "--steps", "3")
+    assert [(row["series"], row["feed"], row["step"]) for row in ahead] == [("b", "lines/b", 3)]
+    assert [row["value"] for row in reported("feed", "forecast", "lines/b", "--steps", "3")] == [ahead[0]["value"]]
     for ending in ("csv", "parquet"):
         assert main(["fleet", "forecast", "lines", "-o", str(tmp_path / f"out.{ending}")]) == 0
         assert (tmp_path / f"out.{ending}").stat().st_size > 0
@@ -82,6 +84,6 @@ def test_a_fleet_from_the_command_line(client: Client, tmp_path: Path, capsys: p
     shown = capsys.readouterr().out
     assert all(text in shown for text in ("ahead_of_naive", "mean ratio", "median ratio", "worst\n", "lines/a"))
     receipt = ("--from", rows(("a",), 60, 61)[0]["time"], "--receipt", tmp_path / "receipt.json", "--yes")
-    assert told("fleet", "erase", "lines", *receipt)["removed"] == 5
-    assert told("fleet", "list")[0]["id"] == "lines"
-    assert told("fleet", "delete", "lines", "--yes") == {"deleted": "lines"}
+    assert reported("fleet", "erase", "lines", *receipt)["removed"] == 5
+    assert reported("fleet", "list")[0]["id"] == "lines"
+    assert reported("fleet", "delete", "lines", "--yes") == {"deleted": "lines"}

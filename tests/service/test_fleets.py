@@ -1,4 +1,4 @@
-"""Fleets over REST: many series in one call, told apart, forecast, erased and deleted."""
+"""Fleets over REST: many series in one call, distinguished, forecast, erased and deleted."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def fleet(http: httpx.Client) -> Iterator[str]:
 
 
 def test_each_series_is_a_feed_as_good_as_one_alone(http: httpx.Client, fleet: str) -> None:
-    told = http.get(f"/fleets/{fleet}").json()
-    chosen = told["settings"]["chosen"]
+    reported = http.get(f"/fleets/{fleet}").json()
+    chosen = reported["settings"]["chosen"]
     recipes = [{name: one[name] for name in ("represent", "gamma", "C")} for one in chosen["steps"]]
     alone = {**FEED, "id": "alone", "season": chosen["season"], "recipes": recipes}
     assert http.post("/feeds", json=alone).status_code == 201
@@ -93,8 +93,14 @@ def test_what_is_refused_of_a_series_changes_nothing_and_the_others_are_in(http:
     bad.append({"meter": "other", "time": "2024-02-01T00:00", "z": 1.0})
     answer = http.post(f"/fleets/{fleet}/observations", json={"rows": bad}).json()
     assert (answer["series"], answer["accepted"]) == (3, 6)
-    told = [(one["series"], one["row"], one["field"]) for one in answer["refused"]]
-    assert told == [("a", 4, "y"), (" b", 8, "meter"), (None, 9, "meter"), ("x" * 65, 10, "series"), ("other", 11, "y")]
+    reported = [(one["series"], one["row"], one["field"]) for one in answer["refused"]]
+    assert reported == [
+        ("a", 4, "y"),
+        (" b", 8, "meter"),
+        (None, 9, "meter"),
+        ("x" * 65, 10, "series"),
+        ("other", 11, "y"),
+    ]
     assert http.get("/feeds/meters/a").json() == before
     assert http.get("/feeds/meters/fresh").json()["position"] == 2
     assert http.get("/feeds/meters/other").status_code == 404
@@ -181,7 +187,7 @@ def test_readings_of_series_are_erased_with_one_receipt(http: httpx.Client) -> N
     assert http.post("/receipts/verify", json=answer["receipt"]).json()["verified"]
     between = {"from": times[0], "to": times[1]}
     found = [http.get(f"/feeds/gone/{name}/history", params=between).json()["rows"] for name in "abc"]
-    held = [[row["held"] for row in told] for told in found]
+    held = [[row["held"] for row in reported] for reported in found]
     assert held == [[True, True], [True, True], [False, False]]
     assert http.get("/feeds/gone/a/certificate").json()["relative_gap"] <= 1e-8
     assert http.delete("/fleets/gone").status_code == 204

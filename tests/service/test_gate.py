@@ -127,7 +127,7 @@ def allow(answer: httpx.Response) -> set[str]:
     return set(answer.headers["allow"].split(", "))
 
 
-def test_methods_of_a_path_are_told_whole(http: httpx.Client, make: Make) -> None:
+def test_methods_of_a_path_are_reported_whole(http: httpx.Client, make: Make) -> None:
     """As the OpenAPI document has them, and those that every path has."""
     make()
     for path, operations in http.get("/openapi.json").json()["paths"].items():
@@ -200,9 +200,9 @@ def test_what_is_absent_may_be_null_as_the_schema_says(http: httpx.Client, make:
     for name in ("window", "kernel"):
         assert {"type": "null"} in fields[name]["anyOf"]
     model, plain = make(window=None, kernel=None), make()
-    told = [http.get(f"/models/{id}").json() for id in (model, plain)]
-    assert [each["window"] for each in told] == [told[1]["window"]] * 2
-    assert [each["kernel"] for each in told] == [told[1]["kernel"]] * 2
+    reported = [http.get(f"/models/{id}").json() for id in (model, plain)]
+    assert [each["window"] for each in reported] == [reported[1]["window"]] * 2
+    assert [each["kernel"] for each in reported] == [reported[1]["kernel"]] * 2
 
 
 def test_the_limit_of_features_is_the_same_in_the_schema(http: httpx.Client, make: Make) -> None:

@@ -163,7 +163,7 @@ def test_a_model_that_could_not_be_deleted_goes_on(store: FailingStore, hard: Ha
 
 
 def killed_in_the_middle(store: FailingStore, hard: Hard, request: str | None = None) -> None:
-    """A model whose newest update was never answered, as its process died while it was solved; and another model."""
+    """Make a model whose process died while its newest update was solved, and another model."""
     for name in ("other", "m"):
         live = alive(store, store.create(name, SPEC))
         live.update(batch(0), None).result()
@@ -273,7 +273,7 @@ def test_a_model_can_be_deleted_while_it_is_restored(
     registry.models.delete("m").result(timeout=20)
     registry.models.forget("m")
     assert [model.id for model in store.models()] == ["other"]
-    registry.stop()  # does not wait for what nobody wants
+    registry.stop()  # does not wait for abandoned work
 
 
 def test_a_stop_does_not_wait_for_what_is_restored(

@@ -38,9 +38,11 @@ def held(state: ModelState) -> dict[str, Any]:
     """Return what a version holds, whichever way it was reached."""
     document = state.document()
     arrays = document["arrays"] or {}
-    told = {name: np.asarray(arrays[name]).tolist() for name in ("X", "y", "sample_weight", "weight") if name in arrays}
+    reported = {
+        name: np.asarray(arrays[name]).tolist() for name in ("X", "y", "sample_weight", "weight") if name in arrays
+    }
     names = ("version", "keys", "n_features", "changed", "updated_at")
-    return {**told, **{name: document[name] for name in names}, "arrived": document["arrived"].tolist()}
+    return {**reported, **{name: document[name] for name in names}, "arrived": document["arrived"].tolist()}
 
 
 def drawn(rng: np.random.Generator, live: HostedModel) -> Update:
@@ -188,7 +190,7 @@ def test_settings_bound_every_model(store: FailingStore) -> None:
     for name in ("first", "second", "third"):
         live.update(batch(1, 3), name).result()
     assert [live.update(batch(1, 3), name).result().replayed for name in ("second", "third")] == [True, True]
-    with pytest.raises(InvalidInput, match="12 examples, the limit is 9"):  # forgotten, and so asked anew
+    with pytest.raises(InvalidInput, match="12 examples, the limit is 9"):  # forgotten, and so asked again
         live.update(batch(1, 3), "first").result()
     with pytest.raises(InvalidInput, match="4 rows, the limit is 3"):
         live.predict(np.ones((4, 2)))

@@ -117,14 +117,14 @@ def test_jobs_are_those_of_a_list(operations: list[tuple[str, int, str, str | No
                     record = jobs.submit("work", Subject(model), asked, given)
                     assert record.id.endswith("x")
                     ids.append(record.id)
-                    told = {
+                    reported = {
                         "id": record.id,
                         "n": number,
                         "model": model,
                         "directory": directory,
                         "at": record.created_at,
                     }
-                    plain.add(told | {"given": GIVEN if flag else 0})
+                    plain.add(reported | {"given": GIVEN if flag else 0})
             elif what in ("end", "fail") and plain.of("running"):
                 running = plain.of("running")[0]
                 with turn:

@@ -61,7 +61,7 @@ class Work:
             "break": JobKind(self.break_down),
             "grow": JobKind(self.grow),
             "train": JobKind(self.count, swaps=True),
-            "show": JobKind(beside=self.show, plot=lambda result, extension: str(result["n"]).encode()),
+            "show": JobKind(in_process=self.show, plot=lambda result, extension: str(result["n"]).encode()),
             "wait to train": JobKind(self.wait, swaps=True),
             "count": JobKind(
                 self.count, apply=lambda result, choice: Update(edits=Edits(C=result["n"] * choice["by"]))
@@ -179,8 +179,8 @@ def test_the_time_of_a_job_is_from_its_start_to_its_end(jobs: Jobs, live: Hosted
     for job in ended:
         assert job.started_at is not None
         assert job.finished_at is not None
-        told = jobs._metrics.registry.get_sample_value("livesvm_job_seconds_sum", {"kind": job.kind})
-        assert told == job.finished_at - job.started_at
+        reported = jobs._metrics.registry.get_sample_value("livesvm_job_seconds_sum", {"kind": job.kind})
+        assert reported == job.finished_at - job.started_at
         assert job.started_at >= job.created_at
 
 
@@ -340,7 +340,7 @@ def test_a_disk_that_takes_nothing_takes_no_job(live: HostedModel, tmp_path: Pat
 
 
 class NotingFiles(JobFiles):
-    """Notes, whenever a record is kept, what everybody could see of the job just before."""
+    """Notes, whenever a record is written, what was visible of the job just before."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -448,7 +448,7 @@ def test_a_plot_is_of_what_there_is_so_far_and_then_of_the_result(jobs: Jobs, li
     assert jobs.plot(record.id, "svg") == b"2"
 
 
-def test_the_course_of_a_training_is_bounded_and_begins_anew_with_the_next_one() -> None:
+def test_the_course_of_a_training_is_bounded_and_begins_again_with_the_next_one() -> None:
     course, n = Course("fw"), 3 * MOST_POINTS
     for second in range(n):
         course.add(second, 1.0 / (second + 1))

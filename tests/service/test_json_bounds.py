@@ -167,7 +167,7 @@ def test_no_body_makes_a_large_answer(case: str, http: httpx.Client, make: Make)
         assert len(answer.content) < 8192, place
 
 
-def test_long_headers_paths_and_queries_are_not_told_back(http: httpx.Client) -> None:
+def test_long_headers_paths_and_queries_are_not_echoed(http: httpx.Client) -> None:
     for path in ("/models/" + "m" * 5000, "/jobs/" + "j" * 5000, "/" + "p" * 5000, "/models?" + "q" * 5000):
         assert len(http.get(path).content) < 8192
     long = {"content-type": "application/" + "x" * 5000, "Idempotency-Key": "k" * 5000}
@@ -175,7 +175,7 @@ def test_long_headers_paths_and_queries_are_not_told_back(http: httpx.Client) ->
         assert len(http.post("/models/none/update", content=b"{}", headers=headers).content) < 8192
 
 
-def test_the_bounds_are_those_that_are_told() -> None:
+def test_the_bounds_are_those_that_are_reported() -> None:
     fields = ",".join(f'"f{number}":1' for number in range(MOST_FIELDS + 1))
     with pytest.raises(InvalidInput, match="holds 257 fields, more than the 256"):
         check(b"{" + fields.encode() + b"}", ROWS)

@@ -1,4 +1,4 @@
-"""One live model on a store that fails when it is told to, and with an estimator that does."""
+"""One live model on a store that fails on demand, and with an estimator that does."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_a_path_that_cannot_be_walked_again_is_replaced_by_a_fresh_solve(
     again.stop()
 
 
-def test_an_acknowledged_update_that_can_no_longer_be_applied_is_told(
+def test_an_acknowledged_update_that_can_no_longer_be_applied_is_reported(
     store: FailingStore, live: HostedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in range(2):
@@ -239,7 +239,7 @@ def test_an_acknowledged_update_that_can_no_longer_be_applied_is_told(
 @pytest.mark.parametrize(
     ("request_key", "rules", "is_kept"), [("key", 0, True), (None, 1, True), (None, 0, False)], ids=str
 )
-def test_the_newest_update_is_taken_back_only_if_nobody_can_have_been_told_of_it(
+def test_the_newest_update_is_taken_back_only_if_it_cannot_have_been_seen(
     store: FailingStore, monkeypatch: pytest.MonkeyPatch, request_key: str | None, rules: int, is_kept: bool
 ) -> None:
     live = alive(store, store.create("m", b""))

@@ -19,7 +19,7 @@ from tests.service.process import ServiceProcess, ServiceStartedAfresh, blobs
 SECRET, ENTRY = new_key("gauge", "learn")
 ADMIN, ADMIN_ENTRY = new_key("boss", "admin")
 GIVEN = "tell-tale-91.7"
-"""Stands in keys, names of fields and headers, where a caller might put what is nobody's business."""
+"""Stands in keys, names of fields and headers, where a caller might put a secret."""
 VALUE = 417.250625
 """Stands in examples and targets."""
 
@@ -43,7 +43,7 @@ def post(http: httpx.Client, path: str, body: Any, request: str, secret: str = S
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> ServiceProcess:
+def reported(tmp_path_factory: pytest.TempPathFactory) -> ServiceProcess:
     """A service that has ended, after requests of every outcome."""
     X, y = blobs(np.random.default_rng(0), 30)
     process = ServiceProcess(tmp_path_factory.mktemp("logs"), api_keys=f"{ENTRY},{ADMIN_ENTRY}", slow_seconds=1e-6)
@@ -73,8 +73,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> ServiceProcess:
     return process
 
 
-def test_an_update_says_who_what_and_where_its_time_went(told: ServiceProcess) -> None:
-    line = of(told, "slid")
+def test_the_log_line_of_an_update_has_caller_action_and_times(reported: ServiceProcess) -> None:
+    line = of(reported, "slid")
     assert (line["key"], line["model"], line["version"], line["outcome"]) == ("gauge", "m", 2, "done")
     assert (line["added"], line["removed"], line["C"], line["durability"]) == (4, 4, 2.0, "fsynced")
     assert list(line["stages"]) == [
@@ -89,46 +89,46 @@ def test_an_update_says_who_what_and_where_its_time_went(told: ServiceProcess) -
         "answer",
     ]
     assert sum(line["stages"].values()) == pytest.approx(line["seconds"], abs=1e-5)
-    predicted = of(told, "predicted")
+    predicted = of(reported, "predicted")
     assert (predicted["model"], predicted["version"], predicted["rows"]) == ("m", 2, 3)
 
 
-def test_a_refused_update_is_found_with_its_reason(told: ServiceProcess) -> None:
-    line = of(told, "refused")
+def test_a_refused_update_is_found_with_its_reason(reported: ServiceProcess) -> None:
+    line = of(reported, "refused")
     assert (line["status"], line["outcome"], line["problem"]) == (422, "refused", "invalid-input")
     assert (line["key"], line["model"], line["field"], line["row"]) == ("gauge", "m", "y", 0)
     assert "label" in line["detail"]
-    assert of(told, "unknown")["problem"] == "unknown-key"
+    assert of(reported, "unknown")["problem"] == "unknown-key"
     assert "version" not in line
-    assert (of(told, "stranger")["problem"], "key" in of(told, "stranger")) == ("unauthorized", False)
-    assert (of(told, "forbidden")["problem"], of(told, "forbidden")["key"]) == ("forbidden", "gauge")
-    assert of(told, "late")["problem"] == "turn-missed"
+    assert (of(reported, "stranger")["problem"], "key" in of(reported, "stranger")) == ("unauthorized", False)
+    assert (of(reported, "forbidden")["problem"], of(reported, "forbidden")["key"]) == ("forbidden", "gauge")
+    assert of(reported, "late")["problem"] == "turn-missed"
 
 
-def test_a_failed_update_is_found_with_its_traceback(told: ServiceProcess) -> None:
-    line = of(told, "failed")
+def test_a_failed_update_is_found_with_its_traceback(reported: ServiceProcess) -> None:
+    line = of(reported, "failed")
     assert (line["status"], line["outcome"], line["problem"], line["level"]) == (500, "failed", "internal", "warning")
-    causes = [other for other in lines(told) if other.get("request") == "failed" and "exception" in other]
+    causes = [other for other in lines(reported) if other.get("request") == "failed" and "exception" in other]
     assert causes
     assert all("ArithmeticError: nobody foresaw this" in cause["exception"] for cause in causes)
 
 
-def test_a_slow_update_is_found_with_what_took_longest(told: ServiceProcess) -> None:
+def test_a_slow_update_is_found_with_what_took_longest(reported: ServiceProcess) -> None:
     """Here every request counts as slow."""
-    line = of(told, "learnt")
+    line = of(reported, "learnt")
     assert line["level"] == "warning"
     assert line["stages"][line["slow"]] == max(line["stages"].values())
 
 
-def test_a_job_says_who_asked_for_it(told: ServiceProcess) -> None:
-    line = of(told, "asked", "job")
+def test_a_job_names_its_caller(reported: ServiceProcess) -> None:
+    line = of(reported, "asked", "job")
     assert (line["key"], line["model"], line["kind"], line["outcome"]) == ("gauge", "m", "assessment", "done")
-    assert (line["version"], line["job"]) == (2, of(told, "asked")["job"])
+    assert (line["version"], line["job"]) == (2, of(reported, "asked")["job"])
     assert line["stages"].keys() == {"wait", "run"}
 
 
-def test_what_changed_a_model_stands_in_the_audit_log(told: ServiceProcess) -> None:
-    audit = [line for line in lines(told) if line["logger"] == "livesvm.audit"]
+def test_what_changed_a_model_stands_in_the_audit_log(reported: ServiceProcess) -> None:
+    audit = [line for line in lines(reported) if line["logger"] == "livesvm.audit"]
     seen = [(line["event"], line["request"], line["key"], line.get("version")) for line in audit]
     assert seen == [
         ("create", "made", "boss", 0),
@@ -139,9 +139,9 @@ def test_what_changed_a_model_stands_in_the_audit_log(told: ServiceProcess) -> N
     ]
 
 
-def test_nothing_secret_and_no_value_is_told(told: ServiceProcess) -> None:
+def test_nothing_secret_and_no_value_is_reported(reported: ServiceProcess) -> None:
     for what in (SECRET, ADMIN, GIVEN, str(VALUE), "666.0", ENTRY.split(":")[2]):
-        assert what not in told.errors
+        assert what not in reported.errors
 
 
 def test_the_audit_log_has_a_file_of_its_own_if_asked_and_survives_its_rotation(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_the_audit_log_has_a_file_of_its_own_if_asked_and_survives_its_rotation(
     assert (tmp_path / "audit.log.1").stat().st_mode & 0o077 == 0
 
 
-def test_an_audit_log_that_cannot_be_written_is_told_at_the_start(tmp_path: Path) -> None:
+def test_an_audit_log_that_cannot_be_written_is_reported_at_the_start(tmp_path: Path) -> None:
     process = ServiceProcess(tmp_path / "data", audit_file=tmp_path / "nowhere" / "audit.log")
     process.launch()
     assert process.wait() == 1

@@ -49,8 +49,8 @@ def verdict(data: bytes, media: str) -> tuple[Any, ...]:
     try:
         return ("accepted", parse_update(Body(data, media, 2**20, 1000, Budget())).digest())
     except (InvalidInput, InvalidRequest) as error:
-        told = problem(error)
-        return (told["type"], told["field"].replace(".", "_"), told.get("row"), told.get("column"))
+        reported = problem(error)
+        return (reported["type"], reported["field"].replace(".", "_"), reported.get("row"), reported.get("column"))
 
 
 def as_npz(members: dict[str, Any]) -> bytes:
@@ -61,9 +61,9 @@ def as_npz(members: dict[str, Any]) -> bytes:
 
 
 def is_held(value: Any, column: Any) -> bool:
-    """Whether an array of what is in ``column`` holds its entries, of which ``value`` is the last, as what they are.
+    """Return whether an array of ``column`` holds its entries, the last of them ``value``, in their type.
 
-    Beside numbers a boolean becomes one, beside text a number becomes text, and no array holds integers of any size.
+    Next to numbers a boolean becomes one, next to text a number becomes text, and no array holds integers of any size.
     """
     held, given = np.array(column).reshape(-1).tolist(), np.array(column, dtype=object).reshape(-1).tolist()
     return all(
@@ -77,10 +77,10 @@ def test_hostile_values_have_one_verdict(field: str) -> None:
         spoken, held = FIELDS[field](value)
         if np.array(held[field]).dtype == object or not is_held(value, held[field]):
             continue
-        told, other = verdict(json.dumps(spoken).encode(), JSON), verdict(as_npz(held), NPZ)
-        assert told[:2] == other[:2], (value, told, other)
+        reported, other = verdict(json.dumps(spoken).encode(), JSON), verdict(as_npz(held), NPZ)
+        assert reported[:2] == other[:2], (value, reported, other)
         if other[2:] != (None, None):  # an array of another type is refused as a whole
-            assert told == other, (value, told, other)
+            assert reported == other, (value, reported, other)
 
 
 def test_what_is_too_much_for_any_array_is_refused() -> None:

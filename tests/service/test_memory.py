@@ -72,7 +72,7 @@ def test_what_is_small_is_served_whatever_is_held() -> None:
     budget.take("predictions", 100)
     budget.take("bodies", 10)
     with pytest.raises(MemoryBusy):
-        budget.take("bodies", 5, beside=6)
+        budget.take("bodies", 5, held_already=6)
     with pytest.raises(OutOfMemory):
         budget.take("jobs", 1)
 
@@ -169,7 +169,7 @@ def test_a_model_and_a_job_that_do_not_fit_are_refused_and_say_what_to_do(http: 
     assert held(http)["jobs"] == 0
     assert http.post("/models/wide/update", json={"remove": {"oldest": 1}}).status_code == 200
     assert http.delete("/models/wide").status_code == 204
-    assert held(http)["models"] <= before  # others may have gone to rest to make room
+    assert held(http)["models"] <= before  # others may have gone to rest to make space
 
 
 def test_everything_is_given_back(http: httpx.Client) -> None:

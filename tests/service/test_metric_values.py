@@ -61,7 +61,7 @@ def changes(before: Series, after: Series) -> Series:
     }
 
 
-class Books:
+class Bookkeeping:
     """A client of the service that notes what every call should change."""
 
     def __init__(self, http: httpx.Client) -> None:
@@ -70,8 +70,8 @@ class Books:
 
     def note(self, name: str, by: float = 1, **labels: str) -> None:
         """Something changes by so much."""
-        told = ",".join(f"{label}={value}" for label, value in sorted(labels.items()))
-        self.due[f"livesvm_{name}{{{told}}}"] += by  # type: ignore[assignment]
+        reported = ",".join(f"{label}={value}" for label, value in sorted(labels.items()))
+        self.due[f"livesvm_{name}{{{reported}}}"] += by  # type: ignore[assignment]
 
     def call(self, method: str, path: str, route: str, status: int, **request: Any) -> httpx.Response:
         """Return one request, answered as expected."""
@@ -82,12 +82,12 @@ class Books:
         return answer
 
     def store(self, *operations: str) -> None:
-        """Calls of the store."""
+        """Count the calls of the store."""
         for operation in operations:
             self.note("store_seconds_count", operation=operation)
 
     def applied(self, task: str, answer: httpx.Response) -> None:
-        """An update, or going back, that is the next version."""
+        """Count an update, or a restore, that makes the next version."""
         self.note("updates_total", task=task, outcome="applied")
         for name in ("update_seconds_count", "solve_seconds_count", "update_events_count"):
             self.note(name, task=task)
@@ -105,103 +105,109 @@ def rows(task: str, n: int, seed: int = 0) -> dict[str, Any]:
 UPDATE, PREDICT = "/models/{id}/update", "/models/{id}/predict"
 
 
-def learn(books: Books, task: str, model: str) -> None:
-    """Updates that are new, repeated, in conflict, and refused before and after they were logged."""
+def learn(bookkeeping: Bookkeeping, task: str, model: str) -> None:
+    """Send updates that are new, repeated, in conflict, and refused before and after they were logged."""
     for seed in range(3):
-        books.applied(
-            task, books.call("POST", f"/models/{model}/update", UPDATE, 200, json={"add": rows(task, 9, seed)})
+        bookkeeping.applied(
+            task, bookkeeping.call("POST", f"/models/{model}/update", UPDATE, 200, json={"add": rows(task, 9, seed)})
         )
     key = {"headers": {"idempotency-key": "once"}}
     add = {"add": rows(task, 2, 7)}
-    books.applied(task, books.call("POST", f"/models/{model}/update", UPDATE, 200, json=add, **key))
-    books.store("recall", "answer")
-    books.call("POST", f"/models/{model}/update", UPDATE, 200, json=add, **key)
-    books.note("updates_total", task=task, outcome="replayed")
-    books.note("update_seconds_count", task=task)
-    books.store("recall")
-    books.call("POST", f"/models/{model}/update", UPDATE, 409, json={"remove": {"oldest": 1}}, **key)
-    books.note("updates_total", task=task, outcome="refused")
-    books.store("recall")
+    bookkeeping.applied(task, bookkeeping.call("POST", f"/models/{model}/update", UPDATE, 200, json=add, **key))
+    bookkeeping.store("recall", "answer")
+    bookkeeping.call("POST", f"/models/{model}/update", UPDATE, 200, json=add, **key)
+    bookkeeping.note("updates_total", task=task, outcome="replayed")
+    bookkeeping.note("update_seconds_count", task=task)
+    bookkeeping.store("recall")
+    bookkeeping.call("POST", f"/models/{model}/update", UPDATE, 409, json={"remove": {"oldest": 1}}, **key)
+    bookkeeping.note("updates_total", task=task, outcome="refused")
+    bookkeeping.store("recall")
     for _ in range(2):
-        books.call("POST", f"/models/{model}/update", UPDATE, 422, json={"remove": {"keys": ["nobody"]}})
-        books.note("updates_total", task=task, outcome="refused")
-    books.call("POST", f"/models/{model}/update", UPDATE, 422, json={"add": {}})  # no update: it cannot be read
+        bookkeeping.call("POST", f"/models/{model}/update", UPDATE, 422, json={"remove": {"keys": ["nobody"]}})
+        bookkeeping.note("updates_total", task=task, outcome="refused")
+    bookkeeping.call("POST", f"/models/{model}/update", UPDATE, 422, json={"add": {}})  # no update: it cannot be read
 
 
-def read(books: Books, task: str, model: str) -> None:
-    """Predictions, descriptions, certificates."""
+def read(bookkeeping: Bookkeeping, task: str, model: str) -> None:
+    """Read predictions, descriptions, certificates."""
     for n in (1, 5):
-        books.call("POST", f"/models/{model}/predict", PREDICT, 200, json={"X": rows(task, n)["X"]})
-        books.note("predictions_total", n, task=task)
-        books.note("predict_seconds_count", task=task)
-    books.call("POST", f"/models/{model}/predict", PREDICT, 422, json={"X": [[1.0]]})
-    books.call("GET", f"/models/{model}", "/models/{id}", 200)
-    books.call("GET", f"/models/{model}/certificate", "/models/{id}/certificate", 200)
-    books.call("GET", "/models", "/models", 200)
+        bookkeeping.call("POST", f"/models/{model}/predict", PREDICT, 200, json={"X": rows(task, n)["X"]})
+        bookkeeping.note("predictions_total", n, task=task)
+        bookkeeping.note("predict_seconds_count", task=task)
+    bookkeeping.call("POST", f"/models/{model}/predict", PREDICT, 422, json={"X": [[1.0]]})
+    bookkeeping.call("GET", f"/models/{model}", "/models/{id}", 200)
+    bookkeeping.call("GET", f"/models/{model}/certificate", "/models/{id}/certificate", 200)
+    bookkeeping.call("GET", "/models", "/models", 200)
 
 
-def go_back(books: Books, task: str, model: str) -> None:
-    """A snapshot, and the version before it again."""
-    books.call("POST", f"/models/{model}/checkpoint", "/models/{id}/checkpoint", 200)
-    books.note("snapshots_total", outcome="written")
-    books.store("snapshot")
-    books.call("GET", f"/models/{model}/versions", "/models/{id}/versions", 200)
-    books.store("load")
-    books.applied(
-        task, books.call("POST", f"/models/{model}/restore", "/models/{id}/restore", 200, json={"version": 2})
+def go_back(bookkeeping: Bookkeeping, task: str, model: str) -> None:
+    """Take a snapshot, and restore the version before it."""
+    bookkeeping.call("POST", f"/models/{model}/checkpoint", "/models/{id}/checkpoint", 200)
+    bookkeeping.note("snapshots_total", outcome="written")
+    bookkeeping.store("snapshot")
+    bookkeeping.call("GET", f"/models/{model}/versions", "/models/{id}/versions", 200)
+    bookkeeping.store("load")
+    bookkeeping.applied(
+        task, bookkeeping.call("POST", f"/models/{model}/restore", "/models/{id}/restore", 200, json={"version": 2})
     )
-    books.store("load")
-    books.call("POST", f"/models/{model}/restore", "/models/{id}/restore", 422, json={"version": 99})
-    books.note("updates_total", task=task, outcome="refused")
-    books.store("load")
+    bookkeeping.store("load")
+    bookkeeping.call("POST", f"/models/{model}/restore", "/models/{id}/restore", 422, json={"version": 99})
+    bookkeeping.note("updates_total", task=task, outcome="refused")
+    bookkeeping.store("load")
 
 
-def work(books: Books, task: str, model: str) -> None:
-    """A job that is done, and one that fails before it is one."""
+def work(bookkeeping: Bookkeeping, task: str, model: str) -> None:
+    """Run a job to its end, and one that fails."""
     route = "/models/{id}/assessment"
-    job = books.call("POST", f"/models/{model}/assessment", route, 202, json={"method": "leave-one-out"}).json()["id"]
-    while books.call("GET", f"/jobs/{job}", "/jobs/{job}", 200).json()["state"] != "done":
+    job = bookkeeping.call("POST", f"/models/{model}/assessment", route, 202, json={"method": "leave-one-out"}).json()[
+        "id"
+    ]
+    while bookkeeping.call("GET", f"/jobs/{job}", "/jobs/{job}", 200).json()["state"] != "done":
         time.sleep(0.02)
-    books.note("jobs", state="done")
-    books.note("job_seconds_count", kind="assessment")
-    books.call("POST", f"/models/{model}/assessment", route, 422, json={"method": "k-fold", "folds": 10**6})
+    bookkeeping.note("jobs", state="done")
+    bookkeeping.note("job_seconds_count", kind="assessment")
+    bookkeeping.call("POST", f"/models/{model}/assessment", route, 422, json={"method": "k-fold", "folds": 10**6})
 
 
-def go_astray(books: Books, task: str, model: str) -> None:
-    """Paths, methods and bodies that are not there for anyone; a stream, whose time says nothing."""
-    books.call("GET", "/nothing", "unmatched", 404)
-    books.call("PUT", "/models", "/models", 405)
-    books.call("PROPFIND", "/nowhere", "unmatched", 404)
-    books.due["livesvm_http_requests_total{method=PROPFIND,route=unmatched,status=404}"] -= 1
-    books.note("http_requests_total", method="other", route="unmatched", status="404")
-    books.call("POST", f"/models/{model}/predict", PREDICT, 415, content=b"x", headers={"content-type": "text/plain"})
-    with books.http.stream("GET", f"/models/{model}/events") as events:
+def go_astray(bookkeeping: Bookkeeping, task: str, model: str) -> None:
+    """Call paths, methods and bodies that do not exist; open a stream, which has no duration."""
+    bookkeeping.call("GET", "/nothing", "unmatched", 404)
+    bookkeeping.call("PUT", "/models", "/models", 405)
+    bookkeeping.call("PROPFIND", "/nowhere", "unmatched", 404)
+    bookkeeping.due["livesvm_http_requests_total{method=PROPFIND,route=unmatched,status=404}"] -= 1
+    bookkeeping.note("http_requests_total", method="other", route="unmatched", status="404")
+    bookkeeping.call(
+        "POST", f"/models/{model}/predict", PREDICT, 415, content=b"x", headers={"content-type": "text/plain"}
+    )
+    with bookkeeping.http.stream("GET", f"/models/{model}/events") as events:
         next(events.iter_raw())
-    books.note("http_requests_total", method="GET", route="/models/{id}/events", status="200")
+    bookkeeping.note("http_requests_total", method="GET", route="/models/{id}/events", status="200")
 
 
 @pytest.mark.alone(reason="counts all that one process does; over Ray the actors tell of their part, by node")
 @pytest.mark.parametrize("task", ["svc", "svr", "oneclass"])
 def test_metrics_say_what_was_done(task: str, service: ServiceProcess, http: httpx.Client, make: Make) -> None:
-    books, before = Books(http), series(http.get("/metrics").text)
+    bookkeeping, before = Bookkeeping(http), series(http.get("/metrics").text)
     began = time.perf_counter()
     model = make(task=task)
-    books.note("http_requests_total", method="POST", route="/models", status="201")
-    books.note("http_request_seconds_count", route="/models")
-    books.note("models", state="live")
-    books.note("replicas", state="awake")
-    books.store("create", "load", "load")  # the model, and what an erasure has left of one of its name
+    bookkeeping.note("http_requests_total", method="POST", route="/models", status="201")
+    bookkeeping.note("http_request_seconds_count", route="/models")
+    bookkeeping.note("models", state="live")
+    bookkeeping.note("replicas", state="awake")
+    bookkeeping.store("create", "load", "load")  # the model, and what an erasure has left of one of its name
     for part in (learn, read, go_back, work, go_astray):
-        part(books, task, model)
-    books.note("http_requests_total", method="GET", route="/metrics", status="200")  # the one from before
-    books.note("http_request_seconds_count", route="/metrics")
-    books.due += Counter()  # without what is zero
+        part(bookkeeping, task, model)
+    bookkeeping.note("http_requests_total", method="GET", route="/metrics", status="200")  # the one from before
+    bookkeeping.note("http_request_seconds_count", route="/metrics")
+    bookkeeping.due += Counter()  # without what is zero
     end = time.monotonic() + 10
-    while changes(before, after := series(http.get("/metrics").text)) != books.due and time.monotonic() < end:
-        books.note("http_requests_total", method="GET", route="/metrics", status="200")  # the stream may not have ended
-        books.note("http_request_seconds_count", route="/metrics")
+    while changes(before, after := series(http.get("/metrics").text)) != bookkeeping.due and time.monotonic() < end:
+        bookkeeping.note(
+            "http_requests_total", method="GET", route="/metrics", status="200"
+        )  # the stream may not have ended
+        bookkeeping.note("http_request_seconds_count", route="/metrics")
         time.sleep(0.05)
-    assert changes(before, after) == dict(books.due)
+    assert changes(before, after) == dict(bookkeeping.due)
     seconds = time.perf_counter() - began
     taken = {name: after[name] - before.get(name, 0.0) for name in after if "_seconds_sum{" in name}
     assert all(0 <= value <= 2 * seconds for value in taken.values())
@@ -213,8 +219,10 @@ def test_metrics_say_what_was_done(task: str, service: ServiceProcess, http: htt
 def test_the_series_of_a_model_are_what_its_description_says(http: httpx.Client, make: Make) -> None:
     model = make(C=0.5)
     answer = http.post(f"/models/{model}/update", json={"add": rows("svc", 30)}).raise_for_status().json()
-    told, shown = http.get(f"/models/{model}").json(), series(http.get("/metrics").text)
-    assert {name: told[name] for name in answer if name in told} == {n: answer[n] for n in answer if n in told}
+    reported, shown = http.get(f"/models/{model}").json(), series(http.get("/metrics").text)
+    assert {name: reported[name] for name in answer if name in reported} == {
+        n: answer[n] for n in answer if n in reported
+    }
     mine = {name: value for name, value in shown.items() if name.endswith(f"{{model={model}}}")}
     names = {
         "version": "version",
@@ -225,12 +233,12 @@ def test_the_series_of_a_model_are_what_its_description_says(http: httpx.Client,
         "relative_gap": "relative_gap",
         "queue_depth": "queue_depth",
     }
-    expected = {f"livesvm_model_{name}{{model={model}}}": told[field] for name, field in names.items()}
+    expected = {f"livesvm_model_{name}{{model={model}}}": reported[field] for name, field in names.items()}
     at = f"livesvm_model_last_update_timestamp_seconds{{model={model}}}"
     assert abs(mine.pop(at) - time.time()) < 60
     assert mine == expected
-    assert len({told["n_examples"], told["n_free"], told["n_bound"]}) == 3
-    assert told["n_bound"] + told["n_free"] <= told["n_examples"] == 30
+    assert len({reported["n_examples"], reported["n_free"], reported["n_bound"]}) == 3
+    assert reported["n_bound"] + reported["n_free"] <= reported["n_examples"] == 30
     http.delete(f"/models/{model}")
     assert not any(model in name for name in series(http.get("/metrics").text))
 

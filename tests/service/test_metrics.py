@@ -149,13 +149,13 @@ def test_only_what_was_written_says_that_the_store_can_be(
     with health.store_call("append"):
         pass
     assert not health.store_up
-    told = [record.getMessage() for record in caplog.records]
-    assert [text.split(":")[0].split(",")[0] for text in told] == [
+    reported = [record.getMessage() for record in caplog.records]
+    assert [text.split(":")[0].split(",")[0] for text in reported] == [
         "the store is not available",
         "the store is available again",
         "the store is not available",
     ]
-    assert told[0].endswith("updates are refused: no room")
+    assert reported[0].endswith("updates are refused: no room")
 
 
 def test_a_refusal_by_the_store_does_not_make_it_unavailable(metrics: Metrics) -> None:

@@ -151,7 +151,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, broker: Mosquitto) -> Iter
     with ServiceProcess(place, sources=sources, crash_at="before-answer:1" if dies else "") as running:
         with running.http() as http:
             assert http.post("/fleets", json={"id": "home", **FEED, "source": source}).status_code == 201
-            until(lambda: told(http, "fleets/home")["backlog"] == 0)
+            until(lambda: reported(http, "fleets/home")["backlog"] == 0)
         with client_of(broker) as client:
             publish(client, "home/b/load", "4.5")
         if dies:
@@ -170,8 +170,8 @@ def http(service: ServiceProcess) -> Iterator[httpx.Client]:
 def test_a_fleet_of_numbers_that_arrive_survives_a_crash(http: httpx.Client, meter: Meter) -> None:
     """What comes again has another time of arrival than before."""
     publish(meter.client, "home/17/load", "x", "3.5")
-    until(lambda: told(http, "fleets/home")["refused"] == 1)
-    until(lambda: told(http, "fleets/home")["backlog"] == 0)
+    until(lambda: reported(http, "fleets/home")["refused"] == 1)
+    until(lambda: reported(http, "fleets/home")["backlog"] == 0)
     until(lambda: len(http.get("/fleets/home/series").json()["series"]) == 2)
     found = http.get("/fleets/home/series").json()["series"]
     assert [(one["series"], one["position"]) for one in found] == [("17", 1), ("b", 1)]
@@ -186,8 +186,8 @@ def test_a_source_is_described_without_credentials(service: ServiceProcess, http
     http.post(
         "/feeds", json={"id": "load", **FEED, "source": {"mqtt": "plant", "topic": "meters/17"}}
     ).raise_for_status()
-    until(lambda: told(http, "feeds/load")["backlog"] == 0)
-    found = told(http, "feeds/load")
+    until(lambda: reported(http, "feeds/load")["backlog"] == 0)
+    found = reported(http, "feeds/load")
     assert found.pop("client_id").startswith("livesvm-load-")
     assert {name: value for name, value in found.items() if value} == {
         "kind": "mqtt",
@@ -237,6 +237,6 @@ def test_a_source_that_cannot_be_is_refused_by_its_field(http: httpx.Client) -> 
         assert reason in answer.text, (source, problem)
 
 
-def told(http: httpx.Client, path: str) -> dict[str, Any]:
+def reported(http: httpx.Client, path: str) -> dict[str, Any]:
     found: dict[str, Any] = http.get(f"/{path}").json()["source"]
     return found

@@ -101,7 +101,7 @@ class World:
         self.leases = {id_: self.store.acquire(id_) for id_ in self.leases}
 
     def back(self, _: str) -> None:
-        """A backup takes the place of all but the index, as where its documents lie in another file."""
+        """Restore a backup over everything but the index, as where its documents lie in another file."""
         if not self.copies:
             return
         kept = {at: self.store.document(at) for at in self.store.documents(KIND)}
@@ -158,8 +158,8 @@ def test_it_finds_what_reading_everything_does(seed: int, world: World, tmp_path
         sought = Sought((*draw.sample(KEYS, draw.randint(0, 2)), *newest[: draw.randint(0, 1)]), (draw.choice(TEXTS),))
         whole = {found.id: held(world.store, data_dir, found.id, sought) for found in world.store.index()}
         found = NameIndex(world.store, data_dir).holding(sought)
-        told = {id_: (one.names, one.tagged) for id_, one in found.items()}
-        assert told == {id_: (one.names, one.tagged) for id_, one in whole.items() if one}, "; ".join(said)
+        reported = {id_: (one.names, one.tagged) for id_, one in found.items()}
+        assert reported == {id_: (one.names, one.tagged) for id_, one in whole.items() if one}, "; ".join(said)
         assert marks_kept(world.store).isdisjoint(map(mark, sought.keys)), "; ".join(said)
 
 

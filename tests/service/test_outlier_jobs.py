@@ -25,7 +25,7 @@ from tests.support.path_jobs import GAMMA, RBF, data, learnt
 
 
 def spoilt(n: int = 80) -> tuple[Any, Any, Any]:
-    """Return rows, labels of which some are wrong, and who those are."""
+    """Return rows, labels of which some are wrong, and the places of those."""
     X, y = data(n)
     wrong = np.random.default_rng(1).random(n) < 0.15
     return X, np.where(wrong, -y, y), wrong
@@ -97,10 +97,10 @@ def test_a_robust_model_says_so_and_goes_back_to_the_convex_problem(
         s = None if task == "svc" else 0.7
         client.apply(client.wait(client.outlier_path(model, "theta", s=s)["id"])["id"], value=0.2)
         proof = client.certificate(model)["robust"]
-        told = client.model(model)["robust"]
-        assert told == {name: proof[name] for name in ("theta", "s", "n_outliers")}
-        assert told["n_outliers"] > 0
-        assert sum(example["outlier"] for example in client.examples(model)["examples"]) == told["n_outliers"]
+        reported = client.model(model)["robust"]
+        assert reported == {name: proof[name] for name in ("theta", "s", "n_outliers")}
+        assert reported["n_outliers"] > 0
+        assert sum(example["outlier"] for example in client.examples(model)["examples"]) == reported["n_outliers"]
         client.update(model, convex=True)
         assert client.model(model)["robust"] is None
         assert "robust" not in client.certificate(model)

@@ -1,4 +1,4 @@
-"""Requests that one front end passes on to another: who the caller is goes along, and no API key."""
+"""Requests that one front end passes on to another: the caller's name goes along, and no API key."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ def test_the_caller_is_known_there_and_no_key_goes_along(tmp_path: Path) -> None
             assert (await fronts.ask(ADMIN, path="/jobs")).json() == {"jobs": []}
             assert len(fronts.passed) == 4
             for request in fronts.passed:
-                told = str(request.headers.raw)
+                reported = str(request.headers.raw)
                 keys = ("authorization", ADMIN, READER, digest(ADMIN), digest(READER))
-                assert not any(part in told for part in keys)
+                assert not any(part in reported for part in keys)
             assert (await fronts.ask(READER, "DELETE")).status_code == 403
             assert (await fronts.ask("a guess")).status_code == 401
             assert len(fronts.passed) == 4
@@ -135,8 +135,8 @@ def test_a_word_holds_for_one_request_once(what: str, tmp_path: Path, monkeypatc
                 now = time.time() + vouching.SECONDS + 2
                 monkeypatch.setattr(vouching, "time", SimpleNamespace(time=lambda: now))
             head = {VOUCHED: word, MEANT: "there", "content-type": "application/json", "idempotency-key": name}
-            told = [await fronts.second.post(path, content=body, headers=head) for _ in range(2)]
-            assert [answer.status_code for answer in told] == [404 if what == "nothing" else 401, 401]
+            reported = [await fronts.second.post(path, content=body, headers=head) for _ in range(2)]
+            assert [answer.status_code for answer in reported] == [404 if what == "nothing" else 401, 401]
 
     asyncio.run(scenario())
 

@@ -42,14 +42,14 @@ def test_the_path_of_a_live_window_names_the_best_C_and_moves_the_model_there(ht
     assert result["breakpoints"]["n_support"] == found.n_support.tolist()
     assert set(result["breakpoints"]["becomes"]) == {"free", "bound"}
     assert result["events"] == found.value.size > 20
-    told = result["coefficients"]
-    assert (len(told["value"]), told["value"][0], told["value"][-1]) == (202, 0.01, 100.0)
+    reported = result["coefficients"]
+    assert (len(reported["value"]), reported["value"][0], reported["value"][-1]) == (202, 0.01, 100.0)
     for place in (0, 100, 201):
-        beta = path.coefficients(told["value"][place])
-        who = [int(key.removeprefix("k")) for key in told["key"][place]]
-        np.testing.assert_allclose(told["coefficient"][place], beta[who], rtol=1e-6, atol=1e-9)
-        assert np.abs(np.delete(beta, who)).max() <= np.abs(beta[who]).min() + 1e-9
-        assert told["intercept"][place] == pytest.approx(path.intercept(told["value"][place]), abs=1e-6)
+        beta = path.coefficients(reported["value"][place])
+        indices = [int(key.removeprefix("k")) for key in reported["key"][place]]
+        np.testing.assert_allclose(reported["coefficient"][place], beta[indices], rtol=1e-6, atol=1e-9)
+        assert np.abs(np.delete(beta, indices)).max() <= np.abs(beta[indices]).min() + 1e-9
+        assert reported["intercept"][place] == pytest.approx(path.intercept(reported["value"][place]), abs=1e-6)
     best = path.best(V, v)
     assert result["validation"]["best"] == pytest.approx(vars(best), rel=1e-6)
     assert http.get(f"/models/{model}").json()["version"] == 1
@@ -73,8 +73,8 @@ def test_a_path_that_rounding_ends_says_where_and_keeps_what_it_has(http: httpx.
     model = make(task="svr", kernel={"name": "linear"}, C=100.0, epsilon=0.0)
     X, _ = data(600)
     learnt(http, model, X, 1e-6 * X[:, 0])
-    told = http.get(f"/models/{model}").json()
-    assert [one["name"] for one in told["warnings"]] == ["gap_is_large"]
+    reported = http.get(f"/models/{model}").json()
+    assert [one["name"] for one in reported["warnings"]] == ["gap_is_large"]
     result = done(http, model, {"minimum": 0.01, "maximum": 1000})["result"]
     assert result["minimum"] == 0.01 < result["maximum"] < 100
     (end,) = result["ended"]

@@ -75,7 +75,7 @@ def test_they_come_back_after_a_kill(tmp_path: Path) -> None:
         np.testing.assert_allclose(again["probability"], before["probability"], rtol=0, atol=1e-6)
 
 
-def test_who_has_none_says_so(make: Make, service: ServiceProcess, http: httpx.Client) -> None:
+def test_a_model_without_says_so(make: Make, service: ServiceProcess, http: httpx.Client) -> None:
     with Client(service.url) as client:
         without, empty, few = make(), make(probability=True), make(probability=True)
         client.update(without, X[:4], [1, -1, 1, -1])

@@ -99,8 +99,8 @@ def test_the_window_and_its_history(make: Make, service: ServiceProcess) -> None
         assert client.versions(model)["oldest"] <= 1
         assert client.restore(model, 1)["version"] == 4
         np.testing.assert_allclose(client.predict(model, Z)["decision"], first["decision"], rtol=1e-8, atol=1e-8)
-        told = client.erase(model, [0, 20])
-        assert told["removed"] == 2
+        reported = client.erase(model, [0, 20])
+        assert reported["removed"] == 2
         rest = np.delete(np.arange(50), [0, 20])
         library = IncrementalPUClassifier(prior=0.4, lam=0.02, gamma=0.5).fit(X[rest], S[rest])
         found = client.predict(model, Z)["decision"]
@@ -144,7 +144,7 @@ def test_any_prior_and_unlabelled_that_are_all_the_same_have_an_optimum(
         assert client.predict(model, Z[:1])["prediction"][0] in (0, 1)
 
 
-def test_a_prior_that_is_left_out_is_estimated_and_told(make: Make, service: ServiceProcess) -> None:
+def test_a_prior_that_is_left_out_is_estimated_and_reported(make: Make, service: ServiceProcess) -> None:
     model, said = make(task="pu", lam=0.02, kernel=KERNEL), make(task="pu", prior="estimate", lam=0.02, kernel=KERNEL)
     library = IncrementalPUClassifier(lam=0.02, gamma=0.5).fit(X, S)
     found = library.prior_estimate_
@@ -249,8 +249,8 @@ def test_a_threshold_is_a_query_of_predict(make: Make, service: ServiceProcess, 
                 found = client.predict(model, rows, **asked)
                 assert found["threshold"] == pytest.approx(cut._asdict(), abs=1e-6)
                 assert found["prediction"] == [int(f > found["threshold"]["value"]) for f in found["decision"]]
-            told = http.post(f"/models/{model}/predict", params=asked, json={"X": Z.tolist()}).json()
-            assert told["prediction"] == found["prediction"] == library.predict(Z, **asked).tolist()
+            reported = http.post(f"/models/{model}/predict", params=asked, json={"X": Z.tolist()}).json()
+            assert reported["prediction"] == found["prediction"] == library.predict(Z, **asked).tolist()
         assert "threshold" not in client.predict(model, Z)
         client.update(model, Z, np.zeros(20, int))
         library.update(add=(Z, np.zeros(20)))

@@ -55,35 +55,35 @@ def learnt(client: Client, y: Any = Y, **spec: Any) -> None:
 def test_the_answer_is_what_the_update_then_does(change: str, client: Client) -> None:
     learnt(client)
     before, described = client.predict("m", ROWS), client.model("m")
-    told = client.what_if("m", ROWS, **CHANGES[change])
+    reported = client.what_if("m", ROWS, **CHANGES[change])
     assert client.predict("m", ROWS) == before
     assert client.model("m") | {"predicted": 0} == described | {"predicted": 0}
-    assert told["rows"]["before"]["decision"] == before["decision"]
+    assert reported["rows"]["before"]["decision"] == before["decision"]
     done = client.update("m", **CHANGES[change])
     for name in ("added", "removed", "changed", "n_examples", "n_free", "n_bound"):
-        assert told[name] == done[name], name
+        assert reported[name] == done[name], name
     after = client.predict("m", ROWS)
-    np.testing.assert_allclose(told["rows"]["after"]["decision"], after["decision"], atol=1e-9)
-    assert told["rows"]["n_changed"] == np.count_nonzero(np.array(before["prediction"]) != after["prediction"])
-    assert told["rows"]["largest_move"] == pytest.approx(
+    np.testing.assert_allclose(reported["rows"]["after"]["decision"], after["decision"], atol=1e-9)
+    assert reported["rows"]["n_changed"] == np.count_nonzero(np.array(before["prediction"]) != after["prediction"])
+    assert reported["rows"]["largest_move"] == pytest.approx(
         np.abs(np.subtract(after["decision"], before["decision"])).max(), abs=1e-9
     )
-    assert told["certificate"]["relative_gap"] < 1e-8
+    assert reported["certificate"]["relative_gap"] < 1e-8
 
 
 @pytest.mark.parametrize("labels", [Y, WORDS], ids=["two classes", "three classes"])
 def test_an_erasure_is_weighed_by_key_and_tag(labels: Any, client: Client) -> None:
     learnt(client, labels)
     receipts = client.receipts()
-    told = client.what_if("m", ROWS, erase={"keys": [10, 11, "nobody"], "tags": ["early"]})
-    assert told["removed"] == list(range(12))
-    assert told["n_examples"] == told["window"]["n_stay"] == 68
+    reported = client.what_if("m", ROWS, erase={"keys": [10, 11, "nobody"], "tags": ["early"]})
+    assert reported["removed"] == list(range(12))
+    assert reported["n_examples"] == reported["window"]["n_stay"] == 68
     peer = SVC(C=2.0, gamma=0.5, tol=1e-10, decision_function_shape="ovr").fit(X[12:], labels[12:])
-    decisions = np.array(told["rows"]["after"]["decision"])
-    assert (np.array(told["rows"]["after"]["prediction"]) == peer.predict(ROWS)).all()
+    decisions = np.array(reported["rows"]["after"]["decision"])
+    assert (np.array(reported["rows"]["after"]["prediction"]) == peer.predict(ROWS)).all()
     np.testing.assert_allclose(decisions, peer.decision_function(ROWS), atol=1e-5)
     was = SVC(C=2.0, gamma=0.5, tol=1e-10).fit(X, labels).predict(X[12:])
-    assert told["window"]["n_changed"] == np.count_nonzero(was != peer.predict(X[12:]))
+    assert reported["window"]["n_changed"] == np.count_nonzero(was != peer.predict(X[12:]))
     assert client.model("m")["n_examples"] == 80
     assert client.receipts() == receipts
 
@@ -91,9 +91,9 @@ def test_an_erasure_is_weighed_by_key_and_tag(labels: Any, client: Client) -> No
 def test_values_and_an_emptied_window(client: Client) -> None:
     client.create_model("m", task="svr", C=2.0, kernel=KERNEL)
     client.update("m", X, X[:, 0], keys=list(range(80)))
-    told = client.what_if("m", ROWS, remove={"oldest": 5})
-    assert told["rows"]["n_changed"] is None is told["window"]["n_changed"]
-    assert told["window"]["largest_move"] > 0.0
+    reported = client.what_if("m", ROWS, remove={"oldest": 5})
+    assert reported["rows"]["n_changed"] is None is reported["window"]["n_changed"]
+    assert reported["window"]["largest_move"] > 0.0
     assert client.what_if("m", remove={"oldest": 5})["rows"] is None
     gone = client.what_if("m", ROWS, remove={"oldest": 80})
     assert gone["n_examples"] == 0
@@ -131,9 +131,9 @@ def without(key: int, labels: Any) -> SVC:
 @pytest.mark.parametrize("labels", [Y, WORDS], ids=["two classes", "three classes"])
 def test_a_decision_is_explained_by_models_trained_without_an_example(labels: Any, client: Client) -> None:
     learnt(client, labels)
-    told, predicted = client.explain("m", ROWS[:4], most=5), client.predict("m", ROWS[:4])
-    assert [row["prediction"] for row in told["rows"]] == predicted["prediction"]
-    for place, row in enumerate(told["rows"]):
+    reported, predicted = client.explain("m", ROWS[:4], most=5), client.predict("m", ROWS[:4])
+    assert [row["prediction"] for row in reported["rows"]] == predicted["prediction"]
+    for place, row in enumerate(reported["rows"]):
         moved = [abs(one["influence"]) for one in row["because"]]
         assert moved == sorted(moved, reverse=True)
         assert len(moved) == 5
@@ -156,11 +156,11 @@ def test_wrong_labels_are_worth_least(client: Client) -> None:
     labels = np.where(X[:, 0] > 0, 1, -1)
     wrong = [7, 30]
     learnt(client, np.where(np.isin(np.arange(80), wrong), -labels, labels))
-    told = client.explain("m", ROWS, np.where(ROWS[:, 0] > 0, 1, -1), most=80)
-    assert {one["key"] for one in told["values"][:6]} >= set(wrong)
-    assert all(one["value"] < 0 for one in told["values"] if one["key"] in wrong)
-    assert told["loss"] > 0
-    assert told["rows"] is None
+    reported = client.explain("m", ROWS, np.where(ROWS[:, 0] > 0, 1, -1), most=80)
+    assert {one["key"] for one in reported["values"][:6]} >= set(wrong)
+    assert all(one["value"] < 0 for one in reported["values"] if one["key"] in wrong)
+    assert reported["loss"] > 0
+    assert reported["rows"] is None
     with pytest.raises(ServiceProblem, match="has 1 entries for 20 rows"):
         client.explain("m", ROWS, [1])
 
@@ -168,23 +168,23 @@ def test_wrong_labels_are_worth_least(client: Client) -> None:
 @pytest.mark.parametrize("labels", [Y, WORDS], ids=["two classes", "three classes"])
 def test_a_prediction_says_which_classes_may_be(labels: Any, client: Client) -> None:
     learnt(client, labels)
-    told, plain = client.predict("m", ROWS, coverage=0.9), client.predict("m", ROWS)
-    assert {name: told[name] for name in plain} == plain
-    assert told["promise"]["coverage"] == 0.9
-    assert told["promise"]["at_least"] == pytest.approx(0.8)
+    reported, plain = client.predict("m", ROWS, coverage=0.9), client.predict("m", ROWS)
+    assert {name: reported[name] for name in plain} == plain
+    assert reported["promise"]["coverage"] == 0.9
+    assert reported["promise"]["at_least"] == pytest.approx(0.8)
     peer = conformal(IncrementalSVC(C=2.0, gamma=0.5).fit(X, labels))
     sets = peer.sets(ROWS, 0.9)
-    assert told["set"] == [np.unique(labels)[row].tolist() for row in sets]
+    assert reported["set"] == [np.unique(labels)[row].tolist() for row in sets]
     assert (
         client._http.post(  # the same in a body of JSON
             "/models/m/predict", json={"X": ROWS.tolist(), "coverage": 0.9}
         ).json()
-        == told
+        == reported
     )
     client.update("m", remove={"oldest": 40})
     then = client.predict("m", ROWS, coverage=0.9)
-    assert then["version"] == told["version"] + 1
-    assert then["set"] != told["set"]
+    assert then["version"] == reported["version"] + 1
+    assert then["set"] != reported["set"]
 
 
 def test_a_prediction_says_between_which_values(client: Client) -> None:
@@ -199,9 +199,9 @@ def test_a_prediction_says_between_which_values(client: Client) -> None:
         ({"interval": "minmax"}, peer.intervals(ROWS, 0.9, "minmax"), 0.9),
         ({"half_life": 20_000.0}, aged.intervals(ROWS, 0.9), 0.8),
     ):
-        told = client.predict("m", ROWS, coverage=0.9, **asked)
-        np.testing.assert_allclose([told["low"], told["high"]], found, atol=1e-9)
-        assert told["promise"]["at_least"] == pytest.approx(at_least)
+        reported = client.predict("m", ROWS, coverage=0.9, **asked)
+        np.testing.assert_allclose([reported["low"], reported["high"]], found, atol=1e-9)
+        assert reported["promise"]["at_least"] == pytest.approx(at_least)
     assert client.predict("m", ROWS[:1], coverage=0.995)["low"] == [None]
 
 
@@ -249,15 +249,15 @@ def drifting(client: Client, **spec: Any) -> tuple[list[dict[str, Any]], Any]:
     rows = rng.normal(size=(240, 2))
     y = np.where(rows[:, 0] * np.where(np.arange(240) < 180, 1, -1) > 0, 1, -1)
     client.create_model("m", C=2.0, kernel=KERNEL, **spec)
-    told = [
+    reported = [
         client.update("m", rows[i : i + 20], y[i : i + 20], times=np.arange(i, i + 20) + 1e9) for i in range(0, 240, 20)
     ]
-    return told, (rows, y)
+    return reported, (rows, y)
 
 
-def test_drift_is_told_with_a_remedy_that_one_update_applies(client: Client) -> None:
-    told, (rows, y) = drifting(client, drift_alarms=0.01)
-    alarms = [one["drift"] for one in told if "drift" in one]
+def test_drift_is_reported_with_a_remedy_that_one_update_applies(client: Client) -> None:
+    reported, (rows, y) = drifting(client, drift_alarms=0.01)
+    alarms = [one["drift"] for one in reported if "drift" in one]
     assert len(alarms) == 1
     described = client.model("m")["drift"]
     assert described["alarms"] == 1

@@ -98,8 +98,12 @@ def test_a_description_is_not_behind_an_answer_of_another_front_end(http: tuple[
     http[0].post("/models", json=MODEL).raise_for_status()
     for number in range(20):
         version = send(http[number % 2], number).json()["version"]
-        told = http[1 - number % 2].get("/models/m").json()
-        assert (version, told["version"], told["n_examples"]) == (number + 1, number + 1, min(60, 10 * number + 10))
+        reported = http[1 - number % 2].get("/models/m").json()
+        assert (version, reported["version"], reported["n_examples"]) == (
+            number + 1,
+            number + 1,
+            min(60, 10 * number + 10),
+        )
     http[0].delete("/models/m").raise_for_status()
     assert http[1].get("/models/m").status_code == 404
 
@@ -107,23 +111,23 @@ def test_a_description_is_not_behind_an_answer_of_another_front_end(http: tuple[
 def test_an_erasure_leaves_nothing_in_the_store_nor_at_any_front_end(
     fleet: Fleet, http: tuple[httpx.Client, httpx.Client]
 ) -> None:
-    """Whoever is asked for it signs the receipt, by a key of his own."""
+    """The front end that is called signs the receipt, by its own key."""
     first, second = http
     first.post("/models", json=MODEL).raise_for_status()
     X, _ = blobs(np.random.default_rng(4), 12)
-    who = [f"person-{number:04d}@example.org" for number in range(12)]
+    indices = [f"person-{number:04d}@example.org" for number in range(12)]
     y = ["ape", "bee", "cat"] * 3 + ["cat", "bee", "only-his"]
     for part in (slice(0, 6), slice(6, 12)):
-        add = {"X": X[part], "y": y[part], "keys": who[part]}
+        add = {"X": X[part], "y": y[part], "keys": indices[part]}
         first.post("/models/m/update", json={"add": add}).raise_for_status()
-    assert traces_of(fleet, who[11], X[11])
-    erased = second.post("/models/m/erase", json={"keys": [who[11], who[0]]})
+    assert traces_of(fleet, indices[11], X[11])
+    erased = second.post("/models/m/erase", json={"keys": [indices[11], indices[0]]})
     assert erased.status_code == 200, erased.text
     receipt = erased.json()["receipt"]
     assert (erased.json()["removed"], receipt["version_after"]) == (2, 3)
     assert {"other front ends", "Ray's object store"} < receipt["places"].keys()
     for place in (0, 11):
-        assert traces_of(fleet, who[place], X[place]) == set()
+        assert traces_of(fleet, indices[place], X[place]) == set()
     for client in http:
         assert client.get("/models/m").json()["version"] == 3
         until(partial(predicts_by, client, 3))
@@ -137,10 +141,10 @@ def test_an_erasure_leaves_nothing_in_the_store_nor_at_any_front_end(
         assert client.post("/receipts/verify", json=receipt).json()["is_own"] == (key == own[1])
 
 
-def test_what_is_asked_of_a_job_is_answered_by_who_was_asked_for_it(
+def test_what_is_asked_of_a_job_is_answered_by_the_front_end_asked(
     fleet: Fleet, http: tuple[httpx.Client, httpx.Client]
 ) -> None:
-    """Here that it is not there, in the words of that front end; nobody knows the rest."""
+    """Here that it is not there, in the words of that front end; the rest is unknown."""
     marks = [(front.data_dir / "holder").read_text()[:8] for front in fleet.fronts]
     before = [forwarded(client) for client in http]
     for mark, client in zip(marks, reversed(http), strict=True):
@@ -210,8 +214,8 @@ def test_an_erasure_ends_though_its_actor_is_killed(
     assert answer.json()["version"] == 4
     for number, row in ((0, 3), (2, 7)):
         assert traces_of(fleet, "a key that nobody has", batch(number)["add"]["X"][row]) == set()
-    told = second.get("/models/m").json()
-    assert (told["version"], told["n_examples"]) == (4, 28)
+    reported = second.get("/models/m").json()
+    assert (reported["version"], reported["n_examples"]) == (4, 28)
 
 
 def traces_of(fleet: Fleet, key: str, x: list[float]) -> set[str]:
@@ -416,7 +420,7 @@ def test_without_ray_nothing_of_it_is_loaded() -> None:
 
 
 @pytest.mark.slow
-def test_what_nobody_uses_goes_to_rest_in_its_actor_and_a_call_wakes_it(fleet: Fleet, tmp_path: Path) -> None:
+def test_what_is_not_used_goes_to_rest_in_its_actor_and_a_call_wakes_it(fleet: Fleet, tmp_path: Path) -> None:
     settings = fleet.settings | {"redis_prefix": "rests", "rest_seconds": 1.0, "ray_actor_mb": 256}
     fronts = [ServiceProcess(tmp_path / name, **settings) for name in ("first", "second", "late")]
     with fronts[0], fronts[1], fronts[0].http(PATIENCE) as first, fronts[1].http(PATIENCE) as second:
@@ -446,7 +450,7 @@ def everything(client: httpx.Client) -> list[dict[str, Any]]:
 
 
 def readings(first: int, n: int) -> list[dict[str, Any]]:
-    """``n`` readings from the ``first`` on, of a wave that repeats every 8."""
+    """Return ``n`` readings from the ``first`` on, of a wave that repeats every 8."""
     return [{"load": round(10.0 + np.sin(k * np.pi / 4) + 0.01 * (k % 3), 6)} for k in range(first, first + n)]
 
 

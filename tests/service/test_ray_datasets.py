@@ -202,8 +202,8 @@ def test_a_front_end_that_was_away_forgets_when_it_is_back(http: Fronts, service
     erased = first.post("/models/m/erase", json={"keys": ["person-3"]})
     assert erased.status_code == 200, erased.text
     name = (services[1].data_dir / "holder").read_text()[:8]
-    told = erased.json()["receipt"]["places"]["other front ends"]
-    assert told.endswith(f"not searched yet, and done when their front end is back: there of {name}")
+    reported = erased.json()["receipt"]["places"]["other front ends"]
+    assert reported.endswith(f"not searched yet, and done when their front end is back: there of {name}")
     assert holds(services[1], trace)
     assert first.get("/datasets/there").json()["n_examples"] == 60
     services[1].start()

@@ -41,7 +41,7 @@ def parts(tmp_path: Path) -> Iterator[Parts]:
 
 
 def is_told(http: httpx.Client) -> bool:
-    """Whether readiness and the metrics say that the head is away; each has to say the same as the other, soon."""
+    """Return whether readiness and the metrics soon say that the head is away."""
 
     def says() -> set[bool]:
         degraded = http.get("/health/ready").json().get("degraded", [])

@@ -63,7 +63,7 @@ def seconds_of_path(http: httpx.Client) -> float:
     return time.monotonic() - began
 
 
-def test_results_are_seen_and_applied_anywhere_by_who_may(services: Two) -> None:
+def test_results_are_seen_and_applied_anywhere_by_allowed_callers(services: Two) -> None:
     first, second = services
     with client(first) as http, client(second) as other, client(first, READER) as guest:
         job = of_path(other)
@@ -104,13 +104,13 @@ def test_the_end_of_a_job_and_its_cancelling_do_not_meet(services: Two) -> None:
     with client(services[0]) as http:
         of_path(http)
         took = np.median([seconds_of_path(http) for _ in range(300)])
-        told = set()
+        reported = set()
         for _ in range(20):
             of_path(http)  # there is a worker then
             job = http.post("/models/m/regularization-path", json=PATH).headers["location"]
             time.sleep(rng.uniform(0.5, 1.5) * took)
-            told.add(http.delete(job).raise_for_status().json()["state"])
-        assert "done" in told
+            reported.add(http.delete(job).raise_for_status().json()["state"])
+        assert "done" in reported
         of_path(http)
 
 

@@ -16,7 +16,7 @@ def test_every_request_is_accepted(tmp_path: Path) -> None:
 
 
 def test_it_ends_on_a_slow_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where every answer is late enough to look whether anybody still waits for it."""
+    """Where every answer is late enough to check whether its client still waits."""
     monkeypatch.setattr("livesvm.service.api.routes.access.SOON_SECONDS", 0.0)
     play(tmp_path / DIRECTORY, create_app)
 
@@ -34,7 +34,7 @@ def test_nothing_stays_of_it(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failure_is_told_and_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_reported_and_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rehearse(tmp_path, lambda settings: 1 / 0)  # type: ignore[arg-type,return-value]
     assert "the rehearsal failed" in caplog.text
 

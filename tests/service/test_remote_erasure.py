@@ -80,7 +80,7 @@ def open_errands(store: Store) -> list[str]:
     return [at.name for at in store.documents(KIND)]
 
 
-def test_what_is_here_is_forgotten_here_and_what_is_not_by_who_has_it(store: Store) -> None:
+def test_what_is_here_is_forgotten_here_and_what_is_not_by_its_holder(store: Store) -> None:
     here, there = Front(HERE, store, {"a": 2}), Front(THERE, store, {"b": 3})
     rows = [row("a", None, 2), row("gone", HERE), row("b", THERE)]
     outcome = here.errands.run("e-1", rows, seconds=0.0)

@@ -98,7 +98,7 @@ def test_a_tail_is_walked_on_one_path_but_for_its_first_update(store: SqliteStor
         live.update(batch(seed), None).result()
     paths.clear()
     again = restored(store, live)
-    assert paths == [8, 30]  # ten of five times eight that came had left again for want of room
+    assert paths == [8, 30]  # ten of five times eight that came had left again for want of space
     assert again.recovered.replayed == 6
 
 
@@ -120,7 +120,7 @@ def test_a_class_that_came_and_went_is_known_again(
     assert paths[-1] >= 3  # what brings no class is walked together
 
 
-def test_a_key_that_makes_room_for_itself_is_replayed(store: SqliteStore) -> None:
+def test_a_key_that_makes_space_for_itself_is_replayed(store: SqliteStore) -> None:
     live = alive(store, store.create("m", b""), SPEC)
     keys: list[Any] = [f"k{row}" for row in range(8)]
     for seed in range(8):
@@ -190,7 +190,7 @@ def test_long_tails_are_walked_in_stretches(
     assert paths == [4, 8, 8, 4]
 
 
-def test_a_record_that_is_missing_among_those_that_wait_is_told(store: SqliteStore) -> None:
+def test_a_record_that_is_missing_among_those_that_wait_is_reported(store: SqliteStore) -> None:
     live = alive(store, store.create("m", b""), SPEC)
     for seed in range(5):
         live.update(batch(seed), None).result()
@@ -283,7 +283,7 @@ def test_an_acknowledged_update_whose_path_fails_in_an_unforeseen_way_is_solved_
     assert again.recovered.replayed == 3
 
 
-def test_an_acknowledged_update_that_fails_in_an_unforeseen_way_is_told(
+def test_an_acknowledged_update_that_fails_in_an_unforeseen_way_is_reported(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live = alive(store, store.create("m", b""), SPEC)

@@ -82,11 +82,14 @@ def test_a_model_that_wakes_is_the_one_that_went_to_rest(registry: Registry, sna
     answers = [model.update(batch(seed), f"r{seed}").result().body for seed in range(3)]
     if snapshot:
         model.checkpoint().result()
-    before, told = decisions(model), model.describe()
+    before, reported = decisions(model), model.describe()
     rested(model)
     assert (model.is_awake, model.memory) == (False, 0)
     shown = registry.models.find("m").describe()
-    assert replace(shown, awake=True, returned=told.returned, predicted=told.predicted, memory=told.memory) == told
+    assert (
+        replace(shown, awake=True, returned=reported.returned, predicted=reported.predicted, memory=reported.memory)
+        == reported
+    )
     assert model.published.predictor is None
     np.testing.assert_allclose(decisions(model), before, rtol=0, atol=1e-9)
     rested(model)
@@ -152,7 +155,7 @@ def test_at_rest_nothing_is_kept_but_the_index_and_a_start_reads_nothing_else(tm
             decisions(registry.models.get(id_))
         assert len(registry.models.awake()) == 20
         assert threading.active_count() - before < 20
-        registry.make_room(0)  # everything fits: nobody rests
+        registry.make_room(0)  # everything fits: no replica rests
         assert len(registry.models.awake()) == 20
         registry.stop()
         assert store.read > 20
@@ -225,7 +228,7 @@ def test_what_is_owed_the_store_keeps_a_model_awake(store: CountingStore, regist
     assert model.describe().version == 2
 
 
-def test_room_is_made_by_those_that_were_used_longest_ago_and_none_that_is_in_use(
+def test_space_is_made_by_those_that_were_used_longest_ago_and_none_that_is_in_use(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     models = [registry.models.create(f"m{number}", SPEC) for number in range(6)]
@@ -277,7 +280,7 @@ def test_kernel_rows_are_given_up_where_many_models_have_some(
         assert model.certificate().result()["relative_gap"] <= 1e-8
 
 
-def test_damage_concerns_one_model_alone_and_is_found_before_anyone_calls(
+def test_damage_concerns_one_model_alone_and_is_found_before_a_call(
     store: CountingStore, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in "abc":

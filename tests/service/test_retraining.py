@@ -318,7 +318,7 @@ def workers(service: ServiceProcess) -> set[int]:
 
 
 def running(client: Client, service: ServiceProcess, job: str) -> int:
-    """Return the process that works on a job, once it has told how far it is."""
+    """Return the process that works on a job, once it has reported how far it is."""
     end = time.monotonic() + 120
     while not client.job(job).get("total"):
         assert time.monotonic() < end
@@ -532,7 +532,7 @@ def test_eight_thousand_sparse_features_are_never_written_out(tmp_path: Path) ->
         found = client.put_dataset("d", text.getvalue(), "svmlight")
         assert (found["is_sparse"], found["n_features"]) == (True, width)
         client.create_model("m", task="l2svc", C=0.01, kernel={"name": "linear"})
-        job = retrained(client, "m", dataset="d", tol=1.0)  # its process has no room for 1.3 GB
+        job = retrained(client, "m", dataset="d", tol=1.0)  # its process has no space for 1.3 GB
         assert job["result"]["n_support"] > 1000
         rows = A[:3].toarray()
         decisions = np.array(client.predict("m", rows)["decision"])

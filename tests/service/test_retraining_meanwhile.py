@@ -130,7 +130,7 @@ def job(copy: ModelCopy, at: Path, **asked: Any) -> Retrained:
     solver = "blocks" if copy.spec.task == "l2svc" else "batch"
     work = {"spec": copy.spec.model_dump_json(), "cache_mb": CACHE_MB, "threads": 1, "solver": solver, "tol": 1e-3}
     files = {"input": str(at / "given"), "output": str(at / "found")}
-    retrain(work | asked | files, lambda told: None)
+    retrain(work | asked | files, lambda reported: None)
     return Retrained("j", at / "found", version=copy.version)
 
 

@@ -1,4 +1,4 @@
-"""Lines between a front end and an actor: answers in any order, who is let in, and what is told when one is lost."""
+"""Lines between a front end and an actor: answers in any order, access, and what callers get when one is lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE = 30.0
 
 
 class Actor:
-    """Answers with what it is asked, and what is slow only when it is let go on."""
+    """Answers with what it is asked, and what is slow only when it is closed on."""
 
     def __init__(self) -> None:
         self.asked: list[bytes] = []
@@ -84,19 +84,19 @@ def lines() -> Iterator[RpcClientPool]:
 
 def ask(lines: RpcClientPool, message: bytes) -> Future[bytes]:
     """Return the answer by the line, which there soon is."""
-    told: Future[bytes] = Future()
+    reported: Future[bytes] = Future()
 
     def done(answer: bytes | None, error: BaseException | None) -> None:
         if error is not None:
-            told.set_exception(error)
+            reported.set_exception(error)
         elif answer is not None:
-            told.set_result(answer)
+            reported.set_result(answer)
 
     end = time.monotonic() + PATIENCE
     while not lines.ask("actor", message, done):
         assert time.monotonic() < end
         time.sleep(0.005)
-    return told
+    return reported
 
 
 def heard(plain: socket.socket) -> bytes:
@@ -118,7 +118,7 @@ def test_answers_come_as_they_are_ready_and_whole(actor: Actor, lines: RpcClient
 
 
 @pytest.mark.parametrize("how", ["it fails", "it is given up"])
-def test_who_waits_on_a_line_that_is_lost_hears_of_it(actor: Actor, lines: RpcClientPool, how: str) -> None:
+def test_a_waiting_caller_on_a_line_that_is_lost_hears_of_it(actor: Actor, lines: RpcClientPool, how: str) -> None:
     actor.loop.call_soon_threadsafe(actor.go_on.clear)
     lines.find("actor", actor.at)
     waiting = ask(lines, SLOW)
@@ -155,7 +155,7 @@ def test_an_answer_for_a_connection_that_was_lost_meanwhile_is_dropped() -> None
 
 
 class Talker:
-    """The other end of a line as anyone may write it, who knows the secret or does not."""
+    """The other end of a line written by hand, with or without the secret."""
 
     def __init__(self, at: Endpoint, secret: bytes) -> None:
         self.plain = socket.create_connection((at.host, at.port), timeout=PATIENCE)
@@ -254,7 +254,7 @@ def test_lines_are_encrypted_where_ray_is(encrypted: Path) -> None:
                 assert heard(stranger) == b""  # it has no certificate
 
 
-def test_where_nobody_listens_there_is_no_line(lines: RpcClientPool) -> None:
+def test_where_nothing_listens_there_is_no_line(lines: RpcClientPool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     lines.find("actor", Endpoint("127.0.0.1", port, bytes(32)))

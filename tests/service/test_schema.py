@@ -30,7 +30,7 @@ ASSESSED = ("/models/{id}/assessment", "/models/{id}/regularization-path")
 ENDLESS = ("/models/{id}/events", "/feeds/{id}/events")
 """Answers as long as the model lives; drawn requests ask it of models that there are not."""
 PATIENCE = 20.0
-"""Seconds in which a queue of jobs has room again."""
+"""Seconds in which a queue of jobs has space again."""
 UNENDING = "/events"
 """Answers as long as the service lives; asked for once."""
 

@@ -1,4 +1,4 @@
-"""Who may call what: every call of the API against every scope."""
+"""Access: every call of the API against every scope."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_every_call_is_here(guarded: httpx.Client, secrets: dict[str, tuple[str,
 
 
 @pytest.mark.parametrize("call", NEEDED)
-def test_a_call_is_open_to_its_scope_and_those_above_and_to_nobody_else(
+def test_a_call_is_open_to_its_scope_and_those_above_only(
     call: str, guarded: httpx.Client, secrets: dict[str, tuple[str, str]]
 ) -> None:
     needed = NEEDED[call]
@@ -157,16 +157,16 @@ def test_a_call_is_open_to_its_scope_and_those_above_and_to_nobody_else(
         assert (status(guarded, call, given) == 401) == (needed is not None), given
 
 
-def test_a_key_is_told_of_the_paths_that_it_may_call(
+def test_a_key_is_reported_of_the_paths_that_it_may_call(
     guarded: httpx.Client, secrets: dict[str, tuple[str, str]]
 ) -> None:
     for scope, (secret, _) in secrets.items():
-        told = guarded.get("/access", headers={"authorization": f"Bearer {secret}"}).json()
+        reported = guarded.get("/access", headers={"authorization": f"Bearer {secret}"}).json()
         may = {call.split()[1] for call, needed in NEEDED.items() if needed is None or allows(scope, needed)}
-        assert told["paths"] == sorted(may)
+        assert reported["paths"] == sorted(may)
 
 
-def test_who_may_not_list_examples_sees_no_key_in_results(
+def test_a_caller_that_may_not_list_examples_sees_no_key_in_results(
     guarded: httpx.Client, secrets: dict[str, tuple[str, str]]
 ) -> None:
     by = {scope: {"authorization": f"Bearer {secret}"} for scope, (secret, _) in secrets.items()}

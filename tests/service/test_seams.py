@@ -119,7 +119,7 @@ class HostedTally(Replica[Tally]):
         entry, tally = Adding(number * self._spec.step, request), self.current
         done, record, _ = self.perform(entry, b"%d" % number, lambda: _apply(tally, entry.number), solve)
         self._publish(tally)
-        self.checkpoints.note_change(0.0, len(record))
+        self.checkpoints.record_change(0.0, len(record))
         answer = b"%d" % done
         self.remember(request, answer)
         return Reply(answer)
@@ -142,15 +142,15 @@ class HostedTally(Replica[Tally]):
         return {"total": self.shown}
 
     def _count(self, became: str, seconds: float | None) -> None:
-        """Nothing is counted."""
+        """Count nothing."""
 
     def sample(self) -> int | None:
         """Return what the metrics show."""
-        told = None if self._summary is None else self._summary.told
-        return self.shown if self.is_awake or told is None else told["total"]
+        reported = None if self._summary is None else self._summary.reported
+        return self.shown if self.is_awake or reported is None else reported["total"]
 
     def stamp(self) -> object:
-        """Return what is told of it."""
+        """Return what is reported of it."""
         return self.shown
 
 

@@ -93,7 +93,7 @@ def test_what_loopback_is(host: str, loopback: bool) -> None:
         ("XYZZY_PLUGH", "", "LIVESVM_XYZZY_PLUGH is no setting; `livesvm settings` lists them all"),
     ],
 )
-def test_wrong_settings_are_told_and_nothing_starts(
+def test_wrong_settings_are_reported_and_nothing_starts(
     name: str,
     value: str,
     message: str,

@@ -1,4 +1,4 @@
-"""Threads share their time by work: small before large, one long step at a time, nothing for those who left."""
+"""Threads share their time by work: small before large, one long step at a time, nothing for clients that left."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_one_long_step_runs_at_a_time_and_others_meanwhile() -> None:
     threads.close()
 
 
-def test_what_nobody_waits_for_ends_at_its_next_step(one: SharedThreads) -> None:
+def test_what_has_no_caller_ends_at_its_next_step(one: SharedThreads) -> None:
     seen: list[str] = []
     gate = threading.Event()
     closed = threading.Event()

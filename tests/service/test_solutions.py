@@ -145,7 +145,7 @@ def test_updates_are_counted_until_they_took_long(store: FailingStore) -> None:
     live = alive(store, store.create("m", b""), solution_seconds=10.0)
     for seconds, kept in ((4.0, None), (4.0, None), (4.0, 3), (4.0, 3), (11.0, 5)):
         live.update(batch(live.sample().version), None).result()
-        live.checkpoints.note_change(seconds, 0)
+        live.checkpoints.record_change(seconds, 0)
         live.checkpoints.keep_solution(live.current, newest(store), 0.0)
         found = store.solution("m")
         assert (found and found.sequence) == kept
@@ -263,7 +263,7 @@ def test_a_newer_snapshot_goes_first_and_a_damaged_one_is_made_up_for(store: Fai
     assert again(store, live, 0).recovered.snapshot_version == 5
 
 
-def test_a_record_that_a_solution_needs_and_is_gone_is_told(store: FailingStore) -> None:
+def test_a_record_that_a_solution_needs_and_is_gone_is_reported(store: FailingStore) -> None:
     with_solution(store, SPEC)
     with store._transaction() as db:
         db.execute("DELETE FROM log WHERE sequence = 2")

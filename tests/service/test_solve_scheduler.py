@@ -15,7 +15,7 @@ from livesvm.solvers.runtime.interrupt import check
 
 
 class Work:
-    """A solve that goes on until it is told that it is done."""
+    """A solve that goes on until it is reported that it is done."""
 
     def __init__(self, solve: Solve | None = None) -> None:
         self.solve = solve or Solve()
@@ -48,7 +48,7 @@ def until(condition: object) -> None:
 
 
 def has_moved(*works: Work) -> None:
-    """Each goes on from where it is."""
+    """Check that each goes on from where it is."""
     before = [work.steps for work in works]
     until(lambda: all(work.steps > steps + 3 for work, steps in zip(works, before, strict=True)))
 
@@ -67,7 +67,7 @@ def test_a_cheap_solve_passes_hard_ones(threads: ThreadPoolExecutor) -> None:
     assert all(future.result() > 3 for future in running)
 
 
-def test_it_is_told_how_many_run_and_how_many_wait(threads: ThreadPoolExecutor) -> None:
+def test_it_is_reported_how_many_run_and_how_many_wait(threads: ThreadPoolExecutor) -> None:
     turns, hard = SolveScheduler(1), [Work() for _ in range(3)]
     assert turns.counts() == {"running": 0, "waiting": 0}
     running = [threads.submit(work.run, turns) for work in hard]
@@ -116,12 +116,12 @@ def test_time_that_others_take_does_not_count_as_solving(threads: ThreadPoolExec
     assert hard.solve.used < 1.0 or first.result() > limited.steps / 2
 
 
-def test_who_never_had_a_turn_is_told_so() -> None:
+def test_a_solve_that_never_had_a_turn_is_reported_so() -> None:
     with pytest.raises(TurnMissed), SolveScheduler(1).turn(Solve(until=time.monotonic() - 1.0)):
         pass
 
 
-def test_a_solve_that_nobody_wants_ends_whether_it_runs_or_waits(threads: ThreadPoolExecutor) -> None:
+def test_an_abandoned_solve_ends_whether_it_runs_or_waits(threads: ThreadPoolExecutor) -> None:
     turns, works = SolveScheduler(1), [Work() for _ in range(4)]
     running = [threads.submit(work.run, turns) for work in works]
     has_moved(*works)

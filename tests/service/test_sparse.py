@@ -55,7 +55,7 @@ def client(process: ServiceProcess) -> Iterator[Client]:
         yield client
 
 
-def test_a_wide_window_is_learnt_kept_told_and_erased(process: ServiceProcess, client: Client) -> None:
+def test_a_wide_window_is_learnt_stored_reported_and_erased(process: ServiceProcess, client: Client) -> None:
     X, y = drawn(1, 400)
     client.create_model("text", **LINEAR)
     for start in range(0, 400, 200):
@@ -164,7 +164,9 @@ def test_logs_snapshots_solutions_and_retrainings_hold_it_sparse(tmp_path: Path)
 
     (tmp_path / "given").write_bytes(codec.encode({"arrays": state.estimator.to_arrays(), "changed": {}}))
     asked = {"spec": spec.model_dump_json(), "cache_mb": 16, "threads": 1, "solver": "batch", "hold_out": 0.2}
-    found = retrain(asked | {"input": str(tmp_path / "given"), "output": str(tmp_path / "found")}, lambda told: None)
+    found = retrain(
+        asked | {"input": str(tmp_path / "given"), "output": str(tmp_path / "found")}, lambda reported: None
+    )
     assert found["relative_gap"] <= 1e-8
     assert isinstance(codec.decode((tmp_path / "found").read_bytes())["arrays"]["X"], SparseRows)
 

@@ -59,7 +59,7 @@ def test_models_begin_to_come_back_before_the_web_framework_is_loaded() -> None:
     assert done.stdout == "False False\n", done.stderr
 
 
-def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_reported(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         environment = {"LIVESVM_PORT": str(taken.getsockname()[1]), "LIVESVM_DATA_DIR": str(tmp_path / "data")}
         done = subprocess.run(

@@ -96,7 +96,7 @@ def first_bytes(port: int) -> bytes:
         return plain.recv(12)
 
 
-def test_a_reader_who_leaves_gives_his_place_back(tmp_path: Path) -> None:
+def test_a_reader_that_leaves_gives_its_place_back(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path, streams=1) as process, process.http() as http:
         http.post("/models", json={"id": "m"}).raise_for_status()
         port = int(process.url.rsplit(":", 1)[1])
@@ -120,7 +120,7 @@ async def open_stream(streams: Streams, send: Any) -> None:
     await response({"type": "http", "asgi": {"spec_version": "2.3"}}, receive, send)
 
 
-def test_a_reader_who_takes_nothing_is_let_go() -> None:
+def test_a_reader_that_takes_nothing_is_closed() -> None:
     async def scenario() -> None:
         streams = Streams(limit=1, heartbeat_seconds=1.0, stall_seconds=0.2)
         sent: list[Message] = []
@@ -147,7 +147,7 @@ def test_a_reader_who_takes_nothing_is_let_go() -> None:
 
 @pytest.mark.parametrize("breaks", ["look", "send"])
 def test_a_stream_that_breaks_off_gives_its_place_back(breaks: str) -> None:
-    """Also where nobody foresaw why."""
+    """Also after an unforeseen error."""
 
     async def scenario() -> None:
         streams = Streams(limit=1, heartbeat_seconds=1.0, stall_seconds=10.0)

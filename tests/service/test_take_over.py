@@ -1,4 +1,4 @@
-"""Two services on one Redis: who serves which model, and what becomes of the one before."""
+"""Two services on one Redis: which serves which model, and what becomes of the one before."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Instance:
         return any("held by another service" in reason for reason in self.health.reasons())
 
     def learn(self, model: str, seed: int, request: str | None = None) -> None:
-        """One update."""
+        """Send one update."""
         self.registry.models.get(model).update(batch(seed), request).result()
 
     def version(self, model: str) -> int:
@@ -87,7 +87,7 @@ def opened(redis_server: RedisServer) -> Iterator[Open]:
 
 def test_a_second_service_stands_by_until_it_has_something_to_serve(opened: Open) -> None:
     first = opened("first")
-    assert not first.on_standby  # there is nothing that anyone could serve
+    assert not first.on_standby  # there is nothing to serve
     for model in ("a", "b"):
         first.registry.models.create(model, ModelSpec())
         first.learn(model, 0)
@@ -159,7 +159,7 @@ def test_an_orderly_end_lets_every_model_go(opened: Open) -> None:
     assert [second.version(model) for model in ("a", "b")] == [1, 1]
 
 
-def test_versions_are_in_order_whoever_is_asked(opened: Open) -> None:
+def test_versions_are_in_order_which_is_asked(opened: Open) -> None:
     first = opened("first")
     first.registry.models.create("a", ModelSpec())
     first.learn("a", 0)
@@ -362,7 +362,7 @@ def test_a_copy_that_is_read_while_its_model_is_taken_over_goes_with_that(
     def read_slowly(*arguments: Any) -> Any:
         second.registry.take_over()
         first.registry.models.get("a").stop()
-        second.registry.take_over()  # which waits for nobody
+        second.registry.take_over()  # which does not wait
         return decided_state(*arguments)
 
     monkeypatch.setattr(standby, "decided_state", read_slowly)
@@ -401,7 +401,7 @@ def test_a_store_that_is_away_leaves_the_copy_and_makes_none(
     assert read(second, "b").version == 1
 
 
-def test_who_holds_a_model_is_called_by_address_if_that_is_known(opened: Open) -> None:
+def test_the_holder_of_a_model_is_called_by_address_if_that_is_known(opened: Open) -> None:
     first = opened("first")
     first.registry.models.create("a", ModelSpec())
     second = opened("second")

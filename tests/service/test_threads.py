@@ -178,7 +178,7 @@ def test_the_threads_of_a_pool_can_be_started_before_its_first_call() -> None:
     pool.close()
 
 
-def test_work_ends_when_whoever_waits_for_it_has_left() -> None:
+def test_work_ends_when_its_caller_has_left() -> None:
     pool, ended = Pool("steps", threads=1, limit=1), threading.Event()
 
     def steps() -> Steps[int]:

@@ -110,7 +110,7 @@ def test_times_are_kept_by_logs_and_snapshots() -> None:
     assert (cold.estimator.window_y == state.estimator.window_y).all()
 
 
-def test_a_clock_that_is_set_back_makes_nobody_old() -> None:
+def test_a_clock_that_is_set_back_makes_no_example_old() -> None:
     spec = ModelSpec.model_validate({"id": "m", "kernel": {"name": "linear"}})
     state = ModelState.empty(spec, 4)
     for now in (100.0, 40.0):

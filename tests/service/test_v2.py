@@ -59,10 +59,10 @@ def test_triton_reads_what_predict_tells(targets: str, make: Make, http: httpx.C
     for datatype, binary, asked in (("FP32", True, None), ("FP64", False, named[len(outputs) :]), ("FP64", True, None)):
         given = tensor(rows.astype(np.float32 if datatype == "FP32" else np.float64), datatype, binary)
         answer = client.infer(model, [given], outputs=asked, request_id="q", model_version="1" if binary else "")
-        told = answer.get_response()
-        assert (told["model_name"], told["model_version"], told["id"]) == (model, "1", "q")
-        assert [one["name"] for one in told["outputs"]] == list(outputs)
-        for one in told["outputs"]:
+        reported = answer.get_response()
+        assert (reported["model_name"], reported["model_version"], reported["id"]) == (model, "1", "q")
+        assert [one["name"] for one in reported["outputs"]] == list(outputs)
+        for one in reported["outputs"]:
             assert one["datatype"] == outputs[one["name"]]["datatype"]
             shape = [7 if size == -1 else size for size in outputs[one["name"]]["shape"]]
             assert one["shape"] == shape

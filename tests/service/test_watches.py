@@ -1,4 +1,4 @@
-"""What runs beside the requests goes on, whatever happens to it once."""
+"""What runs next to the requests goes on, whatever happens to it once."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 
 
-def told(response: httpx.Response) -> Iterator[dict[str, Any]]:
+def reported(response: httpx.Response) -> Iterator[dict[str, Any]]:
     """Yield the data of every event of a stream, as it comes."""
     for line in response.iter_lines():
         if line.startswith("data: "):
@@ -27,7 +27,7 @@ def test_a_stream_begins_with_all_and_goes_on_with_what_changes(tmp_path: Path) 
         for name in ("a", "b"):
             http.post("/models", json={"id": name}).raise_for_status()
         with other.stream("GET", "/events") as response:
-            events = told(response)
+            events = reported(response)
             first = next(events)
             assert (first["ready"], first["reasons"], first["gone"]) == (True, [], [])
             assert [(model["id"], model["state"], model["version"]) for model in first["models"]] == [
@@ -65,10 +65,10 @@ def test_a_stream_begins_with_all_and_goes_on_with_what_changes(tmp_path: Path) 
             http.delete("/feeds/f").raise_for_status()
             assert next(event for event in events if event["gone_feeds"])["gone_feeds"] == ["f"]
         with other.stream("GET", "/events") as again:
-            assert [model["id"] for model in next(told(again))["models"]] == ["b"]
+            assert [model["id"] for model in next(reported(again))["models"]] == ["b"]
 
 
-def test_the_newest_updates_are_told_in_numbers(http: httpx.Client, make: Make) -> None:
+def test_the_newest_updates_are_reported_in_numbers(http: httpx.Client, make: Make) -> None:
     model = make()
     assert http.get(f"/models/{model}/recent").json() == {"updates": []}
     answers = [
@@ -95,7 +95,7 @@ def test_the_newest_updates_are_told_in_numbers(http: httpx.Client, make: Make) 
     assert [update["version"] for update in found] == list(range(4 + KEPT, 4, -1))
 
 
-def test_a_key_is_told_what_it_allows(tmp_path: Path, http: httpx.Client) -> None:
+def test_a_key_is_reported_what_it_allows(tmp_path: Path, http: httpx.Client) -> None:
     open_to_all = http.get("/access").json()
     paths = list(http.get("/openapi.json").json()["paths"])
     assert open_to_all == {"keys": False, "label": None, "scope": "admin", "paths": sorted(paths)}

@@ -67,19 +67,19 @@ def test_windows_forget_by_the_times_of_examples(
     window, limits = Window(), Limits(1000, 10, size, age)
     expected: list[tuple[float, Any]] = []
     now, next_key = 0.0, 0
-    for times, told, pause in steps:
+    for times, reported, pause in steps:
         now += pause
         if not times:
             continue
         keys: list[Any] = list(range(next_key, next_key + len(times)))
         next_key += len(times)
-        stamps = np.array(times, np.float64) + now if told else None
+        stamps = np.array(times, np.float64) + now if reported else None
         add = Batch(np.arange(2.0 * len(times)).reshape(-1, 2), np.ones(len(times)), keys, None, stamps)
         command = learn(window, Update(add), limits, now)
         came = [(now if stamps is None else float(stamps[i]), key) for i, key in enumerate(keys)]
         before = [key for _, key in expected]
-        everyone = sorted(expected + came, key=lambda one: one[0])
-        kept = [one for one in everyone if age is None or one[0] >= now - age]
+        every_example = sorted(expected + came, key=lambda one: one[0])
+        kept = [one for one in every_example if age is None or one[0] >= now - age]
         kept = kept if size is None else kept[max(0, len(kept) - size) :]
         stay = [key for _, key in kept]
         assert sorted(command.remove) == sorted(key for key in before if key not in stay)
@@ -87,7 +87,7 @@ def test_windows_forget_by_the_times_of_examples(
         assert command.added == [key for key in keys if key in stay]
         if command.add is not None:
             assert command.add.X[:, 0].tolist() == [2.0 * i for i, key in enumerate(keys) if key in stay]
-        assert command.n_ahead == (sum(time > now for time, key in came if key in stay) if told else 0)
+        assert command.n_ahead == (sum(time > now for time, key in came if key in stay) if reported else 0)
         expected = kept
         assert [(time, key) for key, time in window.arrivals.items()] == expected
 
@@ -101,7 +101,7 @@ def test_made_up_keys_are_new_and_rise(taken: list[int], n: int) -> None:
 
 
 @pytest.mark.parametrize("limits", [Limits(9, 9, max_examples=3), Limits(9, 9, max_age_seconds=5.0)], ids=str)
-def test_a_key_that_makes_room_can_come_back_with_the_same_update(limits: Limits) -> None:
+def test_a_key_that_makes_space_can_come_back_with_the_same_update(limits: Limits) -> None:
     window = Window({"a": 1.0, "b": 2.0, "c": 3.0}, 2, 5)
     update = Update(batch(2, ["a", "b"]), edits=Edits(relabel={"a": -1.0, "c": -1.0}))
     with pytest.raises(DuplicateKey, match="'b'"):

@@ -61,7 +61,7 @@ def versions(http: httpx.Client) -> dict[str, int]:
 
 
 def workers_of(service: ServiceProcess) -> list[int]:
-    """Processes of workers."""
+    """Return the processes of workers."""
     return [worker for origin in children(service.pid) for worker in children(origin)]
 
 

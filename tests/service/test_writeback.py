@@ -21,7 +21,7 @@ SPEC = encoded(ModelSpec(id="m"))
 
 
 class Failing(SqliteStore):
-    """Fails once where it is told to."""
+    """Fails once on demand."""
 
     fails = False
 

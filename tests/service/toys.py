@@ -23,7 +23,7 @@ from livesvm.solvers.runtime.progress import Progress
 
 
 def check_counts(y: Vector | None, field: str) -> None:
-    """Targets are whole numbers, none of them negative."""
+    """Check that targets are whole numbers, none of them negative."""
     if y is None or (y < 0).any() or (y != np.round(y)).any():
         raise InvalidInput("is no count", field=field)
 

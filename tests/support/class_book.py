@@ -34,7 +34,7 @@ class Example:
 
 @dataclass
 class Book:
-    """Who is in the window, oldest first, which classes are known, and the parameters."""
+    """The examples of the window, oldest first, which classes are known, and the parameters."""
 
     C: float
     kernel: dict[str, Any]
@@ -65,16 +65,16 @@ class Book:
         decay: float,
         C: float | None,
     ) -> None:
-        """Remove, forget what is old, change who stays, and add."""
+        """Remove, forget what is old, change the rest, and add."""
         before = {one.y for one in self.examples.values()}
         self.version += 1
         there = {key: one for key, one in self.examples.items() if key not in set(remove)}
-        everyone = sorted([*there.items(), *come.items()], key=lambda item: item[1].time)
+        every_example = sorted([*there.items(), *come.items()], key=lambda item: item[1].time)
         if self.max_age_seconds is not None:
-            everyone = [item for item in everyone if item[1].time >= now - self.max_age_seconds]
+            every_example = [item for item in every_example if item[1].time >= now - self.max_age_seconds]
         if self.max_examples is not None:
-            everyone = everyone[max(0, len(everyone) - self.max_examples) :]
-        self.examples = dict(everyone)
+            every_example = every_example[max(0, len(every_example) - self.max_examples) :]
+        self.examples = dict(every_example)
         self.next_key = max([self.next_key, *(key + 1 for key in come if isinstance(key, int))])
         for key in there.keys() & self.examples.keys():
             one = self.examples[key]
@@ -89,7 +89,7 @@ class Book:
 
     def _know(self, labels: set[Label], before: set[Label]) -> None:
         if not labels <= SIGNS and self.known == SIGNS and len(before) == 1:
-            self.known = set(before)  # of -1 and 1 the one that nobody has was no class
+            self.known = set(before)  # of -1 and 1 the one without examples was no class
         self.known |= SIGNS if labels and not self.known and labels <= SIGNS else labels
 
     def rescale(self) -> None:
@@ -118,9 +118,10 @@ class Book:
         return float((self.class_weight or {}).get(str(label), 1.0))
 
     def pairs(self, probe: NDArray[np.float64]) -> dict[tuple[Label, Label], tuple[NDArray[np.float64], bool]]:
-        """Of every pair its decisions from nothing, positive for the first, and whether they are fixed.
+        """Return the decisions from nothing of every pair, positive for its first class, and whether they are fixed.
 
-        The optimum is judged by the oracle. Where nobody is on the margin, decisions may have any intercept of a range.
+        The optimum is judged by the oracle. Where no example is on the margin, decisions may have any intercept of a
+        range.
         """
         X, scale = self.X, self.on_scale
         X, probe = (X, probe) if scale is None else (scale.apply(X), scale.apply(probe))
@@ -130,17 +131,17 @@ class Book:
         return {(a, b): self._pair(X, y, costs, probe, (a, b)) for a, b in combinations(present, 2)}
 
     def _pair(self, X: Any, y: Any, costs: Any, probe: Any, two: tuple[Label, Label]) -> tuple[Any, bool]:
-        who = np.isin(y, two)
-        signs = np.where(y[who] == two[0], 1, -1)
+        indices = np.isin(y, two)
+        signs = np.where(y[indices] == two[0], 1, -1)
         name, *others = self.kernel["name"], self.kernel.get("degree", 3), self.kernel.get("coef0", 0.0)
         kernel = oracle.Kernel(name, self.kernel["gamma"], *others)
         model = IncrementalSVC(
             self.C, name, gamma=kernel.gamma, degree=kernel.degree, coef0=kernel.coef0,
             fit_intercept=self.fit_intercept, classes=(-1, 1),
         )  # fmt: skip
-        model.update(add=(X[who], signs), sample_weight=costs[who])
-        losses = oracle.hinge(signs, self.C, costs[who], fit_intercept=self.fit_intercept)
-        beta, K = model.window_coefficients, kernel(X[who], X[who])
+        model.update(add=(X[indices], signs), sample_weight=costs[indices])
+        losses = oracle.hinge(signs, self.C, costs[indices], fit_intercept=self.fit_intercept)
+        beta, K = model.window_coefficients, kernel(X[indices], X[indices])
         assert oracle.gap(K, losses, beta, float(model.intercept_[0])).relative <= 1e-8
         inside = np.minimum(beta - losses.lower, losses.upper - beta)
         sure = bool((inside > SURE * (losses.upper - losses.lower)).any()) or not self.fit_intercept

@@ -1,4 +1,4 @@
-"""Looking for somebody in every byte that a service keeps."""
+"""Search for traces of an example in every byte that a service keeps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.jobs_over_rest import awaited
 
 GAMMA = 0.4
 SPEC: dict[str, Any] = {"id": "m", "C": 2.0, "kernel": {"name": "rbf", "gamma": GAMMA}}
-WHO = [f"person-{number:04d}@example.org" for number in range(40)]
+KEYS = [f"person-{number:04d}@example.org" for number in range(40)]
 
 
 def data(n: int = 40, seed: int = 3) -> tuple[list[list[float]], list[int]]:
@@ -36,8 +36,8 @@ def intent_of(model: str, keys: Sequence[Any]) -> Intent:
 
 
 def put_dataset(http: httpx.Client, X: list[list[float]], y: list[int]) -> None:
-    """The same examples as a table whose rows have keys."""
-    lines = [",".join([key, *map(repr, x), str(label)]) for key, x, label in zip(WHO, X, y, strict=True)]
+    """Put the same examples as a table whose rows have keys."""
+    lines = [",".join([key, *map(repr, x), str(label)]) for key, x, label in zip(KEYS, X, y, strict=True)]
     head = ",".join(["who", *(f"x{column}" for column in range(len(X[0]))), "y"])
     kind = {"content-type": "text/csv"}
     text = "\n".join([head, *lines])
@@ -45,25 +45,25 @@ def put_dataset(http: httpx.Client, X: list[list[float]], y: list[int]) -> None:
 
 
 def lived(http: httpx.Client, updates: int = 4) -> tuple[list[list[float]], list[int]]:
-    """A model with a history: updates with names, a checkpoint, a restore, jobs, a dataset, some who left again."""
+    """Make a model with a history: updates with names, a checkpoint, a restore, jobs, a dataset, removed examples."""
     X, y = data()
     http.post("/models", json=SPEC).raise_for_status()
     size = len(X) // updates
     for number in range(updates):
         part = slice(number * size, (number + 1) * size)
-        add = {"X": X[part], "y": y[part], "keys": WHO[part]}
-        name = {"idempotency-key": f"of {WHO[part][0]}"}
+        add = {"X": X[part], "y": y[part], "keys": KEYS[part]}
+        name = {"idempotency-key": f"of {KEYS[part][0]}"}
         http.post("/models/m/update", json={"add": add}, headers=name).raise_for_status()
         if number == 1:
             http.post("/models/m/checkpoint").raise_for_status()
     put_dataset(http, X, y)
     job = http.post("/models/m/assessment", json={"method": "k-fold", "folds": 3}).json()["id"]
     awaited(http, job)
-    http.post("/models/m/update", json={"remove": {"keys": WHO[:2]}}).raise_for_status()
+    http.post("/models/m/update", json={"remove": {"keys": KEYS[:2]}}).raise_for_status()
     http.post("/models/m/checkpoint").raise_for_status()
-    http.post("/models/m/update", json={"reweight": {"keys": WHO[3:5], "weights": [2.0, 0.5]}}).raise_for_status()
+    http.post("/models/m/update", json={"reweight": {"keys": KEYS[3:5], "weights": [2.0, 0.5]}}).raise_for_status()
     http.post("/models/m/restore", json={"version": updates}).raise_for_status()
-    http.post("/models/m/update", json={"remove": {"keys": WHO[:1]}}).raise_for_status()
+    http.post("/models/m/update", json={"remove": {"keys": KEYS[:1]}}).raise_for_status()
     return X, y
 
 

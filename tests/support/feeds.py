@@ -1,4 +1,4 @@
-"""A feed of a made-up series, and who sends its readings."""
+"""A feed of a made-up series, and the sender of its readings."""
 
 from __future__ import annotations
 

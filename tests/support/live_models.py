@@ -1,4 +1,4 @@
-"""Live models on a store that fails when it is told to."""
+"""Live models on a store that fails on demand."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Alone:
         self.rests: list[Indexed] = []
 
     def woke(self, replica: Any) -> None:
-        """Nothing comes of it."""
+        """Do nothing."""
 
     def rested(self, replica: Any, now: Indexed) -> None:
         """Note it."""

@@ -1,4 +1,4 @@
-"""Series that nobody has seen, of the kinds that break forecasters: (name, readings)."""
+"""Made-up series of the kinds that break forecasters: (name, readings)."""
 
 from __future__ import annotations
 

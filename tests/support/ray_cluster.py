@@ -47,10 +47,10 @@ class RayCluster:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        told = self._told()
-        self.address, self.head = told["address"], told["raylet"]
-        while "raylet" in (told := self._told()):
-            self._has(told)
+        reported = self._told()
+        self.address, self.head = reported["address"], reported["raylet"]
+        while "raylet" in (reported := self._told()):
+            self._has(reported)
         return self
 
     def __exit__(
@@ -81,7 +81,7 @@ class RayCluster:
         return self._has(self._asked("add"))
 
     def behead(self) -> None:
-        """``kill -9`` of the head's server."""
+        """Kill the head's server by ``kill -9``."""
         self._asked("behead")
 
     def crown(self) -> None:
@@ -100,10 +100,10 @@ class RayCluster:
         self._process.stdin.flush()
         return self._told()
 
-    def _has(self, told: dict[str, Any]) -> int:
-        raylet = int(told["raylet"])
+    def _has(self, reported: dict[str, Any]) -> int:
+        raylet = int(reported["raylet"])
         self.raylets.append(raylet)
-        self.ids[raylet] = told["node"]
+        self.ids[raylet] = reported["node"]
         return raylet
 
     def drain(self, raylet: int) -> None:
@@ -128,7 +128,7 @@ class RayCluster:
                 os.kill(pid, number)
 
     def kill_node(self, raylet: int) -> None:
-        """``kill -9`` of all processes of a node."""
+        """Kill all processes of a node by ``kill -9``."""
         self.raylets.remove(raylet)
         self.signal_node(raylet, signal.SIGKILL)
 

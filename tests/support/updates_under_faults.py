@@ -36,7 +36,7 @@ def trained_from_nothing(numbers: list[int]) -> Any:
 
 
 def check_whole(http: httpx.Client, numbers: list[int]) -> None:
-    """The model is the one that exactly these updates make."""
+    """Check that the model is the one that exactly these updates make."""
     described = http.get("/models/m").json()
     assert described["version"] == len(numbers)
     assert described["n_examples"] == min(60, 10 * len(numbers))

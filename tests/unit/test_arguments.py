@@ -1,4 +1,4 @@
-"""What a program may hand to an estimator, and what it is told of the rest: which argument, which row, and why."""
+"""What a program may hand to an estimator, and the errors of the rest: which argument, which row, and why."""
 
 from __future__ import annotations
 

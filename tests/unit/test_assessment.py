@@ -50,7 +50,9 @@ def test_leave_one_out_is_exact_for_classification(C: float, n: int) -> None:
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("gamma", [20.0, 60.0])
 @pytest.mark.parametrize("task", ["svc", "tube", "pinball"])
-def test_who_leaves_by_pivots_leaves_as_if_trained_without(task: str, gamma: float, fit_intercept: bool) -> None:
+def test_an_example_that_leaves_by_pivots_leaves_as_if_trained_without(
+    task: str, gamma: float, fit_intercept: bool
+) -> None:
     X, y = data(150)
     if task != "svc":
         y = X[:, 0] + 0.3 * y
@@ -62,15 +64,15 @@ def test_who_leaves_by_pivots_leaves_as_if_trained_without(task: str, gamma: flo
     }
     state = make[task]().fit(X, y)._window.state
     assert state.n_free >= 60
-    who = np.flatnonzero(state.examples.beta[: state.n_slots])
+    indices = np.flatnonzero(state.examples.beta[: state.n_slots])
     before = [a.copy() for a in state.examples]
-    left = leave_by_pivots(state, who, scales(state, np.zeros(150)), lambda tried: None)
+    left = leave_by_pivots(state, indices, scales(state, np.zeros(150)), lambda tried: None)
     assert left is not None
     found = left.decisions
     assert all(np.array_equal(a, b) for a, b in zip(before, state.examples, strict=True))
     assert np.isfinite(found).mean() > 0.9
     assert left.changes > 0
-    for slot, decision in zip(who, found, strict=True):
+    for slot, decision in zip(indices, found, strict=True):
         keep = np.arange(150) != slot
         if np.isfinite(decision):
             trained = make[task]().fit(X[keep], y[keep])
@@ -117,7 +119,7 @@ def test_leave_one_out_is_exact_for_regression_and_one_class() -> None:
 @pytest.mark.parametrize(
     ("loss", "n", "C", "gamma", "seed"), [("epsilon_insensitive", 60, 0.2, 0.1, 43), ("absolute", 9, 0.1, 2.0, 0)]
 )
-def test_leave_one_out_is_exact_where_nobody_is_free(loss: Any, n: int, C: float, gamma: float, seed: int) -> None:
+def test_leave_one_out_is_exact_where_no_example_is_free(loss: Any, n: int, C: float, gamma: float, seed: int) -> None:
     """Then the intercept hangs on examples that have no coefficient, or on the only one that is free."""
     random = np.random.default_rng(seed)
     X = random.normal(size=(n, 2))
@@ -156,7 +158,7 @@ def test_folds_of_consecutive_examples_are_of_nearly_the_same_size(n: int, k: in
         np.testing.assert_allclose(found[out], trained.decision_function(X[out]), rtol=0, atol=1e-8)
 
 
-def test_progress_is_told_and_can_cancel() -> None:
+def test_progress_is_reported_and_can_cancel() -> None:
     X, y = data()
     model = IncrementalSVC(C=1.0, gamma=0.5).fit(X, y)
     steps: list[tuple[int, int]] = []
@@ -183,16 +185,16 @@ def test_folds_that_make_no_sense_are_refused(folds: int | list[int]) -> None:
 
 
 @pytest.mark.parametrize("is_values", [False, True])
-def test_columns_are_made_again_where_not_all_have_room(is_values: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_are_made_again_where_not_all_have_space(is_values: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = data(150)
     model = IncrementalSVR(C=2.0, gamma=5.0, epsilon=0.2) if is_values else IncrementalSVC(C=2.0, gamma=5.0)
     model.fit(X, X[:, 0] + 0.3 * y if is_values else y)
     state = model._window.state
-    who, units = np.flatnonzero(state.examples.beta[: state.n_slots]), scales(state, np.zeros(state.n_slots))
-    whole = leave_by_pivots(state, who, units, lambda tried: None)
+    indices, units = np.flatnonzero(state.examples.beta[: state.n_slots]), scales(state, np.zeros(state.n_slots))
+    whole = leave_by_pivots(state, indices, units, lambda tried: None)
     for name, value in (("ROOM", 1), ("TOGETHER", 20), ("FEWEST", 90)):
         monkeypatch.setattr(tableau, name, value)
-    parts = leave_by_pivots(state, who, units, lambda tried: None)
+    parts = leave_by_pivots(state, indices, units, lambda tried: None)
     assert whole is not None
     assert parts is not None
     assert np.isfinite(parts.decisions).mean() > 0.9

@@ -36,14 +36,14 @@ def test_the_factor_is_that_of_the_block_and_the_rest_is_left_alone(m: int, coun
 
 
 @pytest.mark.parametrize("place", [0, PANEL - 1, PANEL, PANEL + 40])
-def test_a_block_that_is_not_positive_definite_is_told(place: int) -> None:
+def test_a_block_that_is_not_positive_definite_is_reported(place: int) -> None:
     K = positive(PANEL + 50)
     K[place, place] = -1.0
     done, _ = factored(K)
     assert not done
 
 
-def test_a_tile_that_cannot_be_computed_is_told() -> None:
+def test_a_tile_that_cannot_be_computed_is_reported() -> None:
     def block(rows: slice, columns: slice) -> Floats:
         if columns.start > PANEL:
             raise MemoryError("no room for this tile")

@@ -12,7 +12,7 @@ N, KAPPA = 40, 1.5
 
 
 def _column(K: Matrix, fac: Factor, slot: int) -> Vector:
-    """Return an example's kernel values with those in the factor, by position; nothing where nobody is."""
+    """Return an example's kernel values with those in the factor, by position; nothing where there is none."""
     positions = fac.slot[: fac.size[0]]
     return np.where(positions >= 0, K[slot, positions] + KAPPA, 0.0)
 
@@ -24,7 +24,7 @@ def _enter(K: Matrix, fac: Factor, slot: int, rhs: float) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_who_leaves_takes_row_and_column_along(seed: int) -> None:
+def test_an_example_that_leaves_takes_row_and_column_along(seed: int) -> None:
     random = np.random.default_rng(seed)
     X, rhs = random.random((N, 5)), random.normal(size=N)
     K = np.exp(-((X[:, None] - X) ** 2).sum(axis=2))

@@ -54,7 +54,7 @@ def test_sets_are_those_of_the_definition(y: Any) -> None:
     classes = np.unique(y)
 
     def behind(peer: SVC, rows: Any, label: Any) -> Any:
-        """By how much a class is behind the others at worst."""
+        """Return by how much a class is behind the others at worst."""
         f = peer.decision_function(rows)
         if classes.size == 2:
             return -f if label == classes[1] else f

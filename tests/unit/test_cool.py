@@ -21,7 +21,7 @@ from livesvm.solvers import IncrementalSVC, IncrementalSVR
 from livesvm.solvers.errors import MemoryLimit
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
-from livesvm.solvers.homotopy import refill
+from livesvm.solvers.homotopy import refactorize
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.memory import padded, scratch
 from tests.support.feeds import FEED, rows_of, series
@@ -79,7 +79,7 @@ def test_a_model_that_knows_nothing_has_nothing_to_give_up() -> None:
     assert model.certificate().relative_gap <= 1e-9
 
 
-def test_room_for_more_examples_comes_back() -> None:
+def test_space_for_more_examples_comes_back() -> None:
     model = trained()
     for _ in range(3):
         model.cool()
@@ -101,7 +101,7 @@ def test_an_update_that_fails_leaves_a_cool_model_as_it_was(monkeypatch: pytest.
     with pytest.raises(MemoryLimit):
         exchange(model)
     same(model.to_arrays(), arrays)
-    monkeypatch.setattr(model._window.state, "build", refill.refill)
+    monkeypatch.setattr(model._window.state, "build", refactorize.refactorize)
     exchange(model)
     other = trained()
     exchange(other)
@@ -281,14 +281,14 @@ def test_the_bytes_of_a_feed_are_those_of_its_parts(more: dict[str, Any]) -> Non
         rows = [row | dict.fromkeys(names, row["y"]) for row in rows_of(series(150))[first : first + 10]]
         state.apply(Observations.of(rows, None, 0.0))
     for _ in range(2):  # then cool
-        told, feed = 0, state.forecaster
+        reported, feed = 0, state.forecaster
         for part in (feed.timeline, feed.history, feed.rows, feed.scores, feed.models, feed.bands):
             several: list[Any] = part if isinstance(part, list) else [part]
             held = sum(one.held_bytes for one in several)
             of_others = [spec, *packed._calendars.values(), *([] if part is feed.rows else [feed.rows])]
             size = size_of(several, set(map(id, of_others)))
             assert 0.6 * (size - OBJECT * len(several)) <= held <= 1.1 * size
-            told += held
-        events = state.held_bytes - told
+            reported += held
+        events = state.held_bytes - reported
         assert 0.55 <= events / size_of(state.events, set()) <= 1.1
         state.cool()

@@ -132,7 +132,7 @@ def test_labels_may_be_words(name: str, tmp_path: Path) -> None:
         ("csv", b"1,ape\n2,bee\n", ("body", 0)),  # the first row is no head
     ],
 )
-def test_what_is_no_label_is_told_by_its_row(format: str, data: bytes, place: Any, tmp_path: Path) -> None:
+def test_what_is_no_label_is_reported_by_its_row(format: str, data: bytes, place: Any, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as caught:
         parsed(tmp_path, format, data)
     assert (caught.value.field, caught.value.row) == place
@@ -150,7 +150,7 @@ A = sparse.random_array((30, 50), density=0.1, format="csr", rng=1)
 
 
 def saved(B: Any) -> bytes:
-    """Return a sparse array as SciPy saves it, with targets beside it."""
+    """Return a sparse array as SciPy saves it, with targets next to it."""
     out = io.BytesIO()
     sparse.save_npz(out, B)
     return npz(**np.load(io.BytesIO(out.getvalue())), y=Y)
@@ -301,7 +301,7 @@ BAD: dict[str, tuple[str, bytes, str | None, int | None, int | None]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_wrong_is_told_with_its_place(name: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_reported_with_its_place(name: str, tmp_path: Path) -> None:
     format, data, field, row, column = BAD[name]
     with pytest.raises(InvalidInput) as caught:
         parsed(tmp_path, format, data)

@@ -13,8 +13,8 @@ from livesvm.solvers.errors import MemoryLimit, NotOptimal, TooCostly
 from livesvm.solvers.homotopy import batch_update, decomposition
 from livesvm.solvers.homotopy.batch_update import fill
 from livesvm.solvers.homotopy.optimality import audited
-from livesvm.solvers.homotopy.recompute import refresh
-from livesvm.solvers.homotopy.refill import refill
+from livesvm.solvers.homotopy.refactorize import refactorize
+from livesvm.solvers.homotopy.refresh import refresh
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.problem.piecewise_linear import (
     Losses,
@@ -58,7 +58,7 @@ def problem(name: str, C: float) -> tuple[np.ndarray[tuple[int, int], np.dtype[n
 
 
 def state_of(kernel: Kernel, *, intercept: bool, cache_bytes: int = 2**24) -> PathState:
-    return PathState(kernel, refill, intercept=intercept, cache_bytes=cache_bytes)
+    return PathState(kernel, refactorize, intercept=intercept, cache_bytes=cache_bytes)
 
 
 @pytest.mark.parametrize("intercept", [True, False])

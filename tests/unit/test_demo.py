@@ -68,7 +68,7 @@ def test_keep_leaves_the_service_up_and_says_how_to_stop_it(
             started.append(self._process)
 
     def a_few_readings(client: Client, months: int | None) -> None:
-        """In place of the feed's years, which the whole demonstration has."""
+        """Use a few readings instead of the feed's years, which the whole demonstration has."""
         client.create_feed(feed.FEED, target="flow", time=None, window=40, gamma=0.1, C=1.0, represent="level")
         client.observe(feed.FEED, [{"flow": float(day % 7)} for day in range(50)])
 
@@ -77,8 +77,8 @@ def test_keep_leaves_the_service_up_and_says_how_to_stop_it(
     monkeypatch.setattr(feed, "run", a_few_readings)
     try:
         assert main(["demo", "--months", "1", "--keep", "--picture", str(tmp_path / "river.png")]) == 0
-        told = capsys.readouterr().out
-        address, pid, place = re.search(r"up at (\S+) .*kill (\d+) && rm -r (\S+)", told, flags=re.DOTALL).groups()  # type: ignore[union-attr]
+        reported = capsys.readouterr().out
+        address, pid, place = re.search(r"up at (\S+) .*kill (\d+) && rm -r (\S+)", reported, flags=re.DOTALL).groups()  # type: ignore[union-attr]
         assert Path(place).parent == tmp_path
         model = httpx.get(f"{address}/models/fisher-river").json()
         os.kill(int(pid), signal.SIGTERM)

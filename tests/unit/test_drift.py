@@ -206,14 +206,14 @@ def drifting(n: int = 400, at: int = 300) -> tuple[Any, Any]:
 def test_a_hosted_model_tells_of_the_alarm_once_and_until_its_window_is_new() -> None:
     state = hosted(drift_alarms=0.01)
     rows, y = drifting()
-    told = []
+    reported = []
     for i in range(0, 400, 10):
         outcome = learn(state, rows[i : i + 10], y[i : i + 10], float(i))
         if "drift" in outcome.more:
-            told.append((i, outcome.more["drift"]))
+            reported.append((i, outcome.more["drift"]))
     assert state.watch is not None
-    assert len(told) == 1
-    i, alarm = told[0]
+    assert len(reported) == 1
+    i, alarm = reported[0]
     assert 300 <= i <= 340
     assert 290 <= alarm["began"] <= 310
     assert state.watch.alarm is not None

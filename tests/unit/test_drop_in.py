@@ -272,7 +272,7 @@ def test_balanced_classes_are_found_better() -> None:
 
 
 @pytest.mark.parametrize("weights", [[0.0] * 6, [-0.3] * 6])
-def test_weights_that_leave_nobody_are_refused(weights: list[float]) -> None:
+def test_weights_that_leave_no_example_are_refused(weights: list[float]) -> None:
     for ours, _ in ESTIMATORS:
         reason = "sample_weight.*(negative|Invalid input - all samples have zero or negative weights)"
         with pytest.raises(ValueError, match=reason):
@@ -286,7 +286,7 @@ def test_arrays_need_not_be_contiguous() -> None:
         IncrementalSVC().fit(CORNERS, SIDES[:-1])
 
 
-def test_who_has_not_been_fitted_says_so_as_they_do() -> None:
+def test_an_unfitted_model_says_so_as_they_do() -> None:
     for ours, theirs in ESTIMATORS:
         for estimator in (ours, theirs):
             words = (
@@ -308,7 +308,7 @@ def test_iterations_are_counted() -> None:
 
 
 @pytest.mark.parametrize("estimator", [IncrementalSVC, IncrementalSVR, IncrementalOneClassSVM])
-def test_what_fitting_came_to_is_told_as_scikit_learn_does(estimator: Any) -> None:
+def test_what_fitting_came_to_is_reported_as_scikit_learn_does(estimator: Any) -> None:
     model = estimator().fit(*IRIS)
     assert (model.fit_status_, model.shape_fit_) == (0, IRIS[0].shape)
 

@@ -1,4 +1,4 @@
-"""A model that has forgotten, and its requests, beside those that never knew: record by record, not by their bytes."""
+"""A model that has forgotten, and its requests, next to those that never knew: record by record, not by their bytes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def lived(name: str, kind: Kind, without: list[int]) -> ModelState:
 def test_a_model_is_as_one_that_never_knew_them(name: str) -> None:
     kind, gone = kinds()[name], [LEFT, *GONE]
     state, never = lived(name, kind, []), lived(name, kind, gone)
-    assert state.forget([kind.keys[who] for who in gone]) is not None
+    assert state.forget([kind.keys[indices] for indices in gone]) is not None
     never.forget([])  # a scale is that of the first data; of both it is now that of the window
     one, other = state.document(), never.document()
     assert one["sizes"]["n_examples"] == other["sizes"]["n_examples"]

@@ -96,7 +96,7 @@ def test_polynomial_is_another_name_of_poly() -> None:
     assert np.array_equal(long.decision_function(TABLE.X), short.decision_function(TABLE.X))
 
 
-def test_partial_fit_adds_and_fit_begins_anew() -> None:
+def test_partial_fit_adds_and_fit_begins_again() -> None:
     X, y = wdbc(90)
     model = IncrementalSVC(C=1.0, gamma=0.1, classes=(-1.0, 1.0))
     model.partial_fit(X[:50], y[:50]).partial_fit(X[50:], y[50:])

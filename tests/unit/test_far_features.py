@@ -135,8 +135,8 @@ def test_a_window_that_moves_away_gets_another_center() -> None:
         rows = np.arange(25 * step, 25 * step + 25) % N
         model.update((NEAR[rows] + step, Y[rows]), remove=model.keys_[:25])
     X, y = model.window_X, model.window_y
-    anew = IncrementalSVC(kernel="linear").fit(X, y)
-    np.testing.assert_allclose(model.decision_function(X), anew.decision_function(X), atol=1e-6)
+    afresh = IncrementalSVC(kernel="linear").fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), afresh.decision_function(X), atol=1e-6)
     assert model.to_arrays()["center"].min() > 50.0
     beginning = IncrementalSVC(kernel="linear", classes=(-1, 1))
     beginning.partial_fit(NEAR[:1] + FAR, Y[:1])

@@ -48,7 +48,7 @@ def looked_at() -> tuple[Forecaster, dict[tuple[int, float], Scored]]:
     st.integers(1, 130), st.integers(1, 20), st.none() | st.integers(0, 130), st.none() | st.integers(0, 130),
     st.sampled_from([None, *STEPS]), st.sampled_from([5, 20, 50_000]),
 )  # fmt: skip
-def test_the_past_is_told_newest_readings_first_to_go_and_evenly_thinned(
+def test_the_past_is_reported_newest_readings_first_to_go_and_evenly_thinned(
     looked_at: tuple[Forecaster, dict[tuple[int, float], Scored]],
     limit: int, points: int, begin: int | None, end: int | None, step: int | None, most: int,
 ) -> None:  # fmt: skip

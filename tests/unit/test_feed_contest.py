@@ -43,7 +43,7 @@ def test_a_naive_forecast_is_served_where_its_weighted_errors_are_clearly_less(
 
 
 def walk(**settings: Any) -> Forecaster:
-    """A feed of a series that its models knew, and which then is another: the seasonal value is right for ever."""
+    """Feed a series that the models know, then another, for which the seasonal value is always right."""
     random = np.random.default_rng(0)
     y = random.normal(size=160).cumsum()
     y[80:] = np.tile(10 * random.normal(size=12), 7)[:80]
@@ -64,7 +64,7 @@ def test_where_the_seasonal_value_has_the_better_record_it_is_served_and_said() 
     assert back.latest == one.latest
     assert [vars(c)["n"] for c in back.contests] == [vars(c)["n"] for c in one.contests]
     made = one.scores[0].recent
-    assert (made[-5:, 3] != made[-5:, 10]).all()  # the models' own are kept beside it
+    assert (made[-5:, 3] != made[-5:, 10]).all()  # the models' own are kept next to it
     assert SERVED[0] == "model"
 
 

@@ -79,9 +79,9 @@ def errors_without_each(peer: Any, X: Floats, y: Floats, start: int, count: int)
 @pytest.mark.parametrize("task", ["value", "direction"])
 def test_errors_are_those_of_models_retrained_from_nothing(task: str) -> None:
     state = learnt(turning(96, 84), task=task)
-    told = asked(state, newest=NEWEST)
-    assert [one["step"] for one in told["steps"]] == list(STEPS)
-    for i, one in enumerate(told["steps"]):
+    reported = asked(state, newest=NEWEST)
+    assert [one["step"] for one in reported["steps"]] == list(STEPS)
+    for i, one in enumerate(reported["steps"]):
         model, X, y = examples(state, i)
         n, unit = len(y), 1.0 if task == "direction" else model.scale.unit
 
@@ -112,9 +112,9 @@ def test_the_window_s_test_takes_each_hth_error_at_a_share_of_the_rate() -> None
     readings = turning(96, 96)
     readings[80:] *= np.where(np.arange(16) % 2, 20.0, -20.0)
     state = learnt(readings)
-    told = asked(state, false_alarms=0.5)
+    reported = asked(state, false_alarms=0.5)
     alarms = 0
-    for i, one in enumerate(told["steps"]):
+    for i, one in enumerate(reported["steps"]):
         model, X, y = examples(state, i)
         lost = errors_without_each(SVR(C=1.0, gamma=0.05, epsilon=0.05, tol=1e-12), X, y, 0, len(y))
         feed = state.forecaster
@@ -154,9 +154,9 @@ def test_one_update_makes_the_models_that_were_judged_and_is_replayed() -> None:
     before.apply(call)
     more = calls(turning(120, 72), 12)[8:]
     for reading in more:
-        told = [one.apply(reading)["forecasts"] for one in (state, again, before)]
-        for other in told[1:]:
-            assert [f["value"] for f in other] == pytest.approx([f["value"] for f in told[0]], abs=1e-6)
+        reported = [one.apply(reading)["forecasts"] for one in (state, again, before)]
+        for other in reported[1:]:
+            assert [f["value"] for f in other] == pytest.approx([f["value"] for f in reported[0]], abs=1e-6)
     assert state.forecaster.gap() < 1e-8
     assert [len(examples(state, i)[2]) for i in range(2)] == [20 + 24, WINDOW - 3]  # the window has grown, and slides
 

@@ -87,7 +87,7 @@ def test_the_future_changes_no_earlier_forecast() -> None:
     y = series(200)
 
     def made(first: int) -> dict[tuple[int, float], tuple[Any, ...]]:
-        """Forecasts by step and the time they were made at; everything from ``first`` on is other than it was."""
+        """Return forecasts by step and time; every reading from ``first`` on is changed."""
         random, others = np.random.default_rng(9), np.cos(np.arange(400.0)).reshape(2, 200)
         values = y.copy()
         values[first:] = random.normal(size=200 - first) * 1e3

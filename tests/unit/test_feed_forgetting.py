@@ -133,7 +133,7 @@ Known = list[dict[tuple[float, float], Scored]]
 
 
 def check_records(feed: Forecaster, untold: Forecaster, never: Known) -> None:
-    """Every record of readings is as in a feed that never knew those that were forgotten.
+    """Check that every record is as in a feed without the erased readings.
 
     ``never`` has what that one scored so far, of each step.
     """
@@ -153,7 +153,7 @@ def check_records(feed: Forecaster, untold: Forecaster, never: Known) -> None:
         np.testing.assert_allclose(getattr(feed.rows, name)[here], getattr(untold.rows, name)[there], rtol=1e-12)
     for mine, other, scored in zip(feed.scores, untold.scores, never, strict=True):
         scored |= {(one.slot, one.made_at): one for one in map(Scored._make, other.recent.tolist())}
-        for one in map(Scored._make, mine.recent.tolist()):  # of forecasts, what stands beside them
+        for one in map(Scored._make, mine.recent.tolist()):  # of forecasts, what stands next to them
             known = scored[one.slot, one.made_at]
             assert np.allclose(one[6:10], known[6:10], rtol=1e-12, atol=0), (one, known)
     waiting = {(slot, one.step, one.forecast.made_at): one for slot, these in untold.pending.items() for one in these}
@@ -294,7 +294,7 @@ def test_one_after_the_other_is_as_all_at_once(slots: list[int]) -> None:
 
 
 def test_a_scale_holds_no_reading_that_left() -> None:
-    """A median is somebody's value, and outlives the window that it is of; forgetting what is older ends that."""
+    """A median is the value of a reading, and outlives its window; forgetting older readings ends that."""
     given = rows(n=420)
     spec = {name: value for name, value in SPEC.items() if name not in ("rolling", "season")}
     feed = fed(spec | {"represent": "change", "lags": 1}, given[:260])

@@ -77,7 +77,7 @@ def test_what_is_known_ahead_serves_however_it_comes() -> None:
     assert by_rows.latest == by_empty_targets.latest
 
 
-def test_what_nobody_announces_is_held_when_it_is_served_and_when_it_is_learnt() -> None:
+def test_what_is_not_announced_is_held_when_it_is_served_and_when_it_is_learnt() -> None:
     held = feed()
     for n, row in enumerate(rows(0, N), 1):
         held.observe([row])
@@ -93,7 +93,7 @@ def test_what_nobody_announces_is_held_when_it_is_served_and_when_it_is_learnt()
     assert min(errors(held)) > 0.8
 
 
-def test_what_comes_to_be_announced_is_learnt_from_then_on_and_no_more_once_nobody_does() -> None:
+def test_announced_columns_are_learnt_while_they_are_announced() -> None:
     one = feed()
     for row in rows(0, 80):
         one.observe([row])
@@ -154,7 +154,7 @@ def test_where_that_is_asked_for_no_forecast_is_made_of_what_is_not_known() -> N
     assert [f.step for f in one.latest] == [1, 3]
 
 
-def test_what_is_known_is_kept_and_told() -> None:
+def test_what_is_known_is_stored_and_reported() -> None:
     one = run(feed(), 160)
     back = from_arrays(one.spec, to_arrays(one))
     for kept in (one, back):

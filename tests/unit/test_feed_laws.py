@@ -82,8 +82,8 @@ def test_rows_are_the_newest_with_targets_that_have_come(came: list[tuple[int, b
         assert rows.by_slot == {one["slot"]: one["n"] for one in there if one["slot"] >= 0}
         shared = np.maximum(slots, 0)[:, None] * np.ones(layout.shared)
         own = np.broadcast_to(-np.maximum(slots, 0)[:, None, None], (len(there), 2, layout.own))
-        told = {name: [one[name] for one in there] for name in ("target", "slot", "learnt", "lead")}
-        same(state, told | {"shared": shared, "own": own, "now": np.empty((len(there), 0)), "count": len(kept)})
+        reported = {name: [one[name] for one in there] for name in ("target", "slot", "learnt", "lead")}
+        same(state, reported | {"shared": shared, "own": own, "now": np.empty((len(there), 0)), "count": len(kept)})
         back = Rows(layout, 2, 6, 2)
         back.restore(state)
         same(back.to_arrays(), state)

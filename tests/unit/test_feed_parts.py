@@ -313,10 +313,10 @@ def test_drift_is_announced_once_errors_have_grown(step: int) -> None:
     errors = np.abs(np.convolve(random.normal(size=3000 + step - 1), np.ones(step), "valid"))  # as h steps ahead
     assert not any(drift.learn(test, step, slot, error) is not None for slot, error in enumerate(errors))
     found = [drift.learn(test, step, slot, 10 * abs(e)) for slot, e in enumerate(random.normal(size=100 * step))]
-    told = [(slot, since) for slot, since in enumerate(found) if since is not None]
-    assert len(told) == 1  # it then knows nothing, and takes the errors for usual
-    assert told[0][0] < 40 * step
-    assert abs(told[0][0] - told[0][1]) <= 5 * step
+    reported = [(slot, since) for slot, since in enumerate(found) if since is not None]
+    assert len(reported) == 1  # it then knows nothing, and takes the errors for usual
+    assert reported[0][0] < 40 * step
+    assert abs(reported[0][0] - reported[0][1]) <= 5 * step
     (back,) = drift.tests_of([step])
     drift.restore(back, codec.decode(codec.encode(test.to_arrays())))
     assert codec.encode(back.to_arrays()) == codec.encode(test.to_arrays())

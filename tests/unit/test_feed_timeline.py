@@ -185,7 +185,7 @@ def test_a_time_that_leaps_over_years_is_refused() -> None:
     assert yearly.read(rows, logged=True).accepted == 2
 
 
-def test_months_may_be_told_by_their_last_days() -> None:
+def test_months_may_be_reported_by_their_last_days() -> None:
     ends = [date(2023, month, 1) - timedelta(days=1) for month in range(2, 13)]
     for every in (None, "1mo"):
         plan = read(timeline(every=every), *({"time": str(day), "y": 1.0} for day in ends))
@@ -315,7 +315,7 @@ def test_rows_ahead_of_the_clock_whose_target_is_empty_announce_known_columns() 
     assert (after.ahead, after.ignored, after.accepted) == ([], 1, 1)  # nothing is known of 12
     assert after.along == [(10, (9.0,))]
     assert read(plan.timeline, at(500, None, warm=1.0, wind=None)).ignored == 1  # further ahead than a window
-    assert read(line, *day[:3], *tail).ahead == []  # nobody knows yet where they lie
+    assert read(line, *day[:3], *tail).ahead == []  # their place is not known yet
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.none() | st.floats(-5, 5)), min_size=1, max_size=30), st.data())

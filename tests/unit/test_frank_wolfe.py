@@ -151,7 +151,7 @@ def test_what_rounding_spoils_is_taken_back(seed: int) -> None:
 @pytest.mark.filterwarnings("ignore:the relative gap is")
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("seed", range(6))
-def test_where_the_digits_do_not_suffice_the_gap_is_told_all_the_same(seed: int) -> None:
+def test_where_the_digits_do_not_suffice_the_gap_is_reported_all_the_same(seed: int) -> None:
     X, y, gamma = lopsided(seed)
     model = FrankWolfeSVC(C=1e8, gamma=gamma, max_iter=300).fit(X, y)
     assert np.isfinite(model.dual_coef_).all()
@@ -160,7 +160,7 @@ def test_where_the_digits_do_not_suffice_the_gap_is_told_all_the_same(seed: int)
 
 
 @pytest.mark.parametrize("variant", ["fw", "mfw", "core_vector"])
-def test_without_a_full_pass_the_gap_is_told_all_the_same(variant: str) -> None:
+def test_without_a_full_pass_the_gap_is_reported_all_the_same(variant: str) -> None:
     X, y = rings()
     Q = twin(gram(X, "rbf", 0.7), y, np.full(y.size, 2.0))
     model = FrankWolfeSVC(C=2.0, gamma=0.7, variant=variant, sampling=3, full_pass=False, tol=0.05)
@@ -182,7 +182,7 @@ def test_samples_find_what_a_look_at_all_finds(variant: str) -> None:
 
 @pytest.mark.parametrize("variant", ["fw", "mfw"])
 def test_a_core_that_is_too_large_goes_on_without_samples(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampled, "LEAST_ROOM", 30)
+    monkeypatch.setattr(sampled, "LEAST_CAPACITY", 30)
     X, y = rings()
     Q = twin(gram(X, "rbf", 0.7), y, np.full(y.size, 2.0))
     model = FrankWolfeSVC(C=2.0, gamma=0.7, variant=variant, cache_mb=1e-3, tol=0.1).fit(X, y)
@@ -223,7 +223,7 @@ def test_a_precomputed_kernel_is_the_kernel() -> None:
     np.testing.assert_allclose(model.decision_function(K[200:, :200]), same.decision_function(X[200:]), atol=1e-9)
 
 
-def test_several_classes_are_told_apart_pair_by_pair() -> None:
+def test_several_classes_are_distinguished_pair_by_pair() -> None:
     random = np.random.default_rng(0)
     labels = np.array(["ash", "elm", "fir", "oak"])[random.integers(0, 4, 200)]
     X = random.normal(size=(200, 2)) + 2.0 * np.array([ord(label[0]) % 7 for label in labels])[:, None]
@@ -305,17 +305,17 @@ def test_a_search_can_be_interrupted(variant: str) -> None:
         assert not hasattr(model, "classes_")
 
 
-def test_progress_is_told_and_can_cancel() -> None:
+def test_progress_is_reported_and_can_cancel() -> None:
     X, y = rings()
-    told: list[int] = []
+    reported: list[int] = []
 
     def hear(done: int, total: int) -> bool:
-        told.append(done)
+        reported.append(done)
         return True
 
     model = FrankWolfeSVC(gamma=0.7, tol=1e-6).fit(X, y, progress=hear)
-    assert told == sorted(told)
-    assert told[-1] == 1000
+    assert reported == sorted(reported)
+    assert reported[-1] == 1000
     assert model.trace_[0][-1, 1] <= 1e-6
     with pytest.raises(Cancelled):
         model.fit(X, y, progress=lambda done, total: False)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from livesvm.solvers.frank_wolfe import by_blocks, core, growth, sampled
+from livesvm.solvers.frank_wolfe import by_blocks, core_set, growth, sampled
 from livesvm.solvers.frank_wolfe import problem as problem_module
 from livesvm.solvers.frank_wolfe.blocks import relative_gap
 from livesvm.solvers.frank_wolfe.exact_search import _next, first
@@ -39,10 +39,10 @@ class WatchedBlocks(by_blocks.Search):
     goals: ClassVar[list[float]]
     adds: ClassVar[int]
 
-    def check(self, who: Ints, tolerance: float) -> None:
+    def check(self, indices: Ints, tolerance: float) -> None:
         """Compare the parts of g of some."""
         for c, own in enumerate(of_classes(self.problem, self.b)):
-            np.testing.assert_allclose(self.parts[c, who], self.Q[who] @ own, atol=tolerance)
+            np.testing.assert_allclose(self.parts[c, indices], self.Q[indices] @ own, atol=tolerance)
 
     @property
     def tolerance(self) -> float:
@@ -50,14 +50,14 @@ class WatchedBlocks(by_blocks.Search):
         return digits * max(1.0, float(self.b.sum()))
 
     def check_active(self) -> None:
-        active, who = self.active, self.active.who
-        assert np.unique(who).size == who.size == active.rows.examples.n
+        active, indices = self.active, self.active.indices
+        assert np.unique(indices).size == indices.size == active.rows.examples.n
         assert not self.b[self.outside()].any()
-        np.testing.assert_array_equal(active.b, self.b[who])
-        np.testing.assert_array_equal(active.parts, self.parts[:, who])
-        np.testing.assert_array_equal(active.y, self.problem.y[who])
-        np.testing.assert_array_equal(active.of_class, self.problem.of_class[who])
-        np.testing.assert_array_equal(active.ridge, self.problem.ridge[who])
+        np.testing.assert_array_equal(active.b, self.b[indices])
+        np.testing.assert_array_equal(active.parts, self.parts[:, indices])
+        np.testing.assert_array_equal(active.y, self.problem.y[indices])
+        np.testing.assert_array_equal(active.of_class, self.problem.of_class[indices])
+        np.testing.assert_array_equal(active.ridge, self.problem.ridge[indices])
 
     def optimize(self, tol: float, most: int, trace: Trace) -> bool:
         steps = self.steps
@@ -65,7 +65,7 @@ class WatchedBlocks(by_blocks.Search):
         is_there = super().optimize(tol, most, trace)
         assert steps <= self.steps <= max(steps, most)
         self.check_active()
-        self.check(self.active.who, self.tolerance)
+        self.check(self.active.indices, self.tolerance)
         if is_there:
             assert relative_gap(self.active) <= tol
         return is_there
@@ -83,13 +83,13 @@ class WatchedBlocks(by_blocks.Search):
         self.looks.append((self.goals[-1], self.gap(), outside.size))
 
     def add(self, new: Ints) -> None:
-        before, room = self.active.who, self.active.rows.values.shape[1]
+        before, room = self.active.indices, self.active.rows.values.shape[1]
         super().add(new)
         type(self).adds += 1
         self.check_active()
-        assert np.isin(new, self.active.who).all()
+        assert np.isin(new, self.active.indices).all()
         if before.size + new.size <= room:
-            assert np.isin(before, self.active.who).all()  # none has to leave where there is room
+            assert np.isin(before, self.active.indices).all()  # none has to leave where there is space
 
     def prove(self) -> None:
         super().prove()
@@ -169,43 +169,43 @@ def check_solution(problem: Problem, Q: Matrix, found: Any, digits: float) -> No
     assert found.trace[-1, 1] == found.gap.relative
 
 
-class WatchedCore(core.Core):
+class WatchedCore(core_set.Core):
     """A core over the problem with the matrix ``Q``."""
 
     Q: ClassVar[Matrix]
 
     def check(self) -> None:
-        own, K = self.Q[np.ix_(self.who, self.who)], self.problem.y[:, None] * self.problem.y
-        k, digits = self.who.size, 1e-9 if self.examples is self.problem.examples else 1e-4
+        own, K = self.Q[np.ix_(self.indices, self.indices)], self.problem.y[:, None] * self.problem.y
+        k, digits = self.indices.size, 1e-9 if self.examples is self.problem.examples else 1e-4
         kernel = (self.Q - np.diag(self.problem.ridge)) * K - 1.0
-        np.testing.assert_allclose(self.values[:k, :k], kernel[np.ix_(self.who, self.who)], atol=digits)
+        np.testing.assert_allclose(self.values[:k, :k], kernel[np.ix_(self.indices, self.indices)], atol=digits)
         np.testing.assert_allclose(self.g, own @ self.a, atol=1e-4)
-        np.testing.assert_array_equal(np.flatnonzero(self.place_of >= 0), np.sort(self.who))
-        np.testing.assert_array_equal(self.place_of[self.who], np.arange(k))
-        assert [i for i in range(self.problem.n) if self.holds(i)] == sorted(self.who)
-        np.testing.assert_allclose(self.diagonal, self.Q.diagonal()[self.who])
+        np.testing.assert_array_equal(np.flatnonzero(self.place_of >= 0), np.sort(self.indices))
+        np.testing.assert_array_equal(self.place_of[self.indices], np.arange(k))
+        assert [i for i in range(self.problem.n) if self.holds(i)] == sorted(self.indices)
+        np.testing.assert_allclose(self.diagonal, self.Q.diagonal()[self.indices])
         assert self.a.sum() == pytest.approx(1.0)
         assert self.is_full is (k == len(self.values))
         assert self.gap == pytest.approx(2.0 * (1.0 - float((own @ self.a).min() / (self.a @ own @ self.a))), abs=1e-3)
 
     def add(self, i: int, row: Any) -> None:
         self.check()
-        was_here, k = self.holds(i), self.who.size
+        was_here, k = self.holds(i), self.indices.size
         kernel = (self.Q[i] - np.where(np.arange(self.problem.n) == i, self.problem.ridge, 0.0)) * self.problem.y
-        np.testing.assert_allclose(row, (kernel * self.problem.y[i])[self.who] - 1.0, atol=1e-4)
+        np.testing.assert_allclose(row, (kernel * self.problem.y[i])[self.indices] - 1.0, atol=1e-4)
         super().add(i, row)
-        assert self.who.size == k + (not was_here)
+        assert self.indices.size == k + (not was_here)
         self.check()
 
 
-class WatchedSamples(core.SampledSearch):
+class WatchedSamples(core_set.SampledSearch):
     """Its search."""
 
-    def _worst(self, some: Ints) -> core.Found:
+    def _worst(self, some: Ints) -> core_set.Found:
         found, held = super()._worst(some), self._core
-        g = WatchedCore.Q[:, held.who] @ held.a
+        g = WatchedCore.Q[:, held.indices] @ held.a
         assert g[found.i] == pytest.approx(g[some].min(), abs=1e-4)
-        assert found.gap == pytest.approx(2.0 * (1.0 - g[found.i] / (held.a @ g[held.who])), abs=1e-3)
+        assert found.gap == pytest.approx(2.0 * (1.0 - g[found.i] / (held.a @ g[held.indices])), abs=1e-3)
         return found
 
 
@@ -271,7 +271,7 @@ def test_rows_that_come_next_are_those_of_the_least_g(seed: int, n: int, most: i
 
 
 @given(SEEDS, st.integers(2, 30), st.integers(0, 40))
-def test_room_is_shared_by_class(seed: int, n: int, room: int) -> None:
+def test_space_is_shared_by_class(seed: int, n: int, room: int) -> None:
     random = np.random.default_rng(seed)
     counts = random.integers(0, n, 2)
     found, total = growth.shared(counts, room), int(counts.sum())
@@ -299,7 +299,7 @@ def test_a_quarter_of_the_first_at_least_is_of_each_class(seed: int, n: int) -> 
 
 
 @given(SEEDS, st.integers(2, 60), st.integers(1, 30))
-def test_who_joins_violates_or_may_soon_or_is_chosen_by_chance(seed: int, n: int, active: int) -> None:
+def test_what_joins_violates_or_may_soon_or_is_chosen_by_chance(seed: int, n: int, active: int) -> None:
     random = np.random.default_rng(seed)
     outside, of_class = np.sort(random.permutation(200)[:n]), random.integers(0, 2, n)
     g = random.choice([0.5, 1.0, 1.0 + 0.9 * growth.NEAR, 1.0 + 1.1 * growth.NEAR, 2.0], n)
@@ -319,7 +319,7 @@ def test_who_joins_violates_or_may_soon_or_is_chosen_by_chance(seed: int, n: int
     assert stay.tolist() == (expected if len(expected) < growth.MANY * n else list(range(n)))
 
 
-def test_where_many_violate_those_who_do_not_may_be_chosen_too() -> None:
+def test_where_many_violate_those_that_do_not_may_be_chosen_too() -> None:
     g = np.where(np.arange(500) < 100, 0.5, 2.0)
     found = growth.added(np.arange(500), g, np.arange(500) % 2, 20, np.random.default_rng(0))
     assert 30 <= np.count_nonzero(found >= 100) < found.size == 60
@@ -348,17 +348,17 @@ def test_pairs_hold_the_examples_of_two_classes(seed: int, n_classes: int) -> No
     own = problems(Examples.of(RBF, X), classes, costs, n_classes, 3)
     found = []
     for (negative, positive), pair in zip(pairs(n_classes), own, strict=True):
-        assert pair.who.tolist() == [i for i in range(n) if classes[i] in (negative, positive)]
-        np.testing.assert_array_equal(pair.problem.y, np.where(classes[pair.who] == positive, 1.0, -1.0))
-        np.testing.assert_array_equal(pair.problem.costs, costs[pair.who])
+        assert pair.indices.tolist() == [i for i in range(n) if classes[i] in (negative, positive)]
+        np.testing.assert_array_equal(pair.problem.y, np.where(classes[pair.indices] == positive, 1.0, -1.0))
+        np.testing.assert_array_equal(pair.problem.costs, costs[pair.indices])
         assert pair.problem.threads == (3 if n_classes == 2 else 1)
-        b = np.where(random.random(pair.who.size) < 0.5, 0.0, random.random(pair.who.size))
+        b = np.where(random.random(pair.indices.size) < 0.5, 0.0, random.random(pair.indices.size))
         b[0] = 1.0
         found.append(solution(pair.problem, b, exact_parts(pair.problem, b), 0.1, 3, 4, Trace(0.1)))
     support, coefficients = coefficients_of(found, own, n)
     dense = np.zeros((len(own), n))
     for q, (pair, one) in enumerate(zip(own, found, strict=True)):
-        dense[q, pair.who] = one.a * pair.problem.y
+        dense[q, pair.indices] = one.a * pair.problem.y
     assert support.tolist() == np.flatnonzero(dense.any(axis=0)).tolist()
     np.testing.assert_array_equal(coefficients, dense[:, support])
 

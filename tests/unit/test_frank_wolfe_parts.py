@@ -8,8 +8,8 @@ from scipy.optimize import nnls
 
 from livesvm.solvers.frank_wolfe import blocks, by_blocks, growth, steps, subproblem
 from livesvm.solvers.frank_wolfe import problem as problem_module
-from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
-from livesvm.solvers.frank_wolfe.core import NEAR, Core, SampledSearch
+from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
+from livesvm.solvers.frank_wolfe.core_set import NEAR, Core, SampledSearch
 from livesvm.solvers.frank_wolfe.core_vector import minimize_pairwise
 from livesvm.solvers.frank_wolfe.one_versus_one import pairs
 from livesvm.solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap_of, since
@@ -153,7 +153,7 @@ def test_a_proof_is_in_double_precision_and_counts_how_old_errors_are(
     search.exact = Known(b.copy(), search.problem.parts(problem.examples, b), age)
     monkeypatch.setattr(by_blocks, "TRUSTED", 3.0 * error / problem_module.CLEAR)  # of one look three times its error
     search.prove()
-    np.testing.assert_allclose(search.active.parts.sum(axis=0), exact[search.active.who], rtol=1e-10)
+    np.testing.assert_allclose(search.active.parts.sum(axis=0), exact[search.active.indices], rtol=1e-10)
     assert search.exact.rough is not None
     assert search.exact.rough.any() == (age == 0)
 
@@ -187,21 +187,23 @@ def test_rows_are_right_whatever_is_kept(limit: int) -> None:
     K = RBF.matrix(X, np.ascontiguousarray(X.T))
     order = random.permutation(120)
     examples = Examples.of(RBF, X)
-    who = order[:40]
-    rows = ActiveRows(examples.take(who), limit, 1, random, 120)
+    indices = order[:40]
+    rows = ActiveRows(examples.take(indices), limit, 1, random, 120)
     for step in range(30):
-        chosen = random.choice(who.size, 15, replace=False)
+        chosen = random.choice(indices.size, 15, replace=False)
         weights = random.normal(size=(2, 15))
-        np.testing.assert_allclose(rows.times(chosen, weights), weights @ K[who[chosen]][:, who], atol=1e-11)
-        if step % 5 == 4 and who.size < 100:
-            new = np.setdiff1d(order, who)[: 4 if step % 10 == 4 else 15]
-            if not rows.extend(examples.take(np.concatenate([who, new]))):
+        np.testing.assert_allclose(rows.times(chosen, weights), weights @ K[indices[chosen]][:, indices], atol=1e-11)
+        if step % 5 == 4 and indices.size < 100:
+            new = np.setdiff1d(order, indices)[: 4 if step % 10 == 4 else 15]
+            if not rows.extend(examples.take(np.concatenate([indices, new]))):
                 stay = (
-                    np.sort(random.choice(who.size, who.size - 5, replace=False)) if step < 20 else np.arange(who.size)
+                    np.sort(random.choice(indices.size, indices.size - 5, replace=False))
+                    if step < 20
+                    else np.arange(indices.size)
                 )
-                who = who[stay]
-                rows.change(examples.take(np.concatenate([who, new])), stay)
-            who = np.concatenate([who, new])
+                indices = indices[stay]
+                rows.change(examples.take(np.concatenate([indices, new])), stay)
+            indices = np.concatenate([indices, new])
 
 
 def test_the_first_active_examples_are_of_both_classes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,14 +236,14 @@ def test_a_block_step_is_the_optimum_of_the_block_and_of_the_factors_of_both_cla
     problem, Q = problem_of(60, seed)
     random = np.random.default_rng(seed)
     before = np.maximum(random.normal(size=60), 0.0)
-    active, who = active_of(problem, before.copy()), random.permutation(60)[:20]
-    blocks._step(active, who, 0.0, scales=scales)
+    active, indices = active_of(problem, before.copy()), random.permutation(60)[:20]
+    blocks._step(active, indices, 0.0, scales=scales)
     b, g = active.b, active.parts.sum(axis=0)
     np.testing.assert_allclose(g, Q @ b, atol=1e-9)
     np.testing.assert_allclose(active.parts, exact_parts(problem, b), atol=1e-9)
-    np.testing.assert_allclose(g[who][b[who] > 0], 1.0, atol=1e-7)
-    assert (g[who] > 1.0 - 1e-7).all()
-    others = np.setdiff1d(np.flatnonzero(before), who)
+    np.testing.assert_allclose(g[indices][b[indices] > 0], 1.0, atol=1e-7)
+    assert (g[indices] > 1.0 - 1e-7).all()
+    others = np.setdiff1d(np.flatnonzero(before), indices)
     for c in (0, 1):
         own = others[problem.of_class[others] == c]
         (factor,) = set(np.round(b[own] / before[own], 9))
@@ -272,11 +274,11 @@ def test_votes_are_counted_and_ties_are_decided_by_the_sums() -> None:
 
 
 def test_a_trace_is_thinned_out_and_tells_how_far_it_is() -> None:
-    told: list[int] = []
-    trace = Trace(1e-3, lambda done, total: told.append(done))
+    reported: list[int] = []
+    trace = Trace(1e-3, lambda done, total: reported.append(done))
     for gap in np.geomspace(1.0, 1e-3, 10_000):
         trace(float(gap))
     assert len(trace.points) <= 2001
-    assert told[0] == 0
-    assert told[-1] == 1000
-    assert told == sorted(told)
+    assert reported[0] == 0
+    assert reported[-1] == 1000
+    assert reported == sorted(reported)

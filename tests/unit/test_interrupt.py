@@ -155,7 +155,7 @@ def test_so_does_one_that_is_ended_between_two_parts_of_its_work(name: str) -> N
 
 
 def vacancies(model: Model) -> int:
-    """Return how many numbers of a given kernel matrix nobody has, of those that there are; they may become more."""
+    """Return how many numbers of a given kernel matrix are unused; they may become more."""
     gram = model._window.state.kernel.gram if hasattr(model, "_window") else None
     return 0 if gram is None else len(gram.values) - len(gram.vacant)
 
@@ -322,7 +322,7 @@ def test_both_are_heeded_in_the_middle_of_a_walk() -> None:
     assert_same_arrays(before, model.to_arrays())
 
 
-def test_an_undo_is_not_disturbed_and_who_asks_meanwhile_is_heard_afterwards() -> None:
+def test_an_undo_is_not_disturbed_and_requests_meanwhile_are_answered_afterwards() -> None:
     looks = Looks()
     with looked_at(looks):
         with undisturbed():

@@ -20,21 +20,21 @@ def test_rows_are_those_of_the_kernel_however_few_are_kept(name: str, places: in
     rows = KernelRows(Kernel(name, 0.3, 3, 1.0), X, cache_bytes=8 * 40 * places)
     assert rows.max_rows == places
     for _ in range(30):
-        who = rng.permutation(40)[:3]
-        np.testing.assert_allclose(rows.values[rows.fetch(who), :40], K[who], rtol=1e-12, atol=1e-14)
-    who, others = rng.permutation(40)[:11], rng.permutation(40)[:4]
-    np.testing.assert_allclose(rows.block(who, others), K[np.ix_(who, others)], rtol=1e-12, atol=1e-14)
+        indices = rng.permutation(40)[:3]
+        np.testing.assert_allclose(rows.values[rows.fetch(indices), :40], K[indices], rtol=1e-12, atol=1e-14)
+    indices, others = rng.permutation(40)[:11], rng.permutation(40)[:4]
+    np.testing.assert_allclose(rows.block(indices, others), K[np.ix_(indices, others)], rtol=1e-12, atol=1e-14)
 
 
 def test_a_product_in_tiles_is_that_of_the_whole_matrix() -> None:
     rng = np.random.default_rng(2)
     X = rng.normal(size=(2100, 2))
     rows = KernelRows(Kernel("rbf", 0.5), X, cache_bytes=2**20)
-    who, c = rng.permutation(2100)[:300], rng.normal(size=300)
-    expected = oracle.Kernel("rbf", 0.5)(X, X[who]).astype(np.float64) @ c
-    np.testing.assert_allclose(rows.times(who, c), expected, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(rows.product(X[:5], who, c), expected[:5], rtol=1e-9, atol=1e-12)
-    assert rows.product(X[:0], who, c).shape == (0,)
+    indices, c = rng.permutation(2100)[:300], rng.normal(size=300)
+    expected = oracle.Kernel("rbf", 0.5)(X, X[indices]).astype(np.float64) @ c
+    np.testing.assert_allclose(rows.times(indices, c), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(rows.product(X[:5], indices, c), expected[:5], rtol=1e-9, atol=1e-12)
+    assert rows.product(X[:0], indices, c).shape == (0,)
 
 
 def test_more_rows_than_fit_are_refused() -> None:

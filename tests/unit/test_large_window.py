@@ -65,13 +65,13 @@ def pair_of(made: LiveL2SVC) -> tuple[Pair, Known | None]:
     w = made._examples_here
     kernel = made._kernel_of(made.window_features, made.window_sample_weight)
     costs = 10.0 * made.window_sample_weight
-    (pair,) = problems_of(kernel, made.window_features, w.y[w.who], costs, made._labels, 1)
-    return pair, made._start(pair, w.who, made._labels)
+    (pair,) = problems_of(kernel, made.window_features, w.y[w.indices], costs, made._labels, 1)
+    return pair, made._start(pair, w.indices, made._labels)
 
 
 @st.composite
 def slides(draw: st.DrawFn) -> list[tuple[list[int], int]]:
-    """Return who leaves, as places, and how many come, some times."""
+    """Return the places that leave, and how many come, some times."""
     return draw(st.lists(st.tuples(st.lists(st.integers(0, 30), max_size=6), st.integers(0, 5)), max_size=5))
 
 
@@ -282,18 +282,18 @@ def test_of_several_classes_the_next_search_sets_out_with_the_right_signs() -> N
         np.testing.assert_allclose(K @ beta, decisions(made)[:, q], atol=1e-9)
     made.update(add=(X[80:84], y[80:84]), remove=range(6))
     w = made._examples_here
-    slots = w.who
+    slots = w.indices
     own = problems_of(
         made._kernel_of(w.X[slots], w.weights[slots]), w.X[slots], CODES[6:84], np.full(78, 10.0), made.classes_, 1
     )
     for (a, b), pair in zip([(0, 1), (0, 2), (1, 2)], own, strict=True):
-        known = made._start(pair, slots[pair.who], made.classes_[[a, b]])
+        known = made._start(pair, slots[pair.indices], made.classes_[[a, b]])
         assert known is not None
         assert known.age == 1  # brought along, and not computed
         np.testing.assert_allclose(known.parts, pair.problem.parts(pair.problem.examples, known.b), atol=1e-9)
         were = np.where(CODES[6:84] == a, signed[:, b - 1][np.r_[6:80, [0] * 4]], -signed[:, a][np.r_[6:80, [0] * 4]])
         were[74:] = 0.0
-        np.testing.assert_allclose(known.b, were[pair.who], atol=1e-12)
+        np.testing.assert_allclose(known.b, were[pair.indices], atol=1e-12)
 
 
 def test_a_class_that_comes_or_goes_is_known_by_the_next_training() -> None:

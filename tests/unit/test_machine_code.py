@@ -92,7 +92,7 @@ for folder in map(str.strip, sys.stdin):
     os.waitpid(child, 0)
     print(flush=True)
 """
-"""A process that has Numba loaded, and forks one for each folder that it is told of."""
+"""A process that has Numba loaded, and forks one for each folder that it is reported of."""
 
 
 @pytest.fixture(scope="module")

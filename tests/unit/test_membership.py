@@ -1,4 +1,4 @@
-"""Calls of Ray and the leaving of its cluster do not meet; what readiness says of a head, and of who stands by."""
+"""Calls of Ray and the leaving of its cluster do not meet; what readiness says of a head, and of standbys."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_cluster_is_left_when_calls_have_ended_and_no_other_begins() -> None:
         pass
 
 
-def test_a_head_that_is_away_leaves_a_front_end_ready_and_is_told() -> None:
+def test_a_head_that_is_away_leaves_a_front_end_ready_and_is_reported() -> None:
     metrics, is_up = Metrics(), [True]
     health = Health(metrics)
     health.watch_models(lambda: {"live": 1})

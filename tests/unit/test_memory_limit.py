@@ -18,7 +18,7 @@ def examples(n: int, seed: int = 0) -> tuple[Matrix, Vector]:
     return X, np.where(X.sum(axis=1) + random.normal(size=n) > 0, 1.0, -1.0)
 
 
-def test_a_refused_request_leaves_room_for_others() -> None:
+def test_a_refused_request_leaves_space_for_others() -> None:
     model = IncrementalSVC(C=10.0, gamma=0.3, cache_mb=1.2).fit(*examples(400))
     never_asked = copy.deepcopy(model)
     state = model._window.state
@@ -34,7 +34,7 @@ def test_a_refused_request_leaves_room_for_others() -> None:
     np.testing.assert_allclose(model.decision_function(examples(9)[0]), never_asked.decision_function(examples(9)[0]))
 
 
-def test_the_limit_can_be_set_anew() -> None:
+def test_the_limit_can_be_set_again() -> None:
     model = IncrementalSVC(C=10.0, gamma=0.3, cache_mb=1.2).fit(*examples(400))
     with pytest.raises(MemoryLimit, match="cache_mb="):
         model.update(add=examples(3000, 1))

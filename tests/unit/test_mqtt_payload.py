@@ -64,7 +64,7 @@ def test_a_message_is_a_reading(payload: str, settings: dict[str, Any], row: dic
         (b" " * (LARGEST + 1), {}, "the limit is"),
     ],
 )
-def test_a_message_that_is_no_reading_is_told(payload: str | bytes, settings: dict[str, Any], reason: str) -> None:
+def test_a_message_that_is_no_reading_is_reported(payload: str | bytes, settings: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         read(payload, settings)
 

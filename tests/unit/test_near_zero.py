@@ -1,4 +1,4 @@
-"""Gaps where the optimum is next to 0: rounding alone is told as little, and a wrong answer as wrong."""
+"""Gaps where the optimum is next to 0: rounding alone is reported as little, and a wrong answer as wrong."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def wrong(model: Any, beta: np.ndarray, b: float) -> float:
 def test_what_is_as_good_as_double_precision_allows_is_certified(targets: str, loss: str) -> None:
     y = NEXT_TO_NOTHING[targets]
     model = slid(y, **LOSSES[loss])
-    told = audited(model._window.state).relative_gap
-    assert max(told, model.certificate().relative_gap) < 1e-7
+    reported = audited(model._window.state).relative_gap
+    assert max(reported, model.certificate().relative_gap) < 1e-7
     if loss == "absolute":
         np.testing.assert_allclose(model.predict(X[SLIDE:]), y[SLIDE:], atol=1e-12 + 1e-9 * float(np.ptp(y)))
 
@@ -60,7 +60,7 @@ def test_a_linear_kernel_is_certified_too(targets: str) -> None:
 
 
 @pytest.mark.parametrize("targets", [name for name in NEXT_TO_NOTHING if name != "zero"])
-def test_a_wrong_answer_is_told_to_be_wrong(targets: str) -> None:
+def test_a_wrong_answer_is_reported_to_be_wrong(targets: str) -> None:
     """By the oracle too, whose sums run in extended precision."""
     y = NEXT_TO_NOTHING[targets][SLIDE:]
     model = slid(NEXT_TO_NOTHING[targets], epsilon=0.0)
@@ -86,7 +86,7 @@ def test_a_path_where_the_optimum_is_next_to_nothing_is_walked() -> None:
 
 
 def test_a_path_of_a_model_that_cannot_be_certified_begins_where_it_can() -> None:
-    """With a linear kernel most coefficients are at C, whose rounding is more than can be told of such targets."""
+    """With a linear kernel most coefficients are at C, whose rounding is more than can be reported of such targets."""
     with pytest.warns(RuntimeWarning, match="smaller C"):
         model = IncrementalSVR(C=C, kernel="linear", epsilon=0.0).fit(X, NEXT_TO_NOTHING["tiny"])
     path = model.regularization_path(1e-2, 1e3)

@@ -1,4 +1,4 @@
-"""Problems whose optimum is 0, or held by nobody: constant targets, nu = 1, one-class data around 0, empty windows."""
+"""Problems with an optimum of 0, or without free examples: constant targets, nu = 1, empty windows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_constant_targets_are_learnt_exactly(loss: Any, n: int, value: float) ->
 
 @pytest.mark.parametrize("decay", [1.0, 0.99])
 @pytest.mark.parametrize("binary", [True, False])
-def test_one_class_with_nu_of_one_has_everyone_at_the_bound(binary: bool, decay: float) -> None:
+def test_one_class_with_nu_of_one_has_all_examples_at_the_bound(binary: bool, decay: float) -> None:
     random = np.random.default_rng(0)
 
     def rows(m: int) -> Floats:

@@ -12,7 +12,7 @@ from livesvm.solvers import IncrementalSVC, IncrementalSVR
 from livesvm.solvers.analyses.outlier.cccp import cccp
 from livesvm.solvers.analyses.outlier.result import OutlierPath
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.robust.d_step import CROWD
+from livesvm.solvers.robust.d_step import MANY_SWITCHES
 from livesvm.solvers.robust.path import SEGMENTS
 from livesvm.solvers.robust.ramp_losses import Parameter
 from tests.oracle import Kernel, Matrix, Vector
@@ -51,7 +51,7 @@ def test_labels_every_model_satisfies_theorem_4(parameter: Any, kernel: str, C: 
         theta, s = (value, 0.0) if parameter == "theta" else (0.0, value)
         found = judge_labels(path.at(value), kernel_of(kernel, 30), C, theta, s)
         assert found.violation <= STRICT, value
-        assert found.wall > 0.0, value
+        assert found.cutoff > 0.0, value
 
 
 @pytest.mark.parametrize("parameter", PARAMETERS)
@@ -69,7 +69,7 @@ def test_targets_every_model_satisfies_theorem_5(
             theta, s = (value, path.fixed) if parameter == "theta" else (0.0, value)
             found = judge_targets(path.at(value), kernel_of(kernel, 10), C, theta, s, epsilon)
             assert found.violation <= STRICT, (C, value)
-            assert found.wall > 0.0, (C, value)
+            assert found.cutoff > 0.0, (C, value)
 
 
 @pytest.mark.parametrize("parameter", PARAMETERS)
@@ -101,10 +101,10 @@ def _place(solution: Any, sides: Any, theta: float, s: float) -> dict[str, Any]:
     }
 
 
-def test_where_nobody_is_free_b_moves_from_wall_to_wall() -> None:
+def test_where_no_example_is_free_b_moves_from_wall_to_wall() -> None:
     rng = np.random.default_rng(5)
     X = rng.normal(size=(80, 3))
-    y = np.tile([1.0, -1.0], 40)  # as many of each class, and a C so small that nobody is free
+    y = np.tile([1.0, -1.0], 40)  # as many of each class, and a C so small that no example is free
     model = IncrementalSVC(C=1e-3, gamma=0.5).fit(X, y)
     assert model._window.state.n_free == 0
     path = model.outlier_path("theta")
@@ -112,7 +112,7 @@ def test_where_nobody_is_free_b_moves_from_wall_to_wall() -> None:
     for value in places(path):
         found = judge_labels(path.at(value), Kernel("rbf", 0.5), 1e-3, value, 0.0)
         assert found.violation <= STRICT
-        assert found.wall > 0.0
+        assert found.cutoff > 0.0
 
 
 def test_duplicates_and_weights() -> None:
@@ -141,8 +141,8 @@ def test_a_row_of_zeros_rests_at_its_wall() -> None:
 
 
 @pytest.mark.parametrize("weight", [1e-300, 1e-100, 1e-18, 1e-13])
-def test_who_weighs_next_to_nothing_does_not_hold_up_the_path(weight: float) -> None:
-    """Whether he counts moves nobody by more than rounding, so that his wall is reached again and again."""
+def test_an_example_of_next_to_no_weight_does_not_hold_up_the_path(weight: float) -> None:
+    """Its weight moves no other f by more than rounding, so that its cutoff is reached again and again."""
     for seed in (18, 19, 23, 26):
         rng = np.random.default_rng(seed)
         X, y = rng.uniform(-2, 2, (32, 3)).round(3), np.tile([1.0, -1.0], 16)
@@ -171,7 +171,7 @@ def test_both_labels_on_the_same_features_part_at_their_wall(parameter: Paramete
     final = model.outlier_path(parameter).at(0.0)
     found = judge_labels(final, Kernel("linear"), 0.1, 0.0, 0.0)
     assert found.violation <= STRICT
-    assert found.wall > 1e-3
+    assert found.cutoff > 1e-3
 
 
 @pytest.mark.parametrize("parameter", PARAMETERS)
@@ -295,7 +295,7 @@ def test_twins_switch_together() -> None:
             assert {j % 50: times[j] for j in times if j < 50} == {j % 50: times[j] for j in times if j >= 50}
 
 
-def test_a_path_of_many_events_finds_room() -> None:
+def test_a_path_of_many_events_finds_space() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 12))
     y = np.where(X[:, 0] + rng.normal(size=300) > 0, 1.0, -1.0)
@@ -319,7 +319,7 @@ def test_a_small_cache_of_kernel_rows_is_enough() -> None:
 
 
 def test_a_cascade_is_one_walk() -> None:
-    """Whoever comes to a wall during a D-step gives way on that walk, and the objective falls all the same."""
+    """Whoever comes to a cutoff during a D-step gives way on that walk, and the objective falls all the same."""
     X, y, _ = labelled()
     path = IncrementalSVC(C=1.0, kernel="rbf", gamma=0.01).fit(X, y).outlier_path("s")
     jumps = path.walked.jumps
@@ -336,7 +336,7 @@ def test_a_crowd_at_its_wall_switches_in_one_walk() -> None:
     model = IncrementalSVC(C=1.0, kernel="linear", fit_intercept=False).fit(X, y)
     path = model.outlier_path("s")
     (jump,) = path.walked.jumps
-    assert len(jump.switched) > CROWD
+    assert len(jump.switched) > MANY_SWITCHES
     assert jump.rounds == 1
     assert path.outliers() == [model.keys_[j] for j in np.flatnonzero(x != y)]
     assert judge_labels(path.at(path.end), Kernel("linear"), 1.0, 0.0, path.end).violation <= STRICT

@@ -1,4 +1,4 @@
-"""Outlier paths: what cannot be one is refused, what is a single model says so, progress is told."""
+"""Outlier paths: what cannot be one is refused, what is a single model says so, progress is reported."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ class Told:
         return True
 
 
-def test_progress_is_told_and_can_cancel() -> None:
+def test_progress_is_reported_and_can_cancel() -> None:
     X, y, _ = labelled()
     model = IncrementalSVC(C=1.0, kernel="linear").fit(X, y)
     for parameter in PARAMETERS:
-        told = Told()
-        model.outlier_path(parameter, progress=told)
-        assert told.heard == sorted(told.heard)
-        assert told.heard[-1] == 1000
+        reported = Told()
+        model.outlier_path(parameter, progress=reported)
+        assert reported.heard == sorted(reported.heard)
+        assert reported.heard[-1] == 1000
         with pytest.raises(Cancelled):
             model.outlier_path(parameter, progress=lambda done, of: done == 0)

@@ -189,9 +189,9 @@ def test_a_class_without_examples_has_no_path() -> None:
     assert len(outliers.pairs) == 3
     assert outliers.validation_errors(Z, z)[1][0] == pytest.approx(np.mean(model.predict(Z) != z))
     model.update(remove=[int(i) for i in np.flatnonzero(y != "ape")])
-    with pytest.raises(InvalidInput, match="all examples are of one class"):
+    with pytest.raises(InvalidInput, match="all examples have one class"):
         model.regularization_path(LOW, HIGH)
-    with pytest.raises(InvalidInput, match="all examples are of one class"):
+    with pytest.raises(InvalidInput, match="all examples have one class"):
         model.outlier_path()
 
 
@@ -206,11 +206,11 @@ def test_progress_goes_up_to_the_end_and_ends_it(kind: str) -> None:
         else:
             model.regularization_path(LOW, HIGH, progress=progress)
 
-    def told(done: int, of: int) -> bool:
+    def reported(done: int, of: int) -> bool:
         shares.append(done / of)
         return True
 
-    walk(told)
+    walk(reported)
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
     with pytest.raises(Cancelled):

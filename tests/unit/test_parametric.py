@@ -119,7 +119,7 @@ def test_there_and_back_again_is_the_same_way() -> None:
     assert back.changes.after[::-1].tolist() == there.changes.before.tolist()
 
 
-def test_nobody_is_free_and_b_is_one_that_the_way_goes_on_with() -> None:
+def test_no_example_is_free_and_b_is_one_that_the_way_goes_on_with() -> None:
     X: Vector = np.array([[0.0], [1.0], [3.0], [4.0]])
     y = np.array([-1.0, -1.0, 1.0, 1.0])
     given = Problem(**(vars(problem(0, "regular")) | {"X": X, "y": y, "kernel": oracle.Kernel("rbf", 0.5)}))

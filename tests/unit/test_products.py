@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from livesvm.solvers.homotopy.recompute import add_multiples
+from livesvm.solvers.homotopy.refresh import add_multiples
 from livesvm.solvers.linalg.products import TILE, add_rows, add_rows_and_multiply, add_rows_to_both
 
 
@@ -15,7 +15,7 @@ def test_products_are_those_of_numpy(m: int, n: int) -> None:
     random = np.random.default_rng(m)
     rows, row = random.normal(size=(12, n + 3)), random.permutation(12)[:m]
     c, x, y, beta = random.normal(size=(2, m + 2)), random.normal(size=n), random.normal(size=n), random.normal(size=n)
-    c[:, m:] = np.nan  # room that is not used
+    c[:, m:] = np.nan  # space that is not used
     taken = rows[row, :n]
     expected = x + c[0, :m] @ taken
 

@@ -1,4 +1,4 @@
-"""Progress is told at once, steadily, and also while there is nothing new to tell; whoever hears it may cancel."""
+"""Progress is reported at once, steadily, and also while there is nothing new to tell; whoever hears it may cancel."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class Heard:
     """Notes what it hears, in which thread, and cancels once it has heard so much."""
 
     def __init__(self, most: int = 10**9) -> None:
-        self.told: list[tuple[int, int]] = []
+        self.reported: list[tuple[int, int]] = []
         self.threads: set[int] = set()
         self.most = most
 
     def __call__(self, done: int, total: int) -> bool:
-        self.told.append((done, total))
+        self.reported.append((done, total))
         self.threads.add(threading.get_ident())
-        return len(self.told) < self.most
+        return len(self.reported) < self.most
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_progress_is_told_while_the_model_is_copied(
+def test_progress_is_reported_while_the_model_is_copied(
     name: str, model: IncrementalSVC, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The copy is slowed down: in a large window it takes a while."""
@@ -58,8 +58,8 @@ def test_progress_is_told_while_the_model_is_copied(
     told_before: list[int] = []
 
     def slowly(*args: Any, **kwargs: Any) -> Any:
-        told_before.append(len(heard.told))
-        while len(heard.told) < 5:
+        told_before.append(len(heard.reported))
+        while len(heard.reported) < 5:
             check()
         return original(*args, **kwargs)
 
@@ -69,7 +69,7 @@ def test_progress_is_told_while_the_model_is_copied(
     monkeypatch.setattr(where, method, slowly if name == "outliers" else staticmethod(slowly))
     JOBS[name](model, heard)
     assert told_before == [1]
-    done, totals = zip(*heard.told, strict=True)
+    done, totals = zip(*heard.reported, strict=True)
     assert done == tuple(sorted(done))
     assert min(totals) > 0
     assert (done[0], done[-1]) == (0, totals[-1])
@@ -78,7 +78,7 @@ def test_progress_is_told_while_the_model_is_copied(
 
 @pytest.mark.parametrize("name", JOBS)
 @pytest.mark.parametrize("most", [1, 2, 4])
-def test_whoever_hears_it_may_cancel_at_any_time(
+def test_the_listener_may_cancel_at_any_time(
     name: str, most: int, model: IncrementalSVC, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "EVERY", 0.0005)
@@ -86,19 +86,21 @@ def test_whoever_hears_it_may_cancel_at_any_time(
     threads = threading.active_count()
     with pytest.raises(Cancelled):
         JOBS[name](model, heard)
-    assert len(heard.told) == most
+    assert len(heard.reported) == most
     assert threading.active_count() == threads
 
 
-def test_within_a_leg_of_a_path_progress_is_told_too(model: IncrementalSVC, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_within_a_leg_of_a_path_progress_is_reported_too(
+    model: IncrementalSVC, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("livesvm.solvers.homotopy.parametric.PORTION", 50)
     heard = Heard()
     path = model.regularization_path(0.1, 10.0, progress=heard)
-    assert len(set(heard.told)) > path.report.legs + 2
-    assert heard.told[-1] == (continuation.STEPS, continuation.STEPS)
+    assert len(set(heard.reported)) > path.report.legs + 2
+    assert heard.reported[-1] == (continuation.STEPS, continuation.STEPS)
 
 
-def test_nothing_is_started_for_nobody() -> None:
+def test_nothing_is_started_without_a_caller() -> None:
     threads = threading.active_count()
     with steadily(None, 3) as tell:
         tell(1, 3)

@@ -239,7 +239,7 @@ def test_starts_fill_boxes_from_the_highest_score_to_their_sum(drawn: list[tuple
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 2)), min_size=1, max_size=8), st.floats(0, 1))
-def test_what_is_missing_of_a_sum_is_shared_by_room(drawn: list[tuple[float, float]], share: float) -> None:
+def test_what_is_missing_of_a_sum_is_shared_by_space(drawn: list[tuple[float, float]], share: float) -> None:
     parts, top = (np.array(each) for each in zip(*drawn, strict=True))
     total = share * top.sum()
     found = _with_sum(parts * top, top, total)
@@ -266,12 +266,12 @@ def test_smaller_lam_are_looked_at_until_three_are_worse(risks: list[float], loo
     folds, values = Folds(Kernel("rbf", 0.5), X, s == 1, np.ones(24)), [10.0**-k for k in range(11)]
     seen = list[float]()
 
-    def told(prior: float) -> Iterator[tuple[float, float]]:
+    def reported(prior: float) -> Iterator[tuple[float, float]]:
         for lam, risk in zip(values, risks, strict=True):
             seen.append(lam)
             yield lam, risk
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(folds, "_risks", told)
+        patch.setattr(folds, "_risks", reported)
         assert folds.best_lam(0.4) == values[best]
     assert len(seen) == looked_at

@@ -40,15 +40,15 @@ def double_hinge(f: float) -> float:
 def test_scores_are_those_of_every_pair(f: Vector, mask: int) -> None:
     true = [bool(mask >> i & 1) for i in range(f.size)]
     hits, found, there = (sum(x) for x in ([t and v > 0 for t, v in zip(true, f, strict=True)], f > 0, true))
-    told = scores(f, true)
-    assert told.precision == (hits / found if found else 0.0)
-    assert told.recall == (hits / there if there else 0.0)
-    both = told.precision + told.recall
-    assert told.f_measure == pytest.approx(2 * told.precision * told.recall / both if both else 0.0)
+    reported = scores(f, true)
+    assert reported.precision == (hits / found if found else 0.0)
+    assert reported.recall == (hits / there if there else 0.0)
+    both = reported.precision + reported.recall
+    assert reported.f_measure == pytest.approx(2 * reported.precision * reported.recall / both if both else 0.0)
     pairs = [
         (a > b) + 0.5 * (a == b) for a, t in zip(f, true, strict=True) for b, u in zip(f, true, strict=True) if t > u
     ]
-    assert told.auc == pytest.approx(np.mean(pairs) if pairs else np.nan, nan_ok=True)
+    assert reported.auc == pytest.approx(np.mean(pairs) if pairs else np.nan, nan_ok=True)
 
 
 @given(decisions, decisions, priors)
@@ -74,30 +74,30 @@ def test_the_best_bin_has_the_least_bound(P: Vector, U: Vector) -> None:
 def test_a_threshold_is_the_lowest_that_keeps_to_what_was_asked(
     P: Vector, U: Vector, prior: float, asked: float, by_alerts: bool
 ) -> None:
-    def told(value: float) -> Threshold:
+    def reported(value: float) -> Threshold:
         recall, alerts = float(np.mean(value < P)), float(np.mean(value < U))
         return Threshold(value, alerts, min(1.0, prior * recall / alerts) if alerts else 0.0, recall)
 
     held = HeldOut(np.sort(P), np.sort(U), prior)
-    assert held.at(0.5) == pytest.approx(told(0.5))
+    assert held.at(0.5) == pytest.approx(reported(0.5))
     cuts = sorted({*U.tolist(), -9.0})  # nothing lies below the lowest of both but what is everything
     if by_alerts:
         allowed = [cut for cut in cuts if np.count_nonzero(cut < U) <= int(asked * U.size)]
         best = max(min(allowed), float(U.min()))
         found = held.threshold(alerts=asked)
     else:
-        enough = [cut for cut in cuts if told(cut).precision >= asked]
+        enough = [cut for cut in cuts if reported(cut).precision >= asked]
         if not enough:
-            with pytest.raises(InvalidInput, match=f"{max(told(cut).precision for cut in cuts):.3f}"):
+            with pytest.raises(InvalidInput, match=f"{max(reported(cut).precision for cut in cuts):.3f}"):
                 held.threshold(precision=asked)
             return
         best, found = min(enough), held.threshold(precision=asked)
-    assert found[1:] == pytest.approx(told(best)[1:])
+    assert found[1:] == pytest.approx(reported(best)[1:])
     assert found.value == best or (best == -9.0 and found.value < min(P.min(), U.min()))
 
 
 def ridge_scores(A: Matrix, fold: Ints, target: Vector, weight: Vector) -> Vector:
-    """Scores of each fold by the regression on the others with the ridge that leaves the least weighted error."""
+    """Return scores of each fold by regression on the others with the ridge of least weighted error."""
     size, d = float((weight[:, None] * A**2).sum() / A.shape[1]), A.shape[1]
     tried = []
     for ridge in RIDGES:
@@ -131,8 +131,8 @@ def test_features_of_landmarks_have_the_kernel_for_their_product(few: int, monke
     X[5] = X[6]  # directions that are rounding are left out
     K = np.asarray(oracle.Kernel("rbf", 0.5)(X, X), np.float64)
     A = landmarks(RBF, X, np.random.default_rng(3)).of(X)
-    who = np.random.default_rng(3).permutation(30)[:few]
-    projected = K[:, who] @ np.linalg.pinv(K[np.ix_(who, who)], rcond=1e-10) @ K[who]
+    indices = np.random.default_rng(3).permutation(30)[:few]
+    projected = K[:, indices] @ np.linalg.pinv(K[np.ix_(indices, indices)], rcond=1e-10) @ K[indices]
     np.testing.assert_allclose(A[:, :-1] @ A[:, :-1].T, projected, atol=1e-6)
     np.testing.assert_array_equal(A[:, -1], 1.0)
     assert A.shape[1] - 1 <= min(few, 29)
@@ -166,8 +166,8 @@ def test_elkan_and_noto_divide_by_the_mean_of_held_out_positives(p: int) -> None
         out = np.concatenate([fold == k, np.zeros(len(U), bool)])
         held_out[fold == k] = probability(out, fitted(~out))
     assert found.c == pytest.approx(held_out.mean(), abs=1e-5)
-    everyone = np.ones(len(X), bool)
-    expected = probability(everyone, fitted(everyone)) / held_out.mean() - 0.5
+    every_example = np.ones(len(X), bool)
+    expected = probability(every_example, fitted(every_example)) / held_out.mean() - 0.5
     np.testing.assert_allclose(found.decision_function(X), expected, atol=1e-4)
 
 
@@ -202,13 +202,13 @@ def test_objectives_are_those_of_their_formulas(seed: int, prior: float, lam: fl
     live = live_losses(mixed < p, both, mass, prior, lam)
     for name in ("kinks", "levels", "n_kinks"):
         np.testing.assert_allclose(getattr(live, name), getattr(one, name)[mixed])
-    who = np.sort(random.permutation(n)[: int(random.integers(1, n + 1))])
-    if c2[who].sum() > 0:
-        part = problem.part(who)
+    indices = np.sort(random.permutation(n)[: int(random.integers(1, n + 1))])
+    if c2[indices].sum() > 0:
+        part = problem.part(indices)
         assert part.c2.sum() == pytest.approx(c2.sum())
-        np.testing.assert_allclose(part.c2 * c2[who].sum(), c2[who] * c2.sum())
-        np.testing.assert_array_equal(part.U, U[who])
-        np.testing.assert_array_equal(part.q, problem.q[who])
+        np.testing.assert_allclose(part.c2 * c2[indices].sum(), c2[indices] * c2.sum())
+        np.testing.assert_array_equal(part.U, U[indices])
+        np.testing.assert_array_equal(part.q, problem.q[indices])
 
 
 def test_one_class_scores_are_those_of_a_quadratic_program() -> None:

@@ -33,7 +33,7 @@ WAYS: dict[str, tuple[Kernel, Callable[[], Products]]] = {
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), size=st.integers(1, N), parts=st.integers(0, 2))
 def test_products_are_those_of_the_whole_matrix(way: str, seed: int, size: int, parts: int) -> None:
-    """For as many examples as there are, of a part of a part too, within the error that is told."""
+    """For as many examples as there are, of a part of a part too, within the error that is reported."""
     kernel, make = WAYS[way]
     random, own = np.random.default_rng(seed), make()
     K = Reference(kernel.name, kernel.gamma)(X, X)
@@ -42,13 +42,13 @@ def test_products_are_those_of_the_whole_matrix(way: str, seed: int, size: int, 
         K, own = K[np.ix_(stay, stay)], own.part(stay)
         assert own.error == 0.0
     n = len(K)
-    who, others = np.sort(random.permutation(n)[:size]), random.permutation(n)[: random.integers(1, n + 1)]
-    c = random.normal(size=who.size)
+    indices, others = np.sort(random.permutation(n)[:size]), random.permutation(n)[: random.integers(1, n + 1)]
+    c = random.normal(size=indices.size)
     slack = own.error * np.abs(c).sum() + 1e-12 * n
-    np.testing.assert_allclose(own.block(who), K[np.ix_(who, who)], atol=1e-12)
+    np.testing.assert_allclose(own.block(indices), K[np.ix_(indices, indices)], atol=1e-12)
     for _ in range(2):  # of rows that are kept, too
-        assert np.abs(own.times(who, c) - K[:, who] @ c).max() <= slack
-    assert np.abs(own.ahead(others, who, c) - K[np.ix_(others, who)] @ c).max() <= slack
+        assert np.abs(own.times(indices, c) - K[:, indices] @ c).max() <= slack
+    assert np.abs(own.ahead(others, indices, c) - K[np.ix_(others, indices)] @ c).max() <= slack
 
 
 def test_products_with_many_go_through_pivots_and_those_with_few_do_not() -> None:
@@ -57,9 +57,9 @@ def test_products_with_many_go_through_pivots_and_those_with_few_do_not() -> Non
     assert own.error == PIVOTS.error > 0
     K = RBF.matrix(X, np.ascontiguousarray(X.T))
     for size, is_exact in ((2 * r, True), (2 * r + 1, False)):
-        who, c = np.arange(size), np.ones(size)
-        for found in (own.times(who, c), own.ahead(np.arange(N), who, c)):
-            assert bool(np.abs(found - K[:, who] @ c).max() < 1e-12) is is_exact
+        indices, c = np.arange(size), np.ones(size)
+        for found in (own.times(indices, c), own.ahead(np.arange(N), indices, c)):
+            assert bool(np.abs(found - K[:, indices] @ c).max() < 1e-12) is is_exact
 
 
 @pytest.mark.parametrize("cache", [VALUE * N**2, VALUE * N**2 - 1])

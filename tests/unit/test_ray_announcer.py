@@ -17,48 +17,53 @@ from livesvm.service.store.base import Indexed
 def model(version: int, *, rests: bool = False) -> Any:
     """Return a model as it shows itself."""
     found = Indexed("m", version, b"", version) if rests else None
-    told = {"spec": ModelSpec(id="m"), "state": "live", "reason": None, "stale": False, "indexed": found}
-    return SimpleNamespace(describe=lambda: Description("live", version), **told)
+    reported = {"spec": ModelSpec(id="m"), "state": "live", "reason": None, "stale": False, "indexed": found}
+    return SimpleNamespace(describe=lambda: Description("live", version), **reported)
 
 
-def test_what_changed_since_a_moment_is_told_and_nothing_else() -> None:
-    told = Announcer()
-    assert [told.note(name, model(1)) for name in ("m", "k", "m", "k")] == [True, True, False, False]
-    assert (told.moment, set(told.since(0)), set(told.since(1)), told.since(2)) == (2, {"m", "k"}, {"k"}, {})
-    assert told.note("m", model(2))
-    assert list(told.since(2)) == ["m"]
-    assert told.due() == ["k", "m"]
+def test_what_changed_since_a_moment_is_reported_and_nothing_else() -> None:
+    reported = Announcer()
+    assert [reported.note(name, model(1)) for name in ("m", "k", "m", "k")] == [True, True, False, False]
+    assert (reported.moment, set(reported.since(0)), set(reported.since(1)), reported.since(2)) == (
+        2,
+        {"m", "k"},
+        {"k"},
+        {},
+    )
+    assert reported.note("m", model(2))
+    assert list(reported.since(2)) == ["m"]
+    assert reported.due() == ["k", "m"]
 
 
-def test_what_an_answer_has_told_is_told_again_only_with_everything() -> None:
-    told = Announcer()
+def test_what_an_answer_has_reported_is_reported_again_only_with_everything() -> None:
+    reported = Announcer()
     for name in ("m", "k"):
-        told.note(name, model(1))
-    told.say("m")
-    assert (list(told.since(1)), set(told.since(0))) == (["k"], {"m", "k"})
-    told.note("m", model(2))
-    assert set(told.since(2)) == {"m"}
+        reported.note(name, model(1))
+    reported.say("m")
+    assert (list(reported.since(1)), set(reported.since(0))) == (["k"], {"m", "k"})
+    reported.note("m", model(2))
+    assert set(reported.since(2)) == {"m"}
 
 
-def test_rest_and_the_end_of_one_are_told_and_forgotten_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rest_and_the_end_of_one_are_reported_and_forgotten_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(telling, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    told = Announcer()
+    reported = Announcer()
     for name in ("m", "k"):
-        told.note(name, model(1))
-    first = told.view("m")
-    assert told.note("m", model(1, rests=True))
-    assert not told.note("m", model(1, rests=True))
-    assert told.note("k", None)
-    assert not told.note("k", None)
-    new = told.since(2)
+        reported.note(name, model(1))
+    first = reported.view("m")
+    assert reported.note("m", model(1, rests=True))
+    assert not reported.note("m", model(1, rests=True))
+    assert reported.note("k", None)
+    assert not reported.note("k", None)
+    new = reported.since(2)
     assert new["k"] is None
     assert new["m"] is not None
     assert new["m"].rests
-    assert told.due() == []
+    assert reported.due() == []
     now[0] += telling.GONE_SECONDS + 1
-    told.due()
-    assert told.since(0) == {}
-    told.note("m", model(1))
+    reported.due()
+    assert reported.since(0) == {}
+    reported.note("m", model(1))
     assert first is not None
-    assert (told.view("m") or first).life != first.life  # it was at rest meanwhile
+    assert (reported.view("m") or first).life != first.life  # it was at rest meanwhile

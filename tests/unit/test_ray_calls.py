@@ -85,12 +85,12 @@ class Cluster:
     def _answered(self, message: bytes) -> Any:
         self.tries += 1
         answer = self.answers.pop(0)
-        told: Future[bytes] = Future()
+        reported: Future[bytes] = Future()
         if isinstance(answer, Lost):
-            told.set_exception(answer)
+            reported.set_exception(answer)
         else:
-            told.set_result(packed(answer))
-        return SimpleNamespace(future=lambda: told)
+            reported.set_result(packed(answer))
+        return SimpleNamespace(future=lambda: reported)
 
     def is_stored(self, stored: str) -> bool:
         return self.stored
@@ -211,7 +211,7 @@ def test_one_that_gets_no_answer_ends_when_its_time_is_over_and_its_actor_is_sil
     if ends:
         with pytest.raises(ModelUnavailable, match="its actor does not answer"):
             made.result()
-    waiting.set_result(packed(Answer("late")))  # and harms nobody
+    waiting.set_result(packed(Answer("late")))  # and does no harm
     assert made.exception() is not None if ends else made.result() == "late"
     assert cluster.open == set()
 
@@ -231,9 +231,9 @@ class Watched(Cluster):
     def watch(self) -> Any:
         def remote(*arguments: Any) -> Any:
             self.asked.append(arguments)
-            told: Future[bytes] = Future()
-            self.waiting.append(told)
-            return SimpleNamespace(future=lambda: told)
+            reported: Future[bytes] = Future()
+            self.waiting.append(reported)
+            return SimpleNamespace(future=lambda: reported)
 
         return SimpleNamespace(remote=remote)
 
@@ -320,12 +320,12 @@ def test_an_office_hears_of_those_that_an_actor_tells_of_and_asks_for_more(hoste
     hosted.changes += 1
     hosted.hosting._look_at = 0.0
     hosted.look()
-    assert models.find("late").describe().version == 1  # it was told of before it was known
+    assert models.find("late").describe().version == 1  # it was reported before it was known
     cluster.tell(News("one", 5, {"m": None}))
     assert [model.id for model in models.awake()] == ["late"]
 
 
-def test_what_an_actor_told_before_it_was_lost_is_forgotten_once_the_index_is_read_again(hosted: Hosted) -> None:
+def test_the_reports_of_a_lost_actor_are_dropped_once_the_index_is_read_again(hosted: Hosted) -> None:
     cluster = hosted.cluster
     hosted.directory.ask_for_news()
     cluster.tell(News("one", 4, {"m": view(7, 4), "n": view(3, 4)}))
@@ -336,7 +336,7 @@ def test_what_an_actor_told_before_it_was_lost_is_forgotten_once_the_index_is_re
     assert [model.id for model in hosted.hosting.models.awake()] == ["n"]
 
 
-def test_news_do_not_undo_what_an_answer_has_told_since_nor_leave_what_went_to_rest_before_the_cluster_was_joined_anew(
+def test_news_keep_newer_answers_and_drop_what_went_to_rest_before_the_cluster_was_joined_again(
     hosted: Hosted,
 ) -> None:
     there, models = hosted.directory.there("m"), hosted.hosting.models
@@ -374,11 +374,11 @@ def test_one_of_which_the_index_does_not_tell_all_is_asked_for_until_its_actor_s
 
 
 def resting(version: int, moment: int) -> View:
-    """Return what is told of a model that went to rest."""
+    """Return what is reported of a model that went to rest."""
     now = Description("live", version)
     shown = {name: getattr(now, name) for name in SHOWN} | {"classes": None, "can_predict": True}
-    told = Summary(SPEC.model_dump_json(), 0, shown | {"sizes": list(vars(now.sizes).values())})
-    return View(SPEC, "live", None, False, Indexed("m", version, told.encode(), version), ("one", 1), moment)
+    reported = Summary(SPEC.model_dump_json(), 0, shown | {"sizes": list(vars(now.sizes).values())})
+    return View(SPEC, "live", None, False, Indexed("m", version, reported.encode(), version), ("one", 1), moment)
 
 
 def test_the_index_is_read_where_something_was_created_or_deleted_alone(hosted: Hosted) -> None:
@@ -400,7 +400,7 @@ def test_an_actor_that_is_lost_is_said_to_be_and_asked_again(hosted: Hosted) -> 
     assert len(hosted.cluster.asked) == 2
 
 
-def test_what_was_asked_before_the_cluster_was_joined_anew_is_not_waited_for(hosted: Hosted) -> None:
+def test_what_was_asked_before_the_cluster_was_joined_again_is_not_waited_for(hosted: Hosted) -> None:
     hosted.directory.ask_for_news()
     hosted.directory._begin_again()
     hosted.directory.ask_for_news()
@@ -449,7 +449,7 @@ def test_an_actor_is_silent_that_said_nothing_for_a_lease(hosted: Hosted, monkey
 
 
 @pytest.mark.parametrize("error", [ActorDiedError(), ActorUnavailableError("away", None)])
-def test_a_lost_actor_has_no_line_and_one_that_is_dead_is_looked_for_anew(error: Exception) -> None:
+def test_a_lost_actor_has_no_line_and_one_that_is_dead_is_looked_for_again(error: Exception) -> None:
     cluster, lines = object.__new__(RealCluster), list[str]()
     vars(cluster).update(_actors={PLACE.name: "actor"}, lines=SimpleNamespace(lose=lines.append))
     cluster.lost(PLACE, error)
@@ -466,7 +466,7 @@ def test_a_lost_actor_has_no_line_and_one_that_is_dead_is_looked_for_anew(error:
         (RuntimeError("Timed out while waiting for GCS to become available."), False, False),
     ],
 )
-def test_a_cluster_is_joined_anew_by_who_is_not_known_there_and_a_head_that_is_away_is_waited_for(
+def test_an_unknown_front_end_joins_the_cluster_again_and_waits_for_a_head_that_is_away(
     answer: Any, is_up: bool, joins: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def check_alive(nodes: list[Any], timeout: float) -> list[bool]:
@@ -494,7 +494,7 @@ def test_a_cluster_is_joined_anew_by_who_is_not_known_there_and_a_head_that_is_a
     assert (made.head_is_up, len(joined), left) == (is_up, int(joins), ["a", "cluster"] if joins else [])
 
 
-def test_calls_under_way_are_sent_again_where_the_cluster_was_joined_anew(later: Callable[[float], None]) -> None:
+def test_calls_under_way_are_sent_again_where_the_cluster_was_joined_again(later: Callable[[float], None]) -> None:
     cluster = Cluster([Answer("done")])
     waiting: Future[bytes] = Future()
     first = cluster._answered

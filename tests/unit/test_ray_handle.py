@@ -111,11 +111,11 @@ def view(number: int, life: tuple[str, int] = FIRST, state: ServingState = "live
 def model(actor: Actor, **settings: Any) -> RemoteModel:
     chosen = {"ray_stale_seconds": STALE, **settings}
     actor.terms = Terms("actor", 20.0, chosen.get("ray_predictions", "snapshot"), chosen["ray_stale_seconds"])
-    told = first_summary(SPEC, wakes=False)
+    reported = first_summary(SPEC, wakes=False)
     return RemoteModel(
         "m",
         "m",
-        Indexed("m", 0, told, 0),
+        Indexed("m", 0, reported, 0),
         cast(Context, SimpleNamespace(settings=Settings(lease_seconds=LEASE))),
         actor,
     )
@@ -330,10 +330,10 @@ def test_a_feed_may_be_stale_as_a_model_may(clock: Clock) -> None:
     actor = newest(1)
     feed, spec = feed_of(actor)
     now = FeedNow(1, 0, None, None, ForecastsOfFeed.of(FeedState.empty(spec)))
-    told = View(spec, "live", None, False, now, FIRST, moment=2)
+    reported = View(spec, "live", None, False, now, FIRST, moment=2)
     assert feed.stale
-    feed.hear(told, clock.now)
-    feed.learn(told)
+    feed.hear(reported, clock.now)
+    feed.learn(reported)
     clock.now += LEASE
     assert not feed.stale
     clock.now += 0.1
@@ -343,7 +343,7 @@ def test_a_feed_may_be_stale_as_a_model_may(clock: Clock) -> None:
     feed.there.lose()
     assert feed.stale
     assert (feed.state, feed.served) == ("restoring", None)
-    feed.hear(told, clock.now)
+    feed.hear(reported, clock.now)
     assert (feed.stale, feed.state, feed.served) == (False, "live", feed)
 
 
@@ -359,8 +359,8 @@ def test_a_feed_at_rest_shows_what_the_index_tells_of_it_and_no_forecasts(clock:
     now = FeedNow(1, 0, None, None, ForecastsOfFeed.of(FeedState.empty(spec)))
     awake = View(spec, "live", None, False, now, FIRST, moment=1)
     feed.hear(awake, clock.now)
-    feed.learn(feed.told)
-    assert (feed.served, feed.told) == (feed, awake)
+    feed.learn(feed.reported)
+    assert (feed.served, feed.reported) == (feed, awake)
     shown: dict[str, Any] = {
         "state": "live",
         "version": 3,
@@ -373,20 +373,20 @@ def test_a_feed_at_rest_shows_what_the_index_tells_of_it_and_no_forecasts(clock:
     found = Indexed("feed.f", 3, Summary(spec.model_dump_json(), 0, shown | {"steps": []}).encode(), 3)
     feed.there.take_news(News("first", 2, {"feed.f": View(spec, "live", None, False, found, FIRST, moment=2)}))
     feed.found_again(found)
-    feed.learn(feed.told)
-    assert (feed.served, feed.glimpse, feed.told) == (None, Glimpse("level", **shown), None)
+    feed.learn(feed.reported)
+    assert (feed.served, feed.glimpse, feed.reported) == (None, Glimpse("level", **shown), None)
     with pytest.raises(Restoring):
         _ = feed.view
-    feed.hear(awake, clock.now)  # late: it was told since that it rests
-    assert feed.told is None
+    feed.hear(awake, clock.now)  # late: it was reported since that it rests
+    assert feed.reported is None
 
 
-def test_a_model_at_rest_is_as_the_index_says_and_as_it_was_told_last_once_it_was_awake(clock: Clock) -> None:
+def test_a_model_at_rest_is_as_the_index_says_and_as_it_was_reported_last_once_it_was_awake(clock: Clock) -> None:
     live = model(newest(1))
     assert (live.state, live.stale) == ("restoring", True)
     live.found_again(Indexed("m", 4, Summary(SPEC.model_dump_json(), 0, told_of(4)).encode(), 4))
     live.there.take_news(News("first", 1, {}))
-    assert (live.state, live.stale, live.describe().version, live.told) == ("live", False, 4, None)
+    assert (live.state, live.stale, live.describe().version, live.reported) == ("live", False, 4, None)
     live.hear(view(5), clock.now)
     assert live.describe().version == 5
     live.there.take_news(News("second", 1, {}))

@@ -63,7 +63,7 @@ def test_as_json_is_written(form: dict[str, Any], receipt: dict[str, Any]) -> No
 
 @given(data=st.data())
 def test_any_other_byte_is_refused(data: st.DataObject, receipt: dict[str, Any]) -> None:
-    """Bytes put in, taken out, or put in the place of others, anywhere."""
+    """Bytes put in, taken out, or put instead of others, anywhere."""
     text = json.dumps(receipt, **data.draw(st.sampled_from(FORMS))).encode()
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(len(text), start + 3)))
@@ -146,10 +146,10 @@ def test_order_names_that_stand_twice_and_numbers_written_otherwise(receipt: dic
         assert refused(data)
 
 
-def test_a_receipt_signed_again_by_somebody_else_is_told_by_the_key(receipt: dict[str, Any], tmp_path: Path) -> None:
+def test_a_receipt_signed_again_with_another_key_is_recognized(receipt: dict[str, Any], tmp_path: Path) -> None:
     forger = Signer(tmp_path / FILE)
     forged = json.dumps(signed(CONTENT | {"version_before": 1}, forger)).encode()
-    assert verified(forged)["version_before"] == 1  # by itself a file says only that nobody changed it later
+    assert verified(forged)["version_before"] == 1  # by itself a file says only that it was not changed later
     with pytest.raises(BadReceipt, match="another key"):
         verified(forged, receipt["public_key"])
     no_salt = CONTENT | {"keys": CONTENT["keys"] | {"salt": "0g"}}

@@ -66,7 +66,7 @@ def test_the_model_itself_is_not_changed() -> None:
         np.testing.assert_array_equal(after[name], value)
 
 
-def test_breakpoints_ascend_and_count_who_is_free_and_who_supports() -> None:
+def test_breakpoints_ascend_and_count_free_and_support_vectors() -> None:
     path = model(C=1.0).regularization_path(1e-2, 1e2)
     found = path.breakpoints
     assert found.value.size == path.report.events > 50
@@ -107,7 +107,7 @@ def test_class_and_sample_weights_multiply_every_C() -> None:
         np.testing.assert_allclose(path.coefficients(value), trained._window.beta, atol=1e-7 * value)
 
 
-def test_nothing_is_walked_where_nobody_is_left_at_a_bound() -> None:
+def test_nothing_is_walked_where_no_example_is_left_at_a_bound() -> None:
     X = np.array([[0.0], [1.0], [4.0], [5.0]])
     path = IncrementalSVC(C=1.0, kernel="linear").fit(X, [-1, -1, 1, 1]).regularization_path(0.1, 1e9)
     assert path._legs[-1].end == 1e9
@@ -124,18 +124,18 @@ def test_a_kernel_matrix_that_is_given() -> None:
     assert given.best(K[:30], y[:30]).error == path.best(X[:30], y[:30]).error
 
 
-def test_progress_is_told_and_can_cancel() -> None:
-    told: list[tuple[int, int]] = []
+def test_progress_is_reported_and_can_cancel() -> None:
+    reported: list[tuple[int, int]] = []
 
     def go_on(done: int, total: int) -> bool:
-        told.append((done, total))
+        reported.append((done, total))
         return True
 
     live = model()
     live.regularization_path(1e-3, 1e3, progress=go_on)
-    assert told[0] == (0, 1000)
-    assert told[-1] == (1000, 1000)
-    assert told == sorted(told)
+    assert reported[0] == (0, 1000)
+    assert reported[-1] == (1000, 1000)
+    assert reported == sorted(reported)
     with pytest.raises(Cancelled):
         live.regularization_path(1e-3, 1e3, progress=lambda done, total: done < 300)
     assert live.certificate().relative_gap <= 1e-9

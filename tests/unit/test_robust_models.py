@@ -28,10 +28,10 @@ def robust_classifier(parameter: Any = "theta", value: float = 0.2, **how: Any) 
 def assert_optimal(model: IncrementalSVC, theta: float, s: float, C: float = 1.0) -> None:
     found = judge_labels(model, Kernel(model.kernel, 0.05), C, theta, s)
     assert found.violation <= STRICT
-    assert found.wall > 0.0
+    assert found.cutoff > 0.0
     own = model.local_optimality()
     assert own.violation <= STRICT
-    assert own.wall_distance == pytest.approx(found.wall, abs=1e-9)
+    assert own.wall_distance == pytest.approx(found.cutoff, abs=1e-9)
     assert model.certificate().relative_gap <= 1e-9
 
 
@@ -77,7 +77,7 @@ def test_regression_stays_robust_through_updates() -> None:
         model.update(add=(X[start : start + 20], y[start : start + 20]), remove=model.keys_[:20])
         found = judge_targets(model, Kernel("rbf", 0.1), 5.0, 0.0, path.end, 0.1)
         assert found.violation <= STRICT
-        assert found.wall > 0.0
+        assert found.cutoff > 0.0
 
 
 def test_a_wrong_label_that_comes_later_has_no_weight() -> None:

@@ -1,4 +1,4 @@
-"""Records of numbers: what Python gives them, what compiled code makes of them, what Python is told."""
+"""Records of numbers: what Python gives them, what compiled code makes of them, what Python gets back."""
 
 import struct
 
@@ -25,17 +25,17 @@ def pay(accounts: One[Account], amount: float) -> None:
 
 
 def test_what_is_not_given_is_zero() -> None:
-    told = Account.told(Account.of(2.5))
-    assert (told.balance, told.payments, told.rate) == (2.5, 0, 0.0)
+    snapshot = Account.snapshot(Account.of(2.5))
+    assert (snapshot.balance, snapshot.payments, snapshot.rate) == (2.5, 0, 0.0)
 
 
 def test_python_and_compiled_code_share_the_record() -> None:
     account = Account.of(1.0, 3)
     pay(account, 0.5)
     account[0].rate = 0.25
-    told = Account.told(account)
+    snapshot = Account.snapshot(account)
     pay(account, 1.0)
-    assert (told.balance, told.payments, told.rate) == (1.5, 4, 0.25)
+    assert (snapshot.balance, snapshot.payments, snapshot.rate) == (1.5, 4, 0.25)
     assert (account[0].balance, account[0].payments) == (2.5, 5)
 
 

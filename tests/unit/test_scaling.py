@@ -24,30 +24,30 @@ SCALERS = {"standard": StandardScaler, "minmax": MinMaxScaler, "robust": RobustS
 @pytest.mark.parametrize("scale", SCALERS)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_scale_is_that_of_a_pipeline(scale: str, classes: int) -> None:
-    who = classes > Y
-    theirs = make_pipeline(SCALERS[scale](), SVC(tol=1e-9)).fit(X[who], Y[who])
-    ours = IncrementalSVC(scale=scale).fit(X[who], Y[who])
+    indices = classes > Y
+    theirs = make_pipeline(SCALERS[scale](), SVC(tol=1e-9)).fit(X[indices], Y[indices])
+    ours = IncrementalSVC(scale=scale).fit(X[indices], Y[indices])
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-6)
     assert ours.feature_scale_.kind == scale
-    np.testing.assert_allclose(ours.window_X, X[who], rtol=1e-12)
+    np.testing.assert_allclose(ours.window_X, X[indices], rtol=1e-12)
 
 
 def test_rows_weigh_in_a_standard_scale() -> None:
-    who, weights = Y < 2, np.linspace(0.0, 3.0, 130)
-    theirs = StandardScaler().fit(X[who], sample_weight=weights)
-    model = IncrementalSVC(scale="standard").fit(X[who], Y[who], sample_weight=weights)
+    indices, weights = Y < 2, np.linspace(0.0, 3.0, 130)
+    theirs = StandardScaler().fit(X[indices], sample_weight=weights)
+    model = IncrementalSVC(scale="standard").fit(X[indices], Y[indices], sample_weight=weights)
     np.testing.assert_allclose(model.feature_scale_.offset, theirs.mean_, rtol=1e-12)
     np.testing.assert_allclose(model.feature_scale_.factor, theirs.scale_, rtol=1e-12)
     model.update(reweight=dict.fromkeys(range(65), 0.25))
     model.rescale()
     weights[:65] = 0.25
-    theirs.fit(X[who], sample_weight=weights)
+    theirs.fit(X[indices], sample_weight=weights)
     np.testing.assert_allclose(model.feature_scale_.offset, theirs.mean_, rtol=1e-12)
     np.testing.assert_allclose(model.feature_scale_.factor, theirs.scale_, rtol=1e-12)
 
 
 @pytest.mark.parametrize("scale", SCALERS)
-def test_a_scale_is_kept_until_it_is_fitted_anew(scale: str) -> None:
+def test_a_scale_is_kept_until_it_is_fitted_again(scale: str) -> None:
     model = IncrementalSVC(scale=scale, C=3.0).fit(X[:100], Y[:100])
     kept, gamma = model.feature_scale_, model.gamma_
     model.update(add=(X[100:], Y[100:]), remove=model.keys_[:40])
@@ -66,8 +66,8 @@ def test_a_scale_is_kept_until_it_is_fitted_anew(scale: str) -> None:
 @pytest.mark.parametrize("way", ["arrays", "pickle", "deepcopy"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_scale_is_taken_along(way: str, classes: int) -> None:
-    who = classes > Y
-    model = IncrementalSVC(scale="standard").fit(X[who], Y[who])
+    indices = classes > Y
+    model = IncrementalSVC(scale="standard").fit(X[indices], Y[indices])
     made: dict[str, Any] = {
         "arrays": lambda: IncrementalSVC.from_arrays(model.get_params(), model.to_arrays()),
         "pickle": lambda: pickle.loads(pickle.dumps(model)),
@@ -81,13 +81,13 @@ def test_a_scale_is_taken_along(way: str, classes: int) -> None:
 
 
 def test_analyses_know_of_the_scale() -> None:
-    who = Y <= 1
-    model = IncrementalSVC(scale="standard", gamma=0.1).fit(X[who], Y[who])
-    scaled = StandardScaler().fit(X[who])
-    plain = IncrementalSVC(gamma=0.1).fit(scaled.transform(X[who]), Y[who])
+    indices = Y <= 1
+    model = IncrementalSVC(scale="standard", gamma=0.1).fit(X[indices], Y[indices])
+    scaled = StandardScaler().fit(X[indices])
+    plain = IncrementalSVC(gamma=0.1).fit(scaled.transform(X[indices]), Y[indices])
     np.testing.assert_allclose(leave_one_out(model).decisions, leave_one_out(plain).decisions, atol=1e-6)
     path, other = model.regularization_path(0.1, 10.0), plain.regularization_path(0.1, 10.0)
-    assert path.best(X[who], Y[who]).error == other.best(scaled.transform(X[who]), Y[who]).error
+    assert path.best(X[indices], Y[indices]).error == other.best(scaled.transform(X[indices]), Y[indices]).error
     np.testing.assert_allclose(
         path.at(2.0).decision_function(X), other.at(2.0).decision_function(scaled.transform(X)), atol=1e-6
     )
@@ -126,13 +126,13 @@ CHANGES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("parameters", CHANGES, ids=str)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_any_parameter_of_a_classifier_can_change(parameters: dict[str, Any], classes: int) -> None:
-    who = classes > Y
-    model = IncrementalSVC(scale="standard", gamma=0.1).fit(X[who][10:], Y[who][10:])
+    indices = classes > Y
+    model = IncrementalSVC(scale="standard", gamma=0.1).fit(X[indices][10:], Y[indices][10:])
     model.change(**parameters)
-    fresh = IncrementalSVC(**{"scale": "standard", "gamma": 0.1, **parameters}).fit(X[who][10:], Y[who][10:])
+    fresh = IncrementalSVC(**{"scale": "standard", "gamma": 0.1, **parameters}).fit(X[indices][10:], Y[indices][10:])
     np.testing.assert_allclose(model.decision_function(X), fresh.decision_function(X), atol=1e-5)
     assert {name: model.get_params()[name] for name in parameters} == parameters
-    model.update(add=(X[who][:10], Y[who][:10]))
+    model.update(add=(X[indices][:10], Y[indices][:10]))
     assert model.certificate().relative_gap < 1e-9
 
 

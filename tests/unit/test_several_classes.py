@@ -20,9 +20,9 @@ from livesvm.solvers.errors import InvalidInput, MemoryLimit, TimeLimit
 from livesvm.solvers.homotopy import batch_update, run
 from livesvm.solvers.homotopy.solve import solve
 from livesvm.solvers.models.class_window import ClassWindow
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.models.pair import Pair
 from livesvm.solvers.models.pairs_predictor import PairsCertificate
-from livesvm.solvers.models.view import View
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.interrupt import interruptible
 from livesvm.solvers.runtime.progress import Teller
@@ -135,11 +135,11 @@ def test_what_is_refused_leaves_no_trace_of_the_classes_that_it_names(
     assert same(before, model.to_arrays())
     assert np.array_equal(decisions, model.decision_function(X))
     model.update(add=([[3.0]] * len(new), new), remove=[0])
-    anew = IncrementalSVC(gamma=0.5).fit(np.vstack([X[1:], [[3.0]] * len(new)]), [*y[1:], *new])
-    np.testing.assert_allclose(model.decision_function(X), anew.decision_function(X), atol=1e-8)
+    afresh = IncrementalSVC(gamma=0.5).fit(np.vstack([X[1:], [[3.0]] * len(new)]), [*y[1:], *new])
+    np.testing.assert_allclose(model.decision_function(X), afresh.decision_function(X), atol=1e-8)
 
 
-def test_one_update_brings_one_class_and_makes_another_of_who_is_there() -> None:
+def test_one_update_brings_one_class_and_relabels_the_rest_as_another() -> None:
     model = IncrementalSVC(gamma=1.0).fit([[0.0], [1.0], [2.0]], ["a"] * 3)
     model.update(add=([[3.0]], ["b"]), relabel={1: "c"})
     assert model.classes_.tolist() == ["a", "b", "c"]
@@ -215,7 +215,7 @@ def test_a_slide_is_one_solve_for_a_pair_and_ends_where_the_general_way_does(
 
 
 def test_a_pair_that_is_not_done_at_once_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernel rows that are not there, no room in the factor, and an end that is not good enough at first."""
+    """Kernel rows that are not there, no space in the factor, and an end that is not good enough at first."""
     X, y = digits(400)
     model = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:300], y[:300])
     calls, window = 0, cast(ClassWindow, model._window)

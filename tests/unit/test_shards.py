@@ -102,8 +102,8 @@ def test_the_optimum_is_that_of_one_process(n: int, count: int) -> None:
     weights = np.random.default_rng(1).choice([0.0, 0.5, 2.0], n, p=[0.1, 0.5, 0.4])
     alone, model = LiveL2SVC(C=5.0), LiveL2SVC(C=5.0)
     alone.retrain_on(X, y, weights, tol=1e-3)
-    everyone = np.ones(n, bool)
-    found = OverShards(model, sharded(X, y, count, weights), everyone).train(everyone, 1e-3)
+    every_example = np.ones(n, bool)
+    found = OverShards(model, sharded(X, y, count, weights), every_example).train(every_example, 1e-3)
     assert model.gamma_ == pytest.approx(alone.gamma_, rel=1e-9)
     assert found.relative_gap <= 1e-3
     assert found.relative_gap == pytest.approx(true_gap(model, X, y, weights), abs=1e-6)
@@ -127,11 +127,11 @@ def test_a_search_goes_on_where_a_shard_was_lost(n: int) -> None:
 
 def found_over(crew: Losing, X: Matrix, y: Vector) -> Vector:
     """Return the decisions of a training, whose gap is the true one."""
-    model, everyone = LiveL2SVC(C=5.0), np.ones(y.size, bool)
+    model, every_example = LiveL2SVC(C=5.0), np.ones(y.size, bool)
     data = Sharded(crew, cut(y.size, 3), y, np.ones(y.size), lambda rows: X[rows])
-    told = OverShards(model, data, everyone).train(everyone, 1e-3)
-    assert told.relative_gap <= 1e-3
-    assert told.relative_gap == pytest.approx(true_gap(model, X, y, np.ones(y.size)), abs=1e-6)
+    reported = OverShards(model, data, every_example).train(every_example, 1e-3)
+    assert reported.relative_gap <= 1e-3
+    assert reported.relative_gap == pytest.approx(true_gap(model, X, y, np.ones(y.size)), abs=1e-6)
     return np.asarray(model.predictor().decision_function(X))
 
 
@@ -142,8 +142,8 @@ def test_sparse_examples_stay_sparse_and_several_classes_are_pairs() -> None:
     X, y = sparse.csr_array(dense), np.array(["a", "b", "c"])[dense[:, :3].argmax(axis=1)]
     alone, model = LiveL2SVC(C=2.0), LiveL2SVC(C=2.0)
     alone.retrain_on(X, y, tol=1e-3)
-    data, everyone = sharded(X, y, 2), np.ones(500, bool)
-    found = OverShards(model, data, everyone).train(everyone, 1e-3)
+    data, every_example = sharded(X, y, 2), np.ones(500, bool)
+    found = OverShards(model, data, every_example).train(every_example, 1e-3)
     crew = data.crew
     assert isinstance(crew, Here)
     assert all(sparse.issparse(shard.examples.values) for shard in crew.shards)
@@ -158,8 +158,8 @@ def test_kernels_without_a_center(kernel: str) -> None:
     X, y = crescents(300)
     alone, model = (LiveL2SVC(C=0.1, kernel=kernel, gamma=0.1, degree=2, coef0=1.0) for _ in range(2))
     alone.retrain_on(X, y, tol=1e-4)
-    everyone = np.ones(300, bool)
-    OverShards(model, sharded(X, y, 4), everyone).train(everyone, 1e-4)
+    every_example = np.ones(300, bool)
+    OverShards(model, sharded(X, y, 4), every_example).train(every_example, 1e-4)
     ours, theirs = (one.predictor().decision_function(X) for one in (model, alone))
     np.testing.assert_allclose(ours, theirs, atol=0.02 * np.abs(theirs).max())
 
@@ -180,23 +180,23 @@ def test_rows_that_do_not_count_teach_nothing() -> None:
 
 def test_what_cannot_be_learnt_is_refused_with_its_place_among_all() -> None:
     X, y = crescents(60)
-    everyone = np.ones(60, bool)
+    every_example = np.ones(60, bool)
     with pytest.raises(InvalidInput, match="one class"):
-        OverShards(LiveL2SVC(), sharded(X, np.ones(60), 2), everyone).train(everyone, 0.1)
+        OverShards(LiveL2SVC(), sharded(X, np.ones(60), 2), every_example).train(every_example, 0.1)
     with pytest.raises(InvalidInput, match="no example with a weight"):
-        OverShards(LiveL2SVC(), sharded(X, y, 2, np.zeros(60)), everyone)
+        OverShards(LiveL2SVC(), sharded(X, y, 2, np.zeros(60)), every_example)
     X[47] = 1e150
     with pytest.raises(InvalidInput) as caught:
-        OverShards(LiveL2SVC(kernel="linear"), sharded(X, y, 3), everyone)
+        OverShards(LiveL2SVC(kernel="linear"), sharded(X, y, 3), every_example)
     assert (caught.value.field, caught.value.row) == ("X", 47)
 
 
 def test_it_is_cancelled_where_progress_says_so() -> None:
     X, y = crescents(3000)
-    model, everyone = LiveL2SVC(C=1e4), np.ones(3000, bool)
-    over = OverShards(model, sharded(X, y, 2), everyone)
+    model, every_example = LiveL2SVC(C=1e4), np.ones(3000, bool)
+    over = OverShards(model, sharded(X, y, 2), every_example)
     with pytest.raises(Cancelled):
-        over.train(everyone, 1e-6, progress=lambda done, total: False)
+        over.train(every_example, 1e-6, progress=lambda done, total: False)
     assert not model.is_trained
 
 
@@ -234,13 +234,13 @@ class Watched(by_shards.Search):
                 np.testing.assert_allclose(shard._parts[c, ~shard._active], dense, atol=tolerance)
 
     def here(self, tolerance: float) -> None:
-        b, who = self.coefficients(self.active.b), self.rows()
+        b, indices = self.coefficients(self.active.b), self.rows()
         for c, sign in ((0, -1.0), (1, 1.0)):
-            dense = (self.K @ np.where(self.y == sign, b, 0.0) + np.where(self.y == sign, b / self.costs, 0.0))[who]
+            dense = (self.K @ np.where(self.y == sign, b, 0.0) + np.where(self.y == sign, b / self.costs, 0.0))[indices]
             np.testing.assert_allclose(self.active.parts[c], dense, atol=tolerance)
-        assert np.unique(who).size == who.size == self.active.b.size
-        np.testing.assert_array_equal(self.active.y, self.y[who])
-        np.testing.assert_allclose(self.active.ridge, 1.0 / self.costs[who])
+        assert np.unique(indices).size == indices.size == self.active.b.size
+        np.testing.assert_array_equal(self.active.y, self.y[indices])
+        np.testing.assert_allclose(self.active.ridge, 1.0 / self.costs[indices])
 
     @property
     def tolerance(self) -> float:
@@ -261,9 +261,9 @@ class Watched(by_shards.Search):
         g = self.K @ self.coefficients(self.active.b)
         outside = np.setdiff1d(np.arange(len(self.y)), self.rows())
         if self.is_double and outside.size:
-            assert min(told.least for told in self.outside) == pytest.approx(g[outside].min())
+            assert min(reported.least for reported in self.outside) == pytest.approx(g[outside].min())
             for name, below in (("violating", 1.0), ("near", 1.0 + growth.NEAR), ("all", np.inf)):
-                counts = sum(getattr(told, name) for told in self.outside)
+                counts = sum(getattr(reported, name) for reported in self.outside)
                 those = outside[g[outside] < below]
                 assert counts.tolist() == [int((self.y[those] == sign).sum()) for sign in (-1.0, 1.0)]
 
@@ -274,7 +274,7 @@ class Watched(by_shards.Search):
         now = set(self.rows().tolist())
         assert len(now - before) <= (growth.GROWTH - 1) * len(before)
         if len(before) + len(now - before) <= kept:
-            assert before <= now  # none has to leave where there is room
+            assert before <= now  # none has to leave where there is space
         np.testing.assert_array_equal(self.coefficients(self.active.b), b)
         np.testing.assert_array_equal(self.coefficients(self.seen), b)
         self.here(self.tolerance)
@@ -333,10 +333,10 @@ def test_parts_of_g_are_right_after_every_step_of_a_search(
     assert Watched.goals[1:] == goals[: len(Watched.goals) - 1]
     assert Watched.goals[0] == (MARGIN * 1e-3 if n <= growth.FIRST else INSIDE)
     assert {gap for _, gap, _ in Watched.looks[:-1] if gap > 1e-3} <= {*found.trace[:, 1].tolist()}
-    a, who = np.zeros(n), np.array(Watched.started)[found.shard] + found.rows
-    a[who] = np.abs(found.coefficients)
+    a, indices = np.zeros(n), np.array(Watched.started)[found.shard] + found.rows
+    a[indices] = np.abs(found.coefficients)
     assert a.sum() == pytest.approx(1.0)
-    np.testing.assert_array_equal(np.sign(found.coefficients), Watched.y[who])
+    np.testing.assert_array_equal(np.sign(found.coefficients), Watched.y[indices])
     np.testing.assert_allclose(found.R, a @ Q @ a)
     assert found.gap.relative == pytest.approx(2.0 * (1.0 - (Q @ a).min() / found.R), abs=1e-9)
     b, K = a / found.R, Watched.K

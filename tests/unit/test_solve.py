@@ -63,7 +63,7 @@ def test_what_is_no_number_ends_at_once(value: float, monkeypatch: pytest.Monkey
 
 
 def test_no_more_than_the_compiled_call_stands_between_an_update_and_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Frames of Python on the stack where the solve is called: what an update costs beside its path is theirs."""
+    """Frames of Python on the stack where the solve is called: what an update costs next to its path is theirs."""
     rng = np.random.default_rng(4)
     X = rng.normal(size=(40, 2))
     model = IncrementalSVC(C=2.0, gamma=0.5).fit(X, np.where(X[:, 0] > 0, 1, -1))
@@ -121,6 +121,6 @@ def test_types_are_looked_up_at_each_call_where_losses_come_with_it(monkeypatch:
     state, looks = trained(), looked_at(monkeypatch)
     solving = Solve(state)
     losses = state.losses(np.arange(2))
-    solving.begin_with(state.n_slots, run.NOBODY, run.NOBODY, np.arange(2), losses)
+    solving.begin_with(state.n_slots, run.NO_EXAMPLES, run.NO_EXAMPLES, np.arange(2), losses)
     follow(state, solving=solving)
     assert not looks

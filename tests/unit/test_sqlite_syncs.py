@@ -1,4 +1,4 @@
-"""Who committed is told so only after a sync that began later; those who wait meanwhile share one."""
+"""A commit returns only after a sync that began later; commits that wait meanwhile share one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECONDS = 20.0
 
 
 class Disk:
-    """Syncs that are held until they are let go, and counted."""
+    """Syncs that are held until they are closed, and counted."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self.go = threading.Semaphore(0), threading.Semaphore(0)
@@ -33,7 +33,7 @@ class Disk:
             raise OSError("the disk broke")
 
 
-def test_all_who_came_during_a_sync_share_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_commits_during_a_sync_share_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "wal").touch()
     disk, syncs = Disk(monkeypatch), Syncs(tmp_path / "wal")
     with ThreadPoolExecutor(6) as pool:

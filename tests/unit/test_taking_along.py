@@ -67,9 +67,9 @@ def test_scikit_learn_says_the_same(name: str, kernel: str) -> None:
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_kernel_values_are_taken_along(classes: int) -> None:
-    who = classes > Y
-    K = X[who] @ X[who].T
-    model = IncrementalSVC(kernel="precomputed").fit(K, Y[who])
+    indices = classes > Y
+    K = X[indices] @ X[indices].T
+    model = IncrementalSVC(kernel="precomputed").fit(K, Y[indices])
     other = model.to_sklearn()
     np.testing.assert_allclose(other.decision_function(K), model.decision_function(K), atol=1e-9)
 
@@ -167,7 +167,7 @@ def test_what_is_no_model_file_is_named(tmp_path: Path) -> None:
         with_first("y", 3.0),
         with_first("y", 0.5),
         with_first("sample_weight", -1.0),
-        whole[: entry + 6] + b"\x94\x00" + whole[entry + 8 :],  # a version of the archive that nobody can read
+        whole[: entry + 6] + b"\x94\x00" + whole[entry + 8 :],  # a version of the archive that is unknown
     ]
     for content in bad:
         file.write_bytes(content)

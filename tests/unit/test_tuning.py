@@ -14,7 +14,7 @@ from sklearn.metrics import mean_absolute_error
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, k_fold, leave_one_out, tune
 from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, mean_of
 from livesvm.solvers.analyses.tuning.splits import splits
-from livesvm.solvers.analyses.tuning.stepwise import Room
+from livesvm.solvers.analyses.tuning.stepwise import FoldWorkspace
 from livesvm.solvers.errors import Cancelled, InvalidInput
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.kernels.kernel import Kernel
@@ -30,7 +30,7 @@ def table(n: int = 160) -> tuple[np.ndarray, np.ndarray]:
 
 
 def judged(model: Any, X: np.ndarray, y: np.ndarray, parameters: dict[str, float], judge: Any, folds: int) -> float:
-    """Return the error of parameters by fitting anew for each fold."""
+    """Return the error of parameters by fitting again for each fold."""
     total = wrong = 0.0
     for learnt, judging in splits(y, judge, folds, classes=not isinstance(model, IncrementalSVR)):
         found = clone(model).set_params(**parameters).fit(X[learnt], y[learnt]).predict(X[judging])
@@ -71,9 +71,9 @@ def test_values_of_C_are_walked_to_as_models_are(intercept: bool) -> None:
     weights[:3] = 0.0
     for gamma in (1e-3, 0.3):
         kernel = Kernel("rbf", gamma)
-        room = Room(50)
+        workspace = FoldWorkspace(50)
         for _ in range(2):  # what was before it makes no difference
-            f = room.decisions(kernel.matrix(X[:40], X.T), y[:40], weights, C, intercept=intercept)
+            f = workspace.decisions(kernel.matrix(X[:40], X.T), y[:40], weights, C, intercept=intercept)
         for value, found in zip(C, f, strict=True):
             model = LiveSVC(C=value, gamma=gamma, fit_intercept=intercept, classes=(-1, 1))
             model.fit(X[:40], y[:40], sample_weight=weights)

@@ -23,7 +23,7 @@ CHANGES: list[Callable[[list[Any]], dict[str, Any]]] = [
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("m", [0, 3, 11, 200])
-def test_everyone_has_the_place_and_the_loss_of_before(
+def test_every_example_has_its_place_and_loss_of_before(
     change: Callable[[list[Any]], dict[str, Any]], m: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(5)

@@ -84,7 +84,7 @@ def test_a_step_is_the_minimum_over_all_pieces() -> None:
 
 
 @pytest.mark.parametrize("n_free", [0, 2, 4, 5, 30])
-def test_a_working_set_is_who_is_non_bound_and_who_violates_most(n_free: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_working_set_has_the_non_bound_and_the_worst_violators(n_free: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usmo, "WORKING", 8)
     problem, rng = draw("clouds", 1, KERNELS[1], 1e-2, n=60), np.random.default_rng(n_free)
     free, n = rng.permutation(problem.n)[:n_free].tolist(), problem.n
@@ -100,7 +100,7 @@ def test_a_working_set_is_who_is_non_bound_and_who_violates_most(n_free: int, mo
     assert run.choose().tolist() == sorted(chosen)
 
 
-def test_b_is_in_the_middle_where_nobody_is_non_bound() -> None:
+def test_b_is_in_the_middle_where_no_example_is_non_bound() -> None:
     U = np.array([[-2.0], [-2.5], [2.0], [2.5]])
     problem = pu_problem(Kernel("linear"), np.array([[2.2]]), U, *costs(0.5, 2.0, np.ones(1), np.ones(4)))
     solution = usmo.usmo(problem)
@@ -120,9 +120,9 @@ def test_pivots_bound_their_error() -> None:
     kernel = Kernel("rbf", 0.1)
     found = low_rank(kernel, X, 1e-9, 200)
     assert found is not None
-    who, c = np.arange(1000, 3000), np.random.default_rng(1).normal(size=2000)
+    indices, c = np.arange(1000, 3000), np.random.default_rng(1).normal(size=2000)
     rows = KernelRows(kernel, X, cache_bytes=2**16)
-    off = found.product(rows, X, who, c) - rows.times(who, c)
+    off = found.product(rows, X, indices, c) - rows.times(indices, c)
     assert np.abs(off).max() <= found.error * np.abs(c).sum()
     assert found.error <= 1e-9
     assert low_rank(kernel, X, 1e-9, 5) is None
@@ -148,7 +148,7 @@ def _begun() -> usmo.Run:
     return usmo.Run(problem, products.exact(problem.kernel, problem.U, 2**20), feasible_start(problem))
 
 
-def test_f_is_computed_anew_where_it_was_carried_along_for_many_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_f_is_computed_again_where_it_was_carried_along_for_many_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     run, passes = _begun(), [usmo.FRESH + 1, usmo.FRESH]
     F = run.F.copy()
 
@@ -164,8 +164,8 @@ def test_f_is_computed_anew_where_it_was_carried_along_for_many_passes(monkeypat
 
 def test_passes_that_end_before_pairs_do_are_counted_in_a_row() -> None:
     run, found = _begun(), []
-    who = np.arange(run.sigma.size)
-    w = working_set(run.K.block(who), run.F, run.sigma, run.problem.c2)
+    indices = np.arange(run.sigma.size)
+    w = working_set(run.K.block(indices), run.F, run.sigma, run.problem.c2)
     for steps in (usmo.STEPS_EACH * usmo.WORKING, usmo.STEPS_EACH * usmo.WORKING, 5):
         w.counters[STEPS] = steps
         run._brought_on(w, run.problem.c2)
@@ -178,16 +178,16 @@ def _problem() -> PUProblem:
     return pu_problem(Kernel("rbf", 0.5), P, U, *costs(0.4, 1e-3, np.ones(20), np.ones(1500)))
 
 
-def test_progress_is_told_and_can_cancel() -> None:
-    told: list[tuple[int, int]] = []
+def test_progress_is_reported_and_can_cancel() -> None:
+    reported: list[tuple[int, int]] = []
 
     def tell(done: int, total: int) -> bool:
-        told.append((done, total))
+        reported.append((done, total))
         return True
 
     usmo.usmo(_problem(), progress=tell)
-    assert told == sorted(told)
-    assert told[-1] == (usmo.PARTS, usmo.PARTS)
+    assert reported == sorted(reported)
+    assert reported[-1] == (usmo.PARTS, usmo.PARTS)
     with pytest.raises(Cancelled):
         usmo.usmo(_problem(), progress=lambda done, total: False)
 

@@ -1,4 +1,4 @@
-"""Parts of the compiled walk along a path: what a stride teaches of the next, and what an event ends."""
+"""Parts of the compiled walk along a path: what an outer iteration teaches of the next, and what an event ends."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.active_set.reactivation import LEAST_PACE
 from livesvm.solvers.active_set.shrinking import IDLE, IDLE_EVENTS, count_idle, follow_path, learn_pace
 from livesvm.solvers.active_set.workspace import Walk
+from livesvm.solvers.homotopy.motion import set_motion
 from livesvm.solvers.homotopy.optimality import scales
-from livesvm.solvers.homotopy.recompute import combine
+from livesvm.solvers.homotopy.refresh import combine
 from livesvm.solvers.homotopy.run import walk_of
-from livesvm.solvers.homotopy.target import set_motion
 
 
 def begun() -> Walk:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from livesvm.solvers.errors import MemoryLimit
 from livesvm.solvers.estimators.classification import LiveSVC
-from livesvm.solvers.homotopy import refill
+from livesvm.solvers.homotopy import refactorize
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.threads import PART, at_work, in_parts, threads, wait_for_rest
 
@@ -56,7 +56,7 @@ def test_others_wait_while_they_are_asked_to() -> None:
         wait_for_rest(60.0)
         waited.set()
 
-    wait_for_rest(60.0)  # nobody asks
+    wait_for_rest(60.0)  # no solve asks
     with at_work():
         with at_work():
             waiting = threading.Thread(target=wait)
@@ -91,13 +91,13 @@ def test_f_is_that_of_the_data() -> None:
 def test_kernel_rows_and_factor_wait_for_the_first_update(monkeypatch: pytest.MonkeyPatch) -> None:
     model = trained()
     built: list[int] = []
-    build = refill.refill
+    build = refactorize.refactorize
 
     def noted(state: PathState, free: NDArray[np.int64]) -> None:
         built.append(free.size)
         build(state, free)
 
-    monkeypatch.setattr("livesvm.solvers.models.window.refill", noted)
+    monkeypatch.setattr("livesvm.solvers.models.window.refactorize", noted)
     back = again(again(model))
     assert back.certificate().relative_gap <= 1e-10
     X = model.window_X[:5]
@@ -120,17 +120,17 @@ def test_kernel_rows_and_factor_wait_for_the_first_update(monkeypatch: pytest.Mo
 
 def test_what_waits_goes_on_waiting_when_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     back = again(trained())
-    build = refill._factored
+    build = refactorize._factored
 
     def failing(state: PathState, free: NDArray[np.int64]) -> bool:
         raise MemoryError
 
     n_free = state_of(back).n_free
     with monkeypatch.context() as patched:
-        patched.setattr(refill, "_factored", failing)
+        patched.setattr(refactorize, "_factored", failing)
         with pytest.raises(MemoryError):
             back.prepare()
-    assert refill._factored is build
+    assert refactorize._factored is build
     back.prepare()
     state = state_of(back)
     assert (state.n_free, state.free_slots().size) == (n_free, n_free)

@@ -94,7 +94,7 @@ print(json.dumps([kept, *told]))
 
 
 @pytest.fixture(scope="module")
-def told() -> list[Any]:
+def reported() -> list[Any]:
     """What a process says: which families are kept after ``warm_up``, and what each part has compiled after that."""
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
@@ -102,21 +102,21 @@ def told() -> list[Any]:
     return found
 
 
-def test_nothing_is_compiled_after_warm_up(told: list[Any]) -> None:
-    _, sizes, everything, *_ = told
+def test_nothing_is_compiled_after_warm_up(reported: list[Any]) -> None:
+    _, sizes, everything, *_ = reported
     assert sizes == []
     assert everything == []
 
 
-def test_what_is_compiled_after_warm_up_would_be_seen(told: list[Any]) -> None:
+def test_what_is_compiled_after_warm_up_would_be_seen(reported: list[Any]) -> None:
     """Also where it has been part of other machine code already."""
-    *_, whole, part = told
+    *_, whole, part = reported
     assert whole == ["Entry forgotten(int64,)", "Inner called(int64,)"]
     assert part == ["Entry called(int64,)"]
 
 
-def test_families_are_known_to_be_compiled_by_what_is_kept(told: list[Any], tmp_path: Path) -> None:
-    assert told[0] == [True] * len(FAMILIES)
+def test_families_are_known_to_be_compiled_by_what_is_kept(reported: list[Any], tmp_path: Path) -> None:
+    assert reported[0] == [True] * len(FAMILIES)
     script = "from livesvm.solvers.warm_up import FAMILIES, is_compiled; print({is_compiled(f) for f in FAMILIES})"
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-c", script]

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 
 class Robust(BaseModel):
-    """Proof that a robust model is a local optimum: `violation` of the conditions, how close anybody is to a wall."""
+    """Proof that a robust model is a local optimum: `violation` and distance to the nearest cutoff."""
 
     theta: float
     s: float
@@ -27,7 +27,7 @@ class PairCertificate(BaseModel):
 
 
 class Certificate(BaseModel):
-    """Proof of optimality, recomputed from the window's data alone; of a robust model, given who its outliers are."""
+    """Proof of optimality, recomputed from the window's data alone; of a robust model, given its outliers."""
 
     version: int
     relative_gap: float

@@ -51,7 +51,7 @@ class RequestMark(BaseModel):
 
 
 class Receipt(BaseModel):
-    """What was erased, where, when and for whom; signed by the service's own key."""
+    """What was erased, where, when and at whose request; signed by the service's own key."""
 
     receipt: str
     model: str = Field(description="Its id, or that of the feed or the fleet; `*` of all.")

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 
 class SparseExample(BaseModel):
-    """Features of which only those are told that are not 0."""
+    """Features without those that are 0."""
 
     indices: list[int] = Field(description="From 0, ascending.")
     values: list[float]
@@ -36,7 +36,7 @@ class Example(BaseModel):
 class ExamplePage(BaseModel):
     """Some of a window's examples, oldest first."""
 
-    version: int = Field(description="Pages of one version are of one window.")
+    version: int = Field(description="Pages of one version show one window.")
     n_examples: int = Field(description="In the whole window.")
     next: int | None = Field(description="The offset of the next page, if there is one.")
     examples: list[Example]

@@ -38,6 +38,7 @@ class FleetForecastRow(BaseModel):
     """One forecast; times are as the readings have them."""
 
     series: str
+    feed: str = Field(description="The series' id as a feed.")
     step: int
     time: str | float | None
     value: float

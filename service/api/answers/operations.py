@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 
 class Access(BaseModel):
-    """Who the caller is to the service, and what that allows."""
+    """The caller's name and what the service allows it."""
 
     keys: bool = Field(description="Whether the service asks for API keys.")
     label: str | None = Field(default=None, description="Of the key that was sent.")

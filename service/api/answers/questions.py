@@ -44,7 +44,7 @@ class WhatIfAnswer(BaseModel):
 
     version: int = Field(description="The version that the change would be made to.")
     added: AnswerKeys
-    removed: AnswerKeys = Field(description="Also those that would leave to make room.")
+    removed: AnswerKeys = Field(description="Also those that would leave to make space.")
     changed: int
     events: int
     seconds: float = Field(description="Time the path took.")
@@ -114,7 +114,7 @@ class ClassError(BaseModel):
 class BeforeLearning(Watched):
     """Errors of the newest examples, each by the model that had not learnt it, and the test on them."""
 
-    n: int = Field(description="Newest examples that the errors are of.")
+    n: int = Field(description="Newest examples that the errors are computed from.")
     rolling: list[float] = Field(description="Errors of consecutive parts, oldest first.")
     classes: list[ClassError] | None
 

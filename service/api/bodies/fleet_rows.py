@@ -75,7 +75,7 @@ def _of_npz(body: Body, spec: FleetSpec) -> Table:
 
 
 def _of_parquet(body: Body, spec: FleetSpec) -> Table:
-    """Return columns of numbers, texts and times; a time without a zone is told without one."""
+    """Return columns of numbers, texts and times; a time without a zone is reported without one."""
     try:
         import pyarrow as pa
         from pyarrow import parquet

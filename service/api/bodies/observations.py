@@ -119,7 +119,7 @@ def _fields(value: Any) -> int:
 
 
 def _twice(names: list[str]) -> str | None:
-    """Return the first name that stands twice, cut to what is told."""
+    """Return the first name that stands twice, cut to what is reported."""
     return next((name[:LONGEST_NAME] for name, count in Counter(names).items() if count > 1), None)
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Held(Protocol):
-    """A connection as the admission sees it: whose it is, since when it rests (None: a request is under way)."""
+    """A connection as the admission sees it: its client, and since when it rests (None: a request is under way)."""
 
     client_key: str
     rests_since: float | None

@@ -89,7 +89,7 @@ def plainly_named(routes: Iterable[BaseRoute]) -> None:
             route.path = route.path_format
 
 
-After = Annotated[str, Query(max_length=64, description="Only those behind this id; what `next` told.")]
+After = Annotated[str, Query(max_length=64, description="Only those after this id, the `next` of a page.")]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="At most so many.")]
 
 
@@ -124,7 +124,7 @@ class _Scope:
         self.needed = needed
 
     async def __call__(self, request: Request, service: Parts, given: Credentials) -> None:
-        """Raise Unauthorized or Forbidden unless the caller's key is of the scope."""
+        """Raise Unauthorized or Forbidden unless the caller's key belongs to the scope."""
         if not service.keys:
             return
         word = None if service.fronts is None else request.headers.get(VOUCHED)
@@ -180,7 +180,7 @@ async def in_control(service: Service, call: Callable[[], Response]) -> Response
 
 
 async def up_to_date(one: Hosted) -> None:
-    """Wait until all that anybody was told of a model or a feed is known here; where it lives may take a second to say.
+    """Wait until this process has every announced change of a model or feed; its holder may take a second to announce.
 
     Raises UnknownModel or UnknownFeed if it is gone.
     """
@@ -236,7 +236,7 @@ async def _left(request: Request) -> None:
         pass
 
 
-def told(
+def response_of(
     answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None, *, exclude_none: bool = False
 ) -> Response:
     """Return the response that holds an answer; what the answer leaves open is null, or is left out."""
@@ -283,5 +283,5 @@ def _refusals() -> dict[int | str, dict[str, Any]]:
 
 
 def moment(seconds: float | None) -> datetime | None:
-    """Return a Unix time as answers tell it, in UTC; None where it is not known."""
+    """Return a Unix time as answers report it, in UTC; None where it is not known."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from livesvm.service.api.answers.datasets import Dataset, DatasetList
 from livesvm.service.api.edge.body_limits import BodyLimits
-from livesvm.service.api.routes.access import Parts, answers, in_control, scope, told
+from livesvm.service.api.routes.access import Parts, answers, in_control, response_of, scope
 from livesvm.service.datasets.catalogue import Upload, UploadFormat
 from livesvm.service.datasets.parsing import Format
 from livesvm.service.errors import BodyTooLarge, UnsupportedMedia
@@ -65,7 +65,7 @@ async def put(
     `target` is the column `y`, or the last, when absent; a first line of csv that holds numbers alone is an example,
     no head. Rows and columns of a fault count from 0.
 
-    `key` is the column, of text or whole numbers, that says whose each row is: an erasure of these keys in any model
+    `key` is the column, of text or whole numbers, that names each row's owner: an erasure of these keys in any model
     removes these rows. Keys are kept as salted hashes.
     """
     service.models()
@@ -82,7 +82,7 @@ async def put(
         except BaseException:
             upload.discard()
             raise
-    return told(_dataset(described), 201 if is_new else 200, {"location": f"/datasets/{name}"})
+    return response_of(_dataset(described), 201 if is_new else 200, {"location": f"/datasets/{name}"})
 
 
 @router.get(
@@ -95,7 +95,7 @@ async def list_all(service: Parts) -> Response:
     """List every dataset, by name."""
     service.models()
     return await in_control(
-        service, lambda: told(DatasetList(datasets=[_dataset(found) for found in service.datasets.all()]))
+        service, lambda: response_of(DatasetList(datasets=[_dataset(found) for found in service.datasets.all()]))
     )
 
 
@@ -108,7 +108,7 @@ async def list_all(service: Parts) -> Response:
 async def describe(name: DatasetName, service: Parts) -> Response:
     """Show one dataset."""
     service.models()
-    return await in_control(service, lambda: told(_dataset(service.datasets.get(name))))
+    return await in_control(service, lambda: response_of(_dataset(service.datasets.get(name))))
 
 
 @router.delete(

@@ -19,7 +19,7 @@ from livesvm.service.api.answers.erasures import (
 )
 from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content, with_json
 from livesvm.service.api.requests import EraseRequest, FeedEraseRequest, FleetEraseRequest
-from livesvm.service.api.routes.access import FeedId, FleetId, ModelId, Parts, answers, scope, told
+from livesvm.service.api.routes.access import FeedId, FleetId, ModelId, Parts, answers, response_of, scope
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.fleets.names import feed_of, name_of
 from livesvm.service.fleets.readings import ids_of
@@ -32,7 +32,7 @@ from livesvm.solvers.errors import InvalidInput
 router = APIRouter(tags=["erasing"])
 
 MOST_SERIES = 1000
-"""Of a fleet whose series are not named."""
+"""Of a fleet, where series are not named."""
 
 
 @router.post(
@@ -182,7 +182,7 @@ async def verify(request: Request, service: Parts) -> Response:
     body = await read_body(request)
     with service.control.place():
         found = await service.control.run(with_json, body, service.erasures.receipts.verify)
-    return told(Verification.model_validate(found))
+    return response_of(Verification.model_validate(found))
 
 
 @router.get(
@@ -212,4 +212,4 @@ async def key(service: Parts) -> Response:
     service.models()
     with service.control.place():
         *earlier, now = await service.control.run(service.erasures.receipts.public_keys)
-    return told(PublicKeys(public_key=now, earlier=earlier))
+    return response_of(PublicKeys(public_key=now, earlier=earlier))

@@ -23,8 +23,8 @@ from livesvm.service.api.routes.access import (
     moment,
     page_of,
     remove,
+    response_of,
     scope,
-    told,
     up_to_date,
 )
 from livesvm.service.feeds.commands import Progress
@@ -58,20 +58,20 @@ async def create(request: Request, service: Parts) -> Response:
 
     with service.control.place():
         live = await service.control.run(make)
-    return told(description(feeds.find(live.id), service), status=201, headers={"location": f"/feeds/{live.id}"})
+    return response_of(description(feeds.find(live.id), service), status=201, headers={"location": f"/feeds/{live.id}"})
 
 
 @router.get(
     "/feeds", summary="List the feeds", dependencies=[scope("read")], responses=answers(200, FeedList, "By id.")
 )
 async def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
-    """Feeds, by id, without what was tried; of more than `limit` the first ones, and in `next` where more are."""
+    """List feeds by id, without what was tried; beyond `limit`, `next` says where to go on."""
     feeds = service.feeds()
 
     def tell() -> Response:
         """Put one page together."""
         found, following = page_of(feeds, after, limit)
-        return told(FeedList(feeds=[description(feed, service, whole=False) for feed in found], next=following))
+        return response_of(FeedList(feeds=[description(feed, service, whole=False) for feed in found], next=following))
 
     return await in_control(service, tell)
 
@@ -83,10 +83,10 @@ async def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Re
     responses=answers(200, FeedDescription, "The feed as it is now, with its record."),
 )
 async def describe(id: FeedId, service: Parts) -> Response:
-    """One feed: its settings with what was chosen, its scores beside those of the naive forecasts, its events."""
+    """Describe one feed: its settings with the chosen values, its scores next to those of naive forecasts, events."""
     feed = service.feeds().find(id)
     await up_to_date(feed)
-    return told(description(feed, service))
+    return response_of(description(feed, service))
 
 
 @router.delete(
@@ -105,7 +105,7 @@ async def delete(id: FeedId, service: Parts) -> Response:
 async def _paused(paused: bool, id: str, request: Request, service: Service) -> Response:
     live = service.feeds().get(id)
     await awaited(request, live.pause(paused), Solve())
-    return told(description(service.feeds().find(id), service))
+    return response_of(description(service.feeds().find(id), service))
 
 
 @router.post(
@@ -143,7 +143,7 @@ async def write_back(id: FeedId, request: Request, service: Parts) -> Response:
 
 
 def description(feed: AnyFeed, service: Service, *, whole: bool = True) -> FeedDescription:
-    """What the API says of a feed."""
+    """Return the API's description of a feed."""
     live, seen, level = feed.served, feed.shown, service.health.durability
     if live is None or seen is None:
         return _described_at_rest(feed)
@@ -170,13 +170,13 @@ def description(feed: AnyFeed, service: Service, *, whole: bool = True) -> FeedD
 
 
 def _described_at_rest(feed: AnyFeed) -> FeedDescription:
-    """What is said of a feed without waking it, or of one that is not served."""
+    """Return the description of a feed at rest, without waking it, or of one that is not served."""
     seen = feed.glimpse
     if seen is None or feed.reason is not None:
         return FeedDescription(id=feed.id, state=feed.state, awake=False, error=feed.reason)
-    told = {name: getattr(seen, name) for name in ("version", "position", "rows", "time")}
+    reported = {name: getattr(seen, name) for name in ("version", "position", "rows", "time")}
     now = {"state": seen.state, "awake": False, "updated_at": moment(seen.updated_at)}
-    return FeedDescription.model_validate({"id": feed.id, **told, **now})
+    return FeedDescription.model_validate({"id": feed.id, **reported, **now})
 
 
 def source_told(id: str, spec: SourceSpec | None, flow: Flow | None, progress: Progress) -> FeedSource | None:

@@ -25,7 +25,7 @@ from livesvm.service.api.bodies.observations import BYTES_A_CELL, CSV
 from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content
 from livesvm.service.api.fleet_tables import PARQUET, csv_of, parquet_of
 from livesvm.service.api.requests import FleetRequest, SeriesRequest
-from livesvm.service.api.routes.access import FleetId, Parts, also, answers, in_control, moment, scope, told
+from livesvm.service.api.routes.access import FleetId, Parts, also, answers, in_control, moment, response_of, scope
 from livesvm.service.api.routes.feeds import source_told
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.routes.readings import rows_content
@@ -46,7 +46,7 @@ PAGE, MOST = 1000, 10_000
 MOST_NAMED = 1000
 """Series that a call for forecasts may name."""
 
-After = Annotated[str, Query(max_length=128, description="Only those behind this one; what `next` told.")]
+After = Annotated[str, Query(max_length=128, description="Only those after this one, the `next` of a page.")]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="At most so many series.")]
 Names = Annotated[
     list[str] | None, Query(alias="series", max_length=MOST_NAMED, description="Only these series; may be repeated.")
@@ -83,8 +83,8 @@ async def create(request: Request, service: Parts) -> Response:
         if spec.source is not None:
             url_of(spec.source, service.settings)
         fleet = service.fleets.create(wanted.id, spec)
-        service.fleet_care.sources.start(fleet)
-        return told(_described(service, fleet), status=201, headers={"location": f"/fleets/{fleet.id}"})
+        service.fleet_supervisor.sources.start(fleet)
+        return response_of(_described(service, fleet), status=201, headers={"location": f"/fleets/{fleet.id}"})
 
     return await in_control(service, make)
 
@@ -95,14 +95,14 @@ async def create(request: Request, service: Parts) -> Response:
 async def list_all(
     service: Parts, after: After = "", limit: Annotated[int, Query(ge=1, le=MOST, description="At most so many.")] = 200
 ) -> Response:
-    """Fleets, by id, without their scores."""
+    """List fleets by id, without their scores."""
     service.feeds()
 
     def tell() -> Response:
         """Put one page together."""
         names = [name for name in service.fleets.names() if name > after]
         found = [_described(service, service.fleets.get(name)) for name in names[:limit]]
-        return told(FleetList(fleets=found, next=names[limit - 1] if len(names) > limit else None))
+        return response_of(FleetList(fleets=found, next=names[limit - 1] if len(names) > limit else None))
 
     return await in_control(service, tell)
 
@@ -114,7 +114,7 @@ async def list_all(
     responses=answers(200, FleetDescription, "The fleet as it is now, with the scores of all series."),
 )
 async def describe(id: FleetId, service: Parts) -> Response:
-    """One fleet: its settings with what was chosen, how its series do beside naive forecasts, and the worst of them.
+    """Describe one fleet: its settings with the chosen values, its scores against naive forecasts, the worst series.
 
     Scores are what is known of each series without waking it.
     """
@@ -123,7 +123,7 @@ async def describe(id: FleetId, service: Parts) -> Response:
     def tell() -> Response:
         """Look at all series."""
         fleet = service.fleets.get(id)
-        return told(_described(service, fleet, service.fleet_care.scores(fleet)))
+        return response_of(_described(service, fleet, service.fleet_supervisor.scores(fleet)))
 
     return await _in_fleets(service, tell)
 
@@ -141,7 +141,7 @@ async def delete(id: FleetId, service: Parts) -> Response:
 
     def remove() -> Response:
         """Remove the series, then the fleet."""
-        service.fleet_care.delete(service.fleets.get(id))
+        service.fleet_supervisor.delete(service.fleets.get(id))
         return Response(status_code=204)
 
     return await _in_fleets(service, remove)
@@ -157,10 +157,10 @@ async def delete(id: FleetId, service: Parts) -> Response:
 async def observe(id: FleetId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
     """Take readings of many series, each series' whole or not at all.
 
-    Rows have the column that names the series beside those of a feed: JSON `{"rows": [..]}`, CSV, npz or Parquet. Those
-    of a series that are refused change nothing, and are told of with the row, the column and the reason; all others are
-    in. Rows without a series bring shared columns to all rows of their time. Sent again with its Idempotency-Key, a
-    call has one effect on each series.
+    Rows have the column that names the series next to those of a feed: JSON `{"rows": [..]}`, CSV, npz or Parquet.
+    Those of a series that are refused change nothing, and are listed with the row, the column and the reason; all
+    others are in. Rows without a series bring shared columns to all rows of their time. Sent again with its
+    Idempotency-Key, a call has one effect on each series.
     """
 
     def take(fleet: Fleet, table: Table, request: str | None) -> dict[str, Any]:
@@ -208,7 +208,7 @@ async def forecast(
     after: After = "",
     limit: Limit = PAGE,
 ) -> Response:
-    """The newest forecasts of all series or of some, a row each series and step; never waits for readings.
+    """Return the newest forecasts of all series or of some, a row each series and step; never wait for readings.
 
     Those at rest stay there, unless they have so many steps that they have to wake for it.
     """
@@ -243,7 +243,7 @@ async def forecast(
     responses=answers(200, SeriesList, "By id."),
 )
 async def list_series(id: FleetId, service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
-    """Series, by id, with how they do beside naive forecasts; none of them is woken."""
+    """List series by id, with their scores against naive forecasts; none is woken."""
     service.feeds()
 
     def tell() -> Response:
@@ -279,7 +279,7 @@ async def _paused(paused: bool, id: str, service: Service) -> Response:
 
     def pause() -> Response:
         """Keep it, over restarts too."""
-        return told(_described(service, service.fleets.pause(service.fleets.live(id), paused)))
+        return response_of(_described(service, service.fleets.pause(service.fleets.live(id), paused)))
 
     return await in_control(service, pause)
 
@@ -324,7 +324,7 @@ async def _taken(
 
 
 async def _in_fleets(service: Service, call: Callable[[], Response]) -> Response:
-    """The response of a call that is of many series, made by one of the threads for such."""
+    """Return the response of a call about many series, made by a thread reserved for such calls."""
     with service.batches.place():
         return await service.batches.run(call)
 
@@ -351,7 +351,7 @@ def _described(service: Service, fleet: Fleet, scores: dict[str, Any] | None = N
 
 
 def _source_told(service: Service, fleet: Fleet) -> FeedSource | None:
-    flow = service.fleet_care.sources.flow(fleet)
+    flow = service.fleet_supervisor.sources.flow(fleet)
     return source_told(fleet.id, fleet.spec.source, flow, fleet.progress)
 
 

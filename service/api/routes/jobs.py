@@ -26,9 +26,9 @@ from livesvm.service.api.routes.access import (
     may,
     moment,
     replied,
+    response_of,
     scope,
     stream_answers,
-    told,
     up_to_date,
     within,
 )
@@ -105,16 +105,16 @@ async def list_all(request: Request, service: Parts) -> Response:
     found = [_job(record) for record in service.jobs.all()]
     fronts = service.fronts
     if fronts is None:
-        return told(JobList(jobs=found), exclude_none=True)
+        return response_of(JobList(jobs=found), exclude_none=True)
     from livesvm.service.api import forwarding  # where there are other front ends alone
 
     if forwarding.is_for(request, fronts):
-        return told(JobList(jobs=found), exclude_none=True)
+        return response_of(JobList(jobs=found), exclude_none=True)
     with service.control.place():
         others = await service.control.run(fronts.others)
     theirs, silent = await forwarding.others_jobs(request, others)
     jobs = sorted([*found, *map(Job.model_validate, theirs)], key=lambda job: job.created_at)
-    return told(JobList(jobs=jobs, unanswered=silent or None), exclude_none=True)
+    return response_of(JobList(jobs=jobs, unanswered=silent or None), exclude_none=True)
 
 
 @router.get("/jobs/{job}", summary="See a job", dependencies=[scope("read")], responses=answers(200, Job, "The job."))
@@ -158,7 +158,7 @@ async def watch(job: JobId, request: Request, service: Parts) -> Response:
     "/jobs/{job}",
     summary="Cancel or delete a job",
     dependencies=[scope("learn")],
-    responses=answers(200, Job, "Told to stop; or, if it had ended, as it was."),
+    responses=answers(200, Job, "The job is stopping; or, if it had ended, as it was."),
 )
 async def cancel(job: JobId, request: Request, service: Parts) -> Response:
     """Have a job stop at its next step; delete one that has ended, with its result."""
@@ -232,7 +232,7 @@ def _told(
     if job.result is not None and not names:
         job.result, withheld = without_keys(job.result)
         job.withheld = sorted(withheld) or None
-    return told(job, status, headers, exclude_none=True)
+    return response_of(job, status, headers, exclude_none=True)
 
 
 def _job(record: JobRecord, service: Service | None = None) -> Job:

@@ -29,9 +29,9 @@ from livesvm.service.api.routes.access import (
     moment,
     page_of,
     remove,
+    response_of,
     scope,
     stream_answers,
-    told,
     up_to_date,
 )
 from livesvm.service.api.streams import Event, event_stream
@@ -65,7 +65,7 @@ async def create(request: Request, service: Parts) -> Response:
     with service.control.place():
         live = await service.control.run(make)
     headers = {"location": f"/models/{live.id}"}
-    return told(description(live, service), status=201, headers=headers)
+    return response_of(description(live, service), status=201, headers=headers)
 
 
 @router.get(
@@ -75,13 +75,13 @@ async def create(request: Request, service: Parts) -> Response:
     responses=answers(200, ModelList, "Models, by id."),
 )
 async def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
-    """Models, by id; of more than `limit` the first ones, and in `next` behind which to ask for more."""
+    """List models by id; beyond `limit`, `next` is the id after which to ask for more."""
     models = service.models()
 
     def tell() -> Response:
         """Put one page together."""
         found, following = page_of(models, after, limit)
-        return told(ModelList(models=[description(model, service) for model in found], next=following))
+        return response_of(ModelList(models=[description(model, service) for model in found], next=following))
 
     return await in_control(service, tell)
 
@@ -93,10 +93,10 @@ async def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Re
     responses=answers(200, ModelDescription, "The model as it is now."),
 )
 async def describe(id: ModelId, service: Parts) -> Response:
-    """One model as it is now."""
+    """Describe one model in its present state."""
     model = service.models().find(id)
     await up_to_date(model)
-    return told(description(model, service))
+    return response_of(description(model, service))
 
 
 @router.delete(
@@ -124,7 +124,7 @@ async def watch(id: ModelId, request: Request, service: Parts) -> Response:
     service.models().get(id)
 
     def look() -> Event | None:
-        """The newest version; None once the model is gone."""
+        """Return the newest version; None once the model is gone."""
         try:
             live = service.hosting.models.get(id)
         except (UnknownModel, ModelUnavailable, Restoring):
@@ -141,24 +141,24 @@ async def watch(id: ModelId, request: Request, service: Parts) -> Response:
     responses=answers(200, RecentUpdates, "The newest updates since the model came back, newest first."),
 )
 async def recent(id: ModelId, service: Parts) -> Response:
-    """What the newest updates did and how long their paths took; nothing of it is stored."""
+    """Return what the newest updates did and how long their paths took; none of it is stored."""
     live = service.models().get(id)
 
     def tell() -> Response:
         """Ask where the model lives."""
         updates = [update | {"at": moment(update["at"])} for update in live.recent.updates()]
-        return told(RecentUpdates.model_validate({"updates": updates}), exclude_none=True)
+        return response_of(RecentUpdates.model_validate({"updates": updates}), exclude_none=True)
 
     return await in_control(service, tell)
 
 
 def _seen(published: Published) -> dict[str, object]:
-    told = {name: getattr(published, name) for name in ("version", "C", "n_support", "drift")}
-    return told | {"updated_at": moment(published.updated_at)} | asdict(published.sizes)
+    reported = {name: getattr(published, name) for name in ("version", "C", "n_support", "drift")}
+    return reported | {"updated_at": moment(published.updated_at)} | asdict(published.sizes)
 
 
 def description(model: AnyModel, service: Parts) -> ModelDescription:
-    """What the API says of a model."""
+    """Return the API's description of a model."""
     spec, now, level = model.spec, model.describe(), service.health.durability
     present = spec.model_dump(include=set(CHANGEABLE)) | now.parameters
     return ModelDescription(

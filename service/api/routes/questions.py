@@ -68,10 +68,10 @@ async def weigh(id: ModelId, request: Request, service: Parts, max_seconds: MaxS
         asked = (await service.workers.run(parse_json, body, WhatIfRequest)).question()
         with service.budget.holding("updates", asked.memory()):
             solve = within(max_seconds)
-            told = await _worked_out(
+            reported = await _worked_out(
                 id, request, service, solve, lambda copy: to_json(what_if(copy, asked, service.settings))
             )
-    return Response(told, media_type="application/json")
+    return Response(reported, media_type="application/json")
 
 
 @router.post(
@@ -82,7 +82,7 @@ async def weigh(id: ModelId, request: Request, service: Parts, max_seconds: MaxS
     openapi_extra=schema_content("ExplainRequest"),
 )
 async def tell_why(id: ModelId, request: Request, service: Parts, max_seconds: MaxSeconds = None) -> Response:
-    """Name the examples of the window without which the decisions of rows would differ the most, signed.
+    """List the examples of the window without which the decisions of rows would differ the most, signed.
 
     Each decision is that of the model trained without the example: exact, by unlearning on a copy. With targets `y` the
     answer has what examples are worth for the loss of the rows instead, harmful ones first.
@@ -92,7 +92,7 @@ async def tell_why(id: ModelId, request: Request, service: Parts, max_seconds: M
         asked = (await service.workers.run(parse_json, body, ExplainRequest)).question()
         with service.budget.holding("updates", asked.X.nbytes):
             solve = within(max_seconds)
-            told = await _worked_out(
+            reported = await _worked_out(
                 id,
                 request,
                 service,
@@ -100,7 +100,7 @@ async def tell_why(id: ModelId, request: Request, service: Parts, max_seconds: M
                 lambda copy: to_json(explain(copy, asked, service.settings)),
                 memory_without_each,
             )
-    return Response(told, media_type="application/json")
+    return Response(reported, media_type="application/json")
 
 
 @router.get(
@@ -119,7 +119,7 @@ async def tell_drift(
     """
     live = service.models().get(id)
     with service.questions.place():
-        told = await _worked_out(
+        reported = await _worked_out(
             id,
             request,
             service,
@@ -127,11 +127,11 @@ async def tell_drift(
             lambda copy: to_json(look_for_drift(copy, asked)),
             lambda copy: COPIES * live.describe().memory,
         )
-    return Response(told, media_type="application/json")
+    return Response(reported, media_type="application/json")
 
 
 async def covered(id: str, request: Request, service: Service, X: Rows, wanted: Wanted, media: str) -> Response:
-    """The response that has an interval or a set of classes for each row; the first one of a version calibrates it."""
+    """Return an interval or a set of classes for each row; the first call of a version calibrates it."""
     live = service.models().get(id)
     check(live.spec, wanted)
     found = service.coverings.get(id, live.published)
@@ -142,13 +142,13 @@ async def covered(id: str, request: Request, service: Service, X: Rows, wanted: 
     covering = found
 
     def decided() -> bytes:
-        """The answer, as JSON or an Arrow stream."""
+        """Return the answer as JSON or as an Arrow stream."""
         covering.seen.check(live.spec, X, service.settings.max_predict_rows)
         with service.budget.holding("predictions", covering.memory(X)):
-            told = covering.answer(live.spec, X, wanted) | {"stale": live.stale}
+            reported = covering.answer(live.spec, X, wanted) | {"stale": live.stale}
             service.metrics.predictions.labels(live.spec.task).inc(len(X))
             live.recent.note_predicted(len(X))
-            return of_answer(told) if media == ARROW else to_json(told)
+            return of_answer(reported) if media == ARROW else to_json(reported)
 
     return Response(await service.readers.run(decided), media_type=media)
 
@@ -176,7 +176,7 @@ async def worked_out(
 ) -> T:
     """Work out what a copy of a model or a feed gives, when there is a place for a solve, in so many bytes.
 
-    Raises OutOfMemory where there is no room for these.
+    Raises OutOfMemory where there is no space for these.
     """
     solve.seconds = min(solve.seconds, service.settings.solve_seconds)
     copy = await awaited(request, live.copy(), solve, changes=False)

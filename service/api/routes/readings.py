@@ -59,9 +59,7 @@ PLOTTED, PLOTTED_MOST = 300, 3000
 MOST_ROWS = 100_000
 
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="Most rows, the newest.")]
-Points = Annotated[
-    int, Query(ge=1, le=MOST_POINTS, description="Most rows that are told; of more, some evenly apart are.")
-]
+Points = Annotated[int, Query(ge=1, le=MOST_POINTS, description="Most rows in the answer; of more, some evenly apart.")]
 Step = Annotated[int | None, Query(ge=1, description="Only forecasts of this step.")]
 Steps = Annotated[
     list[int] | None, Query(max_length=MOST_STEPS, description="Only these steps; all of the feed when absent.")
@@ -195,7 +193,7 @@ async def tell_drift(
     live = service.feeds().get(id)
     question = replace(asked, steps=tuple(step or ()))
     with service.questions.place():
-        told = await worked_out(
+        reported = await worked_out(
             live,
             request,
             service,
@@ -203,7 +201,7 @@ async def tell_drift(
             lambda copy: to_json(look_for_drift_of_feed(copy, question)),
             lambda copy: feed_memory(copy.spec),
         )
-    return Response(told, media_type=JSON)
+    return Response(reported, media_type=JSON)
 
 
 @router.get(
@@ -224,8 +222,8 @@ async def look_back(
 ) -> Response:
     """List readings of the window, oldest first, each with the forecasts that were made before it was known.
 
-    Of more than `points`, or of more than 50,000 forecasts, each `every`-th reading is told. As an Arrow stream there
-    is a row for each forecast.
+    Of more than `points`, or of more than 50,000 forecasts, each `every`-th reading is reported. As an Arrow stream
+    there is a row for each forecast.
     """
     live = service.feeds().get(id)
     as_arrow = arrow.is_accepted(request.headers.get("accept", ""))

@@ -19,7 +19,7 @@ from livesvm.service.api.answers.v2 import (
 from livesvm.service.api.bodies.infer import BINARY, HEAD_LENGTH, Asked, parse_infer, read_infer
 from livesvm.service.api.bodies.reading import schema_content
 from livesvm.service.api.predictions import Calibrated, answering, at_once, is_quick, is_short
-from livesvm.service.api.routes.access import ModelId, Parts, also, answers, scope, told, up_to_date
+from livesvm.service.api.routes.access import ModelId, Parts, also, answers, response_of, scope, up_to_date
 from livesvm.service.api.routes.operations import VERSION
 from livesvm.service.api.routes.predict import calibrated
 from livesvm.service.api.routes.quick import quick
@@ -41,7 +41,7 @@ Version = Annotated[str, Path(max_length=24, description="The current version; n
     responses=answers(200, ServerMetadata, "Its version, and what it has of the protocol."),
 )
 async def server() -> ServerMetadata:
-    """Name the service, its version, and the extensions of the protocol that it has."""
+    """Return the service's name, its version and its extensions of the protocol."""
     return ServerMetadata(name="livesvm", version=VERSION, extensions=["binary_tensor_data"])
 
 
@@ -66,7 +66,7 @@ async def ready(service: Parts) -> ServerReady:
     responses=answers(200, ModelMetadata, "Its current version, its input and its outputs."),
 )
 async def metadata(id: ModelId, service: Parts) -> Response:
-    """Name the input and the outputs, with datatypes and shapes; -1 is any number of rows, or not known yet.
+    """Return the input and the outputs of a model, with datatypes and shapes; -1 is any number of rows or unknown.
 
     `decision` of more than two classes has a column for each of `classes`, or for each pair of them. A model that was
     created with `probability` has that output too.
@@ -154,7 +154,9 @@ async def _metadata(id: str, service: Service, version: str | None = None) -> Re
     rows = TensorMetadata(name="X", datatype="FP64", shape=[-1, seen.n_features or spec.n_features or -1])
     outputs = outputs_of(spec, seen)
     platform = f"livesvm_{spec.task}"
-    return told(ModelMetadata(name=id, versions=[str(seen.version)], platform=platform, inputs=[rows], outputs=outputs))
+    return response_of(
+        ModelMetadata(name=id, versions=[str(seen.version)], platform=platform, inputs=[rows], outputs=outputs)
+    )
 
 
 async def _ready(id: str, service: Service, version: str | None = None) -> Response:
@@ -165,7 +167,7 @@ async def _ready(id: str, service: Service, version: str | None = None) -> Respo
     check_version(id, version, now.version)
     if not now.can_predict and now.state != "held":  # a copy here reads that one
         now.published(model.spec).check_known(model.spec)
-    return told(ModelReady(name=id, ready=True))
+    return response_of(ModelReady(name=id, ready=True))
 
 
 async def _infer(id: str, request: Request, service: Service, version: str | None = None) -> Response:

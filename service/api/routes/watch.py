@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from livesvm.service.access.keys import SCOPES, allows, key_of
 from livesvm.service.api.answers.operations import Access
-from livesvm.service.api.routes.access import Credentials, Parts, answers, moment, scope, stream_answers, told
+from livesvm.service.api.routes.access import Credentials, Parts, answers, moment, response_of, scope, stream_answers
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.errors import UnknownFeed, UnknownModel
 from livesvm.service.hosting.handle import AnyFeed, AnyModel, Collection, Hosted
@@ -21,7 +21,7 @@ from livesvm.service.lifecycle.parts import Service
 LOOK_SECONDS = 0.5
 """Between two looks at all models."""
 SHOWN = 1000
-"""Models, and feeds, that are told of by id; of others those that are awake."""
+"""Models and feeds that are reported by id; of others those that are awake."""
 _SHOWN = ("state", "awake", "version", "n_support", "C", "predicted", "queue_depth", "error")
 _SCORED = ("step", "mae", "last_value_mae", "seasonal_mae")
 
@@ -54,11 +54,11 @@ async def access(request: Request, service: Parts, given: Credentials) -> Respon
     needed: dict[str, str | None] = request.app.state.paths
     paths = None if held is None else sorted(path for path, least in needed.items() if not least or allows(held, least))
     found = {"keys": bool(service.keys), "label": key and key.label, "scope": held, "paths": paths}
-    return told(Access.model_validate(found))
+    return response_of(Access.model_validate(found))
 
 
 class Changes:
-    """What one reader has been told of a service, and what is new since."""
+    """What one reader has been sent of a service, and what is new since."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

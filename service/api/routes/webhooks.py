@@ -19,7 +19,7 @@ from livesvm.service.api.answers.webhooks import (
 )
 from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
 from livesvm.service.api.requests import WebhookRequest
-from livesvm.service.api.routes.access import Parts, answers, in_control, moment, scope, told
+from livesvm.service.api.routes.access import Parts, answers, in_control, moment, response_of, scope
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.webhooks.spec import Webhook
 
@@ -52,7 +52,9 @@ async def create(request: Request, service: Parts) -> Response:
         wanted = parse_json(body, WebhookRequest)
         made = service.webhooks.create(wanted.spec(), wanted.secret)
         answer = WebhookMade(**_described(service, made), secret=made.secret)
-        return told(answer, status=201, headers={"location": f"/webhooks/{made.id}", "cache-control": "no-store"})
+        return response_of(
+            answer, status=201, headers={"location": f"/webhooks/{made.id}", "cache-control": "no-store"}
+        )
 
     return await in_control(service, make)
 
@@ -67,7 +69,7 @@ async def list_all(service: Parts) -> Response:
     """List every webhook."""
     service.models()
     found = [WebhookDescription(**_described(service, one)) for one in service.webhooks.all()]
-    return told(WebhookList(webhooks=found))
+    return response_of(WebhookList(webhooks=found))
 
 
 @router.get(
@@ -79,7 +81,7 @@ async def list_all(service: Parts) -> Response:
 async def describe(id: WebhookId, service: Parts) -> Response:
     """Show one webhook: what it is sent, how much waits, and what came of the newest attempt."""
     service.models()
-    return told(WebhookDescription(**_described(service, service.webhooks.get(id))))
+    return response_of(WebhookDescription(**_described(service, service.webhooks.get(id))))
 
 
 @router.delete(
@@ -111,7 +113,7 @@ async def delete(id: WebhookId, service: Parts) -> Response:
 async def ping(id: WebhookId, service: Parts) -> Response:
     """Send a message of type `ping`."""
     service.models()
-    return await in_control(service, lambda: told(MessageSent(id=service.webhooks.ping(id)), status=202))
+    return await in_control(service, lambda: response_of(MessageSent(id=service.webhooks.ping(id)), status=202))
 
 
 @router.get(
@@ -129,7 +131,7 @@ async def dead_letters(id: WebhookId, service: Parts, limit: Limit = 100) -> Res
         found = [
             DeadLetter(**one | {"dead_at": moment(one["dead_at"])}) for one in service.webhooks.dead_letters(id, limit)
         ]
-        return told(DeadLetters(dead_letters=found))
+        return response_of(DeadLetters(dead_letters=found))
 
     return await in_control(service, tell)
 
@@ -143,7 +145,7 @@ async def dead_letters(id: WebhookId, service: Parts, limit: Limit = 100) -> Res
 async def resend(id: WebhookId, service: Parts, message: Message = None) -> Response:
     """Try dead letters again: one, or all."""
     service.models()
-    return await in_control(service, lambda: told(Resent(resent=service.webhooks.resend(id, message))))
+    return await in_control(service, lambda: response_of(Resent(resent=service.webhooks.resend(id, message))))
 
 
 def _described(service: Service, webhook: Webhook) -> dict[str, Any]:

@@ -84,4 +84,4 @@ class Source(Protocol):
         """Forget what it remembers of the feed; entries and dead letters stay."""
 
     def close(self) -> None:
-        """Let go of it; no call may follow."""
+        """Release it; no call may follow."""

@@ -207,13 +207,21 @@ class MqttSource:
     def _bury(self, letter: DeadLetter, one: Held) -> None:
         """Publish a dead letter, and wait until the broker has it."""
         entry = "-".join(map(str, letter.position))
-        told = {"feed": self._feed, "topic": one.topic, "entry": entry, "field": letter.field, "reason": letter.reason}
+        reported = {
+            "feed": self._feed,
+            "topic": one.topic,
+            "entry": entry,
+            "field": letter.field,
+            "reason": letter.reason,
+        }
         try:
-            told["payload"] = one.payload[:MOST_REASON].decode()
+            reported["payload"] = one.payload[:MOST_REASON].decode()
         except UnicodeDecodeError:
-            told["payload_base64"] = base64.b64encode(one.payload[:MOST_REASON]).decode()
+            reported["payload_base64"] = base64.b64encode(one.payload[:MOST_REASON]).decode()
         client = self._open()
-        self._ask(lambda: ("publish", client.publish(self._dead, json.dumps(told), 1).mid), f"publish to {self._dead}")
+        self._ask(
+            lambda: ("publish", client.publish(self._dead, json.dumps(reported), 1).mid), f"publish to {self._dead}"
+        )
 
     # What the broker says, in the thread of the connection.
 

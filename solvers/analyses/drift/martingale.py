@@ -143,7 +143,7 @@ class DriftTest:
         scores : array-like of shape (m,)
             The larger, the less an example fits the model that has not learnt it.
         kinds : iterable of m hashable values or None
-            Of each score, as its class; None: all are of one kind.
+            Of each score, as its class; None: all belong to one kind.
 
         Returns
         -------

@@ -16,7 +16,7 @@ from livesvm.solvers.analyses.leave_one_out.assessment import checked, in_order,
 from livesvm.solvers.analyses.scores import losses_of, places_of, scores_of
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.view import View
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 

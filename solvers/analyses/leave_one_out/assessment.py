@@ -20,10 +20,10 @@ from livesvm.solvers import validation
 from livesvm.solvers.analyses.leave_one_out.by_path import decisions_without, leave_each_out
 from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updates
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.homotopy.recompute import refresh
-from livesvm.solvers.homotopy.run import NOBODY
+from livesvm.solvers.homotopy.refresh import refresh
+from livesvm.solvers.homotopy.run import NO_EXAMPLES
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.view import View
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
@@ -103,7 +103,7 @@ def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> 
 def _kind_by_kind(copy: View, tell: Teller) -> tuple[Floats, int]:
     """Return the leave-one-out decisions where the losses of all depend on which examples are there.
 
-    They depend on how many there are of a kind, as of a class, and not on which of them leaves. One path takes the
+    They depend on how many there are in a kind, such as a class, and not on which of them leaves. One path takes the
     window to the losses that the others have once any of a kind has left; from there each of the kind leaves alone.
     """
     n, (alone, together) = copy.model.n_window_, leave_together(copy)
@@ -125,7 +125,7 @@ def leave_together(copy: View) -> tuple[Ints, list[Ints]]:
     kinds = copy.kinds
     names, counts = np.unique(kinds, return_counts=True)
     together = [] if copy.robustness else [np.flatnonzero(kinds == name) for name in names[counts >= LEAST_OF_A_KIND]]
-    return np.setdiff1d(np.arange(kinds.size), np.concatenate([NOBODY, *together])), together
+    return np.setdiff1d(np.arange(kinds.size), np.concatenate([NO_EXAMPLES, *together])), together
 
 
 def left_out(model: LiveEstimator, places: Ints, tell: Callable[[int, int], None]) -> Floats:

@@ -15,13 +15,13 @@ import numpy as np
 from livesvm.solvers.active_set.degeneracy import center
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.shrinking import follow_path
-from livesvm.solvers.active_set.workspace import STRIDE_EVENTS, Walk
+from livesvm.solvers.active_set.workspace import ITERATION_EVENTS, Walk
 from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
-from livesvm.solvers.homotopy.finish import is_at_optimum, put_on_ends
+from livesvm.solvers.homotopy.finalize import is_at_optimum, put_on_ends
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import Scales, scales
-from livesvm.solvers.homotopy.recompute import BLOCK, need_rows
+from livesvm.solvers.homotopy.refresh import BLOCK, need_rows
 from livesvm.solvers.homotopy.run import walk_of
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
 from livesvm.solvers.kernels.kernel import times
@@ -32,7 +32,7 @@ from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import raise_what_stopped
 from livesvm.solvers.runtime.types import Floats, Ints
 
-FEW = 8  # events that most leave with; for so few nobody is left out of a walk
+FEW = 8  # events that most leave with; for so few no example is left out of a walk
 SMALL = 2000  # if the window is not larger than this
 DUST, GOAL, ROUNDINGS = SETTINGS.dust, SETTINGS.goal, SETTINGS.one_walk
 PORTION = 32  # examples that leave between two reports of progress
@@ -68,35 +68,37 @@ class Kept(NamedTuple):
 
     examples: Examples
     R: Floats  #: the factor
-    slots: Ints  #: who stands in it
+    slots: Ints  #: the examples in it
     b: float
     total: float
 
 
 def leave_each_out(
-    state: PathState, who: Ints, totals: Floats, report: Callable[[int, int], None]
+    state: PathState, indices: Ints, totals: Floats, report: Callable[[int, int], None]
 ) -> tuple[Floats, int]:
-    """Return f at each of the examples ``who`` by the model without it, (m,), and the events of all paths.
+    """Return f at each of the examples ``indices`` by the model without it, (m,), and the events of all paths.
 
     Parameters
     ----------
     state : optimal, with an f that is fresh; it is put back
-    who : (m,) slots
+    indices : (m,) slots
     totals : (m,) what the betas of the others sum up to
-    report : told how many are done, and how many there are; what it raises ends the work
+    report : called with how many are done, and how many there are; what it raises ends the work
 
     Raises
     ------
     NotOptimal : a path could not be followed, also not the ordinary way
     """
-    decisions, events = np.full(who.size, np.nan), 0
+    decisions, events = np.full(indices.size, np.nan), 0
     if (totals == state.total).all():
         units = scales(state, np.zeros(state.n_slots))
-        left = leave_by_pivots(state, who, units, lambda _: report(0, who.size))
+        left = leave_by_pivots(state, indices, units, lambda _: report(0, indices.size))
         if left is not None:
             decisions, events = left.decisions, left.changes
     blocked = np.isnan(decisions)
-    decisions[blocked], more = leave_by_paths(state, who[blocked], totals[blocked], partial(_later, report, who.size))
+    decisions[blocked], more = leave_by_paths(
+        state, indices[blocked], totals[blocked], partial(_later, report, indices.size)
+    )
     return decisions, events + more
 
 
@@ -106,7 +108,7 @@ def _later(report: Callable[[int, int], None], total: int, done: int, count: int
 
 def leave_by_paths(
     state: PathState,
-    who: Ints,
+    indices: Ints,
     totals: Floats,
     report: Callable[[int, int], None],
     models: Floats | None = None,
@@ -115,7 +117,7 @@ def leave_by_paths(
 
     In compiled code first, and where a kernel row is not cached or a tie has to be spread, the ordinary way.
     """
-    if not who.size:
+    if not indices.size:
         report(0, 0)
         return np.empty(0), 0
     size = int(state.factor.size[0])
@@ -126,50 +128,54 @@ def leave_by_paths(
         state.b,
         state.total,
     )
-    state.make_room_for_free(state.n - state.n_free if state.n < 1000 else 4 * STRIDE_EVENTS)
-    _cache_rows(state, who)
+    state.make_room_for_free(state.n - state.n_free if state.n < 1000 else 4 * ITERATION_EVENTS)
+    _cache_rows(state, indices)
     motion = empty_motion(state.capacity)
-    motion.v[who] = state.examples.beta[who]
+    motion.v[indices] = state.examples.beta[indices]
     units = scales(state, motion.v)
-    decisions, events = np.full(who.size, np.nan), 0
-    models = np.empty((who.size, 0)) if models is None else models
-    for first in range(0, who.size, PORTION):
-        report(first, who.size)
+    decisions, events = np.full(indices.size, np.nan), 0
+    models = np.empty((indices.size, 0)) if models is None else models
+    for first in range(0, indices.size, PORTION):
+        report(first, indices.size)
         part = slice(first, first + PORTION)
         w = walk_of(state, motion, units)
-        decisions[part], count = _leave_portion(w, kept, units, who[part], totals[part], models[part])
+        decisions[part], count = _leave_portion(w, kept, units, indices[part], totals[part], models[part])
         raise_what_stopped()
         events += count
     for i in np.flatnonzero(np.isnan(decisions)):
-        report(who.size - 1, who.size)
-        found, count = decisions_without(state, who[i : i + 1], float(totals[i]), models[i] if models.size else None)
+        report(indices.size - 1, indices.size)
+        found, count = decisions_without(
+            state, indices[i : i + 1], float(totals[i]), models[i] if models.size else None
+        )
         decisions[i] = found[0]
         events += count
-    report(who.size, who.size)
+    report(indices.size, indices.size)
     return decisions, events
 
 
-def _cache_rows(state: PathState, who: Ints) -> None:
-    """Cache as many kernel rows as there is room for: those that leave and those near a kink come first."""
+def _cache_rows(state: PathState, indices: Ints) -> None:
+    """Cache as many kernel rows as there is space for: those that leave and those near a kink come first."""
     e, n = state.examples, state.n_slots
     distance = np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1)
-    distance[who] = 0.0
+    distance[indices] = 0.0
     order = np.argsort(distance, kind="stable")
     order = order[e.n_kinks[order] > 0][: max(0, state.rows.max_rows - state.n_free - BLOCK)]
     need_rows(state, np.union1d(state.free_slots(), order))
 
 
 @compiled_allocating
-def _leave_portion(w: Walk, kept: Kept, units: Scales, who: Ints, totals: Floats, models: Floats) -> tuple[Floats, int]:
+def _leave_portion(
+    w: Walk, kept: Kept, units: Scales, indices: Ints, totals: Floats, models: Floats
+) -> tuple[Floats, int]:
     """Let one example after the other leave, each from the kept optimum; NaN where that cannot be done here.
 
     ``models`` (m, n + 1), or (m, 0), gets the models without them.
     """
     e, motion, at = w.examples, w.motion, w.at[0]
-    decisions = np.full(who.size, np.nan)
+    decisions = np.full(indices.size, np.nan)
     events = 0
-    for i in range(who.size):
-        slot = who[i]
+    for i in range(indices.size):
+        slot = indices[i]
         if w.row_of[slot] < 0:
             continue
         v = -e.beta[slot]

@@ -34,20 +34,20 @@ class Left(NamedTuple):
     decisions: Floats  #: (m,) f of each by the model without it, NaN where that is left to the ordinary path
     f: Floats  #: (n_slots,) of the model as it is, fresh
     changes: int  #: of sides, of all together
-    models: Changes  #: by slot; nothing that is good of those whose decision is NaN
+    models: Changes  #: by slot; not valid where the decision is NaN
 
 
-def leave_by_pivots(state: PathState, who: Ints, units: Scales, progress: Callable[[int], None]) -> Left | None:
-    """Find the models without each of the examples ``who``; None where this way is none.
+def leave_by_pivots(state: PathState, indices: Ints, units: Scales, progress: Callable[[int], None]) -> Left | None:
+    """Find the models without each of the examples ``indices``; None where this way is none.
 
-    The state must be optimal, and the sum of its betas not depend on who is there. It is not changed, and need not be
-    prepared. ``progress`` is told how many have been tried.
+    The state must be optimal, and the sum of its betas not depend on the examples of the window. It is not changed, and
+    need not be prepared. ``progress`` is called with how many have been tried.
     """
-    free, decisions = state.free_slots(), np.full(who.size, np.nan)
-    if free.size < 2 or not who.size:
+    free, decisions = state.free_slots(), np.full(indices.size, np.nan)
+    if free.size < 2 or not indices.size:
         return None
     tol_f, tol_beta = PRECISE * units.kink, EXACT * units.level
-    free, others = _in_order(state, free, who)
+    free, others = _in_order(state, free, indices)
     tableau = Tableau(state, free, others)
     if not tableau.invert():
         return None
@@ -55,13 +55,13 @@ def leave_by_pivots(state: PathState, who: Ints, units: Scales, progress: Callab
     sides = _sides(state, tableau, f, tol_f, tol_beta)
     place_of = np.full(state.n_slots, -1)
     place_of[tableau.order] = np.arange(tableau.order.size)
-    change, parts, changes, start = np.zeros((who.size, free.size)), [], 0, 0
+    change, parts, changes, start = np.zeros((indices.size, free.size)), [], 0, 0
     watch(columns.size, 0)
-    while start < who.size:
+    while start < indices.size:
         check()
         progress(start)
-        part = slice(start, min(who.size, start + (tableau.together if start else FIRST)))
-        leaving = _waiting(place_of[who[part]], change[part])
+        part = slice(start, min(indices.size, start + (tableau.together if start else FIRST)))
+        leaving = _waiting(place_of[indices[part]], change[part])
         tableau.make_leaving(leaving.members[:, 0])
         while True:
             leave_each(sides, columns, leaving, tol_f, tol_beta)
@@ -79,11 +79,11 @@ def leave_by_pivots(state: PathState, who: Ints, units: Scales, progress: Callab
     return Left(decisions, f, changes, _together(tableau, change, parts))
 
 
-def _in_order(state: PathState, free: Ints, who: Ints) -> tuple[Ints, Ints]:
+def _in_order(state: PathState, free: Ints, indices: Ints) -> tuple[Ints, Ints]:
     """Return the slots of the free and of the others that count; those near a limit stand last and first."""
     e, n = state.examples, state.n_slots
     counts = (e.n_kinks[:n] > 0) & np.any(e.levels[:n] != 0.0, axis=1) | (e.beta[:n] != 0.0)
-    counts[who] = True
+    counts[indices] = True
     counts[free] = False
     others, q = np.flatnonzero(counts), e.segment[free] // 2
     distance = np.abs(e.f[others, None] - e.kinks[others]).min(axis=1)

@@ -1,4 +1,4 @@
-"""Decisions of examples by models without them, where the losses of all depend on who is there: update and undo."""
+"""Decisions of examples by models without them, where the losses depend on the whole window: update and undo."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from livesvm.solvers.validation import Key
 
 
 class _Undo(Exception):
-    """Raised where an update has told what it was made for."""
+    """Raised to undo an update once its result is known."""
 
 
 def decisions_by_updates(copy: LiveEstimator, parts: Iterable[Ints], tell: Teller) -> tuple[Floats, int]:
@@ -25,7 +25,7 @@ def decisions_by_updates(copy: LiveEstimator, parts: Iterable[Ints], tell: Telle
 
     Raises
     ------
-    InvalidInput : nothing can be learnt from those who stay
+    InvalidInput : nothing can be learnt from the examples that stay
     """
     keys, X, gram = copy.keys_, copy.window_X, copy._window.state.kernel.gram
     decisions, events = np.empty((len(keys), *copy.predictor().decision_function(X[:0]).shape[1:])), 0

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from livesvm.solvers.analyses.leave_one_out.models_without import models_without_each
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.view import View
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features
@@ -116,14 +116,14 @@ class DataValues:
 def data_values(
     model: LiveEstimator, X: ArrayLike | Features, y: ArrayLike, *, progress: Progress | None = None
 ) -> DataValues:
-    """Return the exact leave-one-out value of each example of a model's window for rows whose targets are known.
+    """Return the exact leave-one-out value of each example of a model's window for rows with known targets.
 
     Parameters
     ----------
     model : live estimator
         Fitted on at least two examples; it is not changed.
     X : array-like or sparse of shape (m, d)
-        Rows whose targets are known.
+        Rows with known targets.
     y : array-like of shape (m,)
         Targets of the rows.
     progress : callable or None, default None
@@ -132,7 +132,7 @@ def data_values(
     Returns
     -------
     DataValues
-        Values by key, and the loss that they are of.
+        Values by key, and their loss.
 
     Raises
     ------

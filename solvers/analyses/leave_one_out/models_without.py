@@ -16,10 +16,10 @@ from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
 from livesvm.solvers.analyses.leave_one_out.by_updates import updated_without
 from livesvm.solvers.analyses.leave_one_out.changes import Changes
 from livesvm.solvers.homotopy.optimality import scales
-from livesvm.solvers.homotopy.recompute import refresh
+from livesvm.solvers.homotopy.refresh import refresh
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.models.predictor import Predictor, kernel_values
-from livesvm.solvers.models.view import View
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, dense
@@ -44,12 +44,12 @@ class _Part:
     def __post_init__(self) -> None:
         self.which, self.own = np.zeros(self.n, np.int64), np.empty(self.n)
 
-    def stand(self, view: View, members: Ints) -> None:
+    def begin_at(self, view: View, members: Ints) -> None:
         """Know that without any of ``members`` the model is the one that a private view shows."""
         refresh(view.state)
-        self._stand(view, members, view.state.examples.f)
+        self._begin_at(view, members, view.state.examples.f)
 
-    def _stand(self, view: View, members: Ints, f: Floats) -> None:
+    def _begin_at(self, view: View, members: Ints, f: Floats) -> None:
         """Do so, by its ``f`` by slot."""
         slots = view.window.slots
         self.own[members] = f[slots[members]]
@@ -70,9 +70,9 @@ class _Part:
             left = leave_by_pivots(state, slots[places], units, lambda _: tell(0, places.size))
         if left is None:
             private = copy()
-            self.stand(private, members)
+            self.begin_at(private, members)
             return self._walk(private, places, totals, tell)
-        self._stand(view, members, left.f)
+        self._begin_at(view, members, left.f)
         good = np.isfinite(left.decisions)
         self.own[places[good]] = left.decisions[good]
         self.which[places[good]] = -1 - sum(one.of_b.size for _, one in self.changes) - np.flatnonzero(good)
@@ -196,13 +196,13 @@ def models_without_each(model: LiveEstimator, *, progress: Progress | None = Non
     with steadily(progress, n) as tell:
         if not view.shares_costs:
             views, only = _views(view), tell_nothing if pairs else tell
-            everyone = zip(parts, views, strict=True)
-            events = sum(part.leave(one, np.arange(n), only, one.copy) for part, one in everyone)
+            every_example = zip(parts, views, strict=True)
+            events = sum(part.leave(one, np.arange(n), only, one.copy) for part, one in every_example)
         else:
             copy = view.copy()
             views = _views(copy)
             for part, one in zip(parts, views, strict=True):
-                part.stand(one, np.arange(n))
+                part.begin_at(one, np.arange(n))
             alone, together = leave_together(copy)
             events = sum(_leave_alone(copy, int(place), parts) for place in alone)
             for members in together:
@@ -240,7 +240,7 @@ def _leave_kind(copy: View, members: Ints, parts: list[_Part]) -> int:
     kind, events = copy.window.y[members[0]], 0
     for place, (part, one) in enumerate(zip(parts, _views(copy), strict=True)):
         if copy.pairs and kind not in copy.pairs[place]:
-            part.stand(one, members)
+            part.begin_at(one, members)
         else:
             events += part.leave(one, members, tell_nothing, one.copy)
     return events

@@ -1,7 +1,7 @@
 """The optimum without one example, by block pivots on the tableau of the optimum with it [Júdice & Pires 1994].
 
 Those whose following quantity ends beyond a limit change sides together: it rests at the limit from now on, and what
-rested is solved for, among the few who have changed sides. Where that does not lessen how many are wrong, only the
+rested is solved for, among the few that have changed sides. Where that does not lessen how many are wrong, only the
 last of them changes, which ends for certain [Murty 1974]. A round costs the number of places times that of changes.
 """
 
@@ -64,11 +64,11 @@ class Leaving(NamedTuple):
 
 @by_reference
 class Work(NamedTuple):
-    """Arrays of one leaving, and the system of those who have changed sides."""
+    """Arrays of one leaving, and the system of the examples that have changed sides."""
 
     ends: Floats  #: (N,) what follows, in the end
     side: Ints  #: (N,) 0: as it was; 1, -1: at its upper or lower limit; 2, -2: past it; LEAVES
-    members: Ints  #: (MOST_CHANGED + 1,) places whose side is not 0; the one that leaves is the first
+    members: Ints  #: (MOST_CHANGED + 1,) places with a side other than 0; the one that leaves is the first
     moved: Floats  #: (MOST_CHANGED + 1,) how far what rested has gone
     unknown: Ints  #: (MOST_CHANGED + 1,) members that are solved for
     system: Floats  #: (MOST_CHANGED + 1, MOST_CHANGED + 1)
@@ -174,7 +174,7 @@ def change_sides(columns: Columns, w: Work, count: int, first: int, stop: int) -
 
 @compiled
 def last_of(w: Work, wrong: int) -> int:
-    """Return which of those who are wrong stands last."""
+    """Return the last of the examples that are wrong."""
     last = 0
     for k in range(wrong):
         if w.wrong[k] > w.wrong[last]:
@@ -253,7 +253,7 @@ def eliminate(G: Floats, x: Floats, m: int) -> bool:
 
 @compiled
 def find_wrong_members(s: Sides, columns: Columns, w: Work, count: int) -> int:
-    """List the members whose side is another in the end; return how many, -1: one goes past two sides."""
+    """List the members with another side in the end; return how many, -1: one goes past two sides."""
     wrong = 0
     for a in range(1, count):
         j, side = w.members[a], w.side[w.members[a]]

@@ -79,7 +79,7 @@ class Tableau:
         self._pulls: tuple[Ints, Floats] = np.full(N, -1), np.empty((0, 0))
         room = _room(N)
         self.together = room if room == N else max(TOGETHER, room - FEWEST)
-        self._kept = 0 if room == N else self.together  # columns before this one are of those that leave now
+        self._kept = 0 if room == N else self.together  # columns before this one belong to those that leave now
         self._made = self._kept
         signs = np.where(np.random.default_rng(0).random((SKETCHES, p)) < 0.5, -1.0, 1.0)
         self.columns = Columns(
@@ -109,7 +109,7 @@ class Tableau:
         return True
 
     def fresh_f(self) -> Floats:
-        """Return f by slot, computed from the betas; kernel rows are kept for the columns where there is room."""
+        """Return f by slot, computed from the betas; kernel rows are kept for the columns where there is space."""
         state, q, n = self._state, self.n_others, self._state.n_slots
         moved = state.examples.beta[self.order]
         support = np.flatnonzero(moved[:q])
@@ -130,7 +130,7 @@ class Tableau:
         return f + state.b
 
     def make_leaving(self, places: Ints) -> None:
-        """Make the columns of those that leave together, in the place of those that left before if need be."""
+        """Make the columns of those that leave together, instead of those that left before if need be."""
         column_of = self.columns.column_of
         if self._kept:
             column_of[(column_of >= 0) & (column_of < self._kept)] = -1
@@ -139,7 +139,7 @@ class Tableau:
             self._made = self._make(places[column_of[places] < 0], self._made)
 
     def make_wanted(self) -> bool:
-        """Make the columns that are wanted, as far as there is room; say whether any was made."""
+        """Make the columns that are wanted, as far as there is space; say whether any was made."""
         wanted = np.flatnonzero(self.columns.wanted)[: self.columns.db.size - self._made]
         self.columns.wanted[:] = 0
         self._made = self._make(wanted, self._made)

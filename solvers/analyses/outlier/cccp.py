@@ -17,11 +17,11 @@ from livesvm.solvers.analyses.outlier.path import Begun, begin
 from livesvm.solvers.analyses.outlier.result import arrays_at
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.robust.c_step import WITHOUT_CROSSING, course
-from livesvm.solvers.robust.legs import Solution
+from livesvm.solvers.robust.loss_pieces import Stage
 from livesvm.solvers.robust.partition import Rounds
 from livesvm.solvers.robust.ramp_losses import WITHIN, Parameter, Sides
+from livesvm.solvers.robust.segments import Solution
 from livesvm.solvers.robust.settings import Robustness
-from livesvm.solvers.robust.sides import Stage
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def cccp(
     model : live estimator
         Fitted; it is not changed.
     parameter : {"theta", "s"}, default "theta"
-        Which of the two runs: theta falls from 1 while the walls stand at ``s``, or the walls come in until ``s``
+        Which of the two runs: theta falls from 1 while the cutoffs stand at ``s``, or the cutoffs come in until ``s``
         while a loss keeps the share ``theta`` of its slope beyond them.
     candidates : int or sequence of float, default 5
         Values of the parameter; or how many, evenly from where ``outlier_path`` starts to where it ends: five are
@@ -73,7 +73,7 @@ def cccp(
     theta : float, default 0
         The least share of slope, in [0, 1).
     s : float or None, default None
-        Where the walls end: of classes a margin, at most 0, by default 0; of regression the size of a residual, in
+        Where the cutoffs end: of classes a margin, at most 0, by default 0; of regression the size of a residual, in
         units of y, by default with "theta" 3.7 times their median, with "s" a fifth of the largest.
 
     Returns
@@ -91,7 +91,7 @@ def cccp(
     begun = begin(model, parameter, theta, s)
     values = np.linspace(begun.start, begun.end, candidates) if isinstance(candidates, int) else np.array(candidates)
     rounds = Rounds(begun.partition)
-    rounds.p = rounds.p._replace(near=-1.0)  # no example is at a wall: whoever is not beyond it is within
+    rounds.p = rounds.p._replace(near=-1.0)  # no example is at a cutoff: whoever is not beyond it is within
     return Candidates(tuple(_solve(rounds, begun, parameter, value) for value in values.tolist()), begun)
 
 
@@ -116,16 +116,16 @@ def _solve(rounds: Rounds, begun: Begun, parameter: Parameter, value: float) -> 
 
 
 def _turn_to(rounds: Rounds, begun: Begun, parameter: Parameter, value: float) -> None:
-    """Put theta or the walls where they are at a value, and choose whose levels that changes."""
+    """Put theta or the cutoffs where they are at a value, and choose whose levels that changes."""
     p, now = rounds.p, rounds.p.now[0]
     if parameter == "theta":
         now.theta = value
     else:
-        walls = begun.walling.walls(begun.y, value)
-        p.walls.low[:], p.walls.high[:] = walls.low, walls.high
+        cutoffs = begun.cutoff_rule.cutoffs(begun.y, value)
+        p.cutoffs.low[:], p.cutoffs.high[:] = cutoffs.low, cutoffs.high
     rounds.look()
     p.wrong[:] = p.proper != p.sides
     if parameter == "theta":
-        p.wrong[:] |= p.sides != WITHIN  # whose levels theta decides
+        p.wrong[:] |= p.sides != WITHIN  # theta decides their levels
     now.rounds = now.switched = 0
     now.stage = Stage.CHOSEN

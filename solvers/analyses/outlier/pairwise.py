@@ -18,8 +18,8 @@ from livesvm.solvers.analyses.outlier.path import outlier_path
 from livesvm.solvers.analyses.outlier.result import OutlierPath
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.model_view import Two, View
 from livesvm.solvers.models.pairs_predictor import winners
-from livesvm.solvers.models.view import Two, View
 from livesvm.solvers.robust.ramp_losses import Parameter
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats
@@ -30,7 +30,7 @@ MOST_VALUES = 500  #: of the parameter at which errors are computed
 
 
 class Suspect(NamedTuple):
-    """An example whose label looks wrong."""
+    """An example with a label that looks wrong."""
 
     key: Key
     value: float  #: of theta or s, where it gave way first
@@ -234,14 +234,14 @@ def pairwise_outlier_path(
 
     Raises
     ------
-    InvalidInput : a parameter cannot be used, or all examples are of one class
+    InvalidInput : a parameter cannot be used, or all examples have one class
     Cancelled : ``progress`` said so
     NotOptimal : a path could not be followed
     """
     copy = View(model).copy()
     todo = copy.both_there
     if not todo:
-        raise InvalidInput("all examples are of one class; no label contradicts another", field="window")
+        raise InvalidInput("all examples have one class; no label contradicts another", field="window")
 
     def follow(number: int, two: Two) -> OutlierPath:
         def tell(done: int, of: int) -> bool:

@@ -1,9 +1,9 @@
 """Outlier paths of a live window: which labels or targets look wrong, and models that do not follow them.
 
-OP-theta cuts the weight of the examples beyond their walls down from 1 to 0; OP-s lets the walls, beyond which examples
-have no weight, come in from far out [Suzumura et al., Algorithm 1]. A path starts from the convex model and ends at
-the most robust one; every model on it is a local optimum of its own robust problem, by the paper's Theorems 4 and 5.
-The live model is not touched: all of it happens on a copy.
+OP-theta cuts the weight of the examples beyond their cutoffs down from 1 to 0; OP-s lets the cutoffs, beyond which
+examples have no weight, come in from far out [Suzumura et al., Algorithm 1]. A path starts from the convex model and
+ends at the most robust one; every model on it is a local optimum of its own robust problem, by the paper's Theorems 4
+and 5. The live model is not touched: all of it happens on a copy.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import numpy as np
 from livesvm.solvers.analyses.outlier.result import OutlierPath
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.view import View
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.snapshot import compact_copy
 from livesvm.solvers.robust.partition import Partition
 from livesvm.solvers.robust.path import stay, walk_s, walk_theta
-from livesvm.solvers.robust.ramp_losses import Parameter, Walling, true_sides
+from livesvm.solvers.robust.ramp_losses import CutoffRule, Parameter, true_sides
 from livesvm.solvers.robust.settings import Robustness, checked, share
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.validation import Key
 
-PERMILLE = 1000  # progress is told in these
-NOBODY = "nobody is beyond the walls: there is nothing to be robust against, and the path is a single model"
+PERMILLE = 1000  # progress is reported in these
+NO_EXAMPLES = "no example is beyond the cutoffs: there are no outliers, and the path is a single model"
 
 
 def outlier_path(
@@ -44,9 +44,8 @@ def outlier_path(
 ) -> OutlierPath:
     """Follow the outlier path of a model's window from its convex optimum.
 
-    Parameters
-    ----------
-    parameter : "theta": theta falls from 1 to ``theta`` while the walls stand at ``s``; "s": the walls come in until
+    Parameters ---------- parameter : "theta": theta falls from 1 to ``theta`` while the cutoffs stand at ``s``; "s":
+    the cutoffs come in until
         ``s`` while beyond them a loss keeps the share ``theta`` of its slope
     theta : in [0, 1)
     s : classification: a margin, <= 0, by default 0; regression: the size of a residual, > 0, in units of y, by default
@@ -67,7 +66,7 @@ def outlier_path(
         elif parameter == "theta":
             walked = walk_theta(partition, end, tell)
         else:
-            walked = walk_s(partition, begun.walling, begun.y, start, end, tell)
+            walked = walk_s(partition, begun.cutoff_rule, begun.y, start, end, tell)
         tell(1.0)
     return OutlierPath(
         parameter=parameter,
@@ -78,7 +77,7 @@ def outlier_path(
         note=begun.note,
         walked=walked,
         depth=begun.depth,
-        grows=parameter == "s" and begun.walling.inwards > 0,
+        grows=parameter == "s" and begun.cutoff_rule.inwards > 0,
         restored=begun.restored,
         arrays=begun.arrays,
     )
@@ -88,13 +87,13 @@ class Begun(NamedTuple):
     """The convex model at the start of a path, and where the path leads."""
 
     partition: Partition  #: of a private copy of the model
-    walling: Walling
+    cutoff_rule: CutoffRule
     y: Floats  #: (n,) targets
     keys: tuple[Key, ...]
     start: float
     end: float
     fixed: float  #: the value of the parameter that does not run
-    depth: Floats  #: (n,) where every example stands, in units of s; those deepest beyond their wall have the least
+    depth: Floats  #: (n,) where every example stands, in units of s; those deepest beyond their cutoff have the least
     note: str
     restored: Callable[[Mapping[str, Any]], LiveEstimator]
     arrays: Mapping[str, Any]
@@ -109,35 +108,35 @@ def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | N
     view = _convex(View(model))
     slots, arrays = view.window.slots, view.model.to_arrays()
     y, state, order = arrays["y"], compact_copy(view.state, slots), np.arange(slots.size)
-    walling = view.walling()
-    reach = walling.reach(y, state.examples.f)
-    robust = checked(Robustness(theta, walling.default(parameter, reach, y) if s is None else s), ())
-    view.walling(robust.s)
-    depth = walling.inwards * reach
-    anybody = bool((depth < walling.inwards * robust.s).any())
-    outermost = float(reach[np.argmin(depth)]) if anybody else robust.s
+    cutoff_rule = view.cutoff_rule()
+    reach = cutoff_rule.reach(y, state.examples.f)
+    robust = checked(Robustness(theta, cutoff_rule.default(parameter, reach, y) if s is None else s), ())
+    view.cutoff_rule(robust.s)
+    depth = cutoff_rule.inwards * reach
+    has_outliers = bool((depth < cutoff_rule.inwards * robust.s).any())
+    outermost = float(reach[np.argmin(depth)]) if has_outliers else robust.s
     start, end = (1.0, robust.theta) if parameter == "theta" else (outermost, robust.s)
     terms = view.terms(Robustness(1.0, robust.s) if parameter == "theta" else Robustness(robust.theta, outermost))
     partition = Partition(
         state,
         order,
         Losses(state.examples.kinks.copy(), state.examples.levels.copy(), state.examples.n_kinks.copy()),
-        terms.walls(y),
+        terms.cutoffs(y),
         terms.theta,
         np.zeros(slots.size, np.int8),
     )
     if parameter == "theta":
-        partition.sides = true_sides(partition.walls, partition.f)
+        partition.sides = true_sides(partition.cutoffs, partition.f)
     return Begun(
         partition=partition,
-        walling=walling,
+        cutoff_rule=cutoff_rule,
         y=y,
         keys=tuple(view.window.keys),
         start=start,
         end=end,
         fixed=robust.s if parameter == "theta" else robust.theta,
         depth=depth,
-        note="" if anybody else NOBODY,
+        note="" if has_outliers else NO_EXAMPLES,
         restored=partial(_restored, type(model), _public(view.model)),
         arrays=arrays,
     )

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.view import View
-from livesvm.solvers.robust.legs import AT_ONCE, Leg, Nodes, Solution
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.robust.path import Walked
 from livesvm.solvers.robust.ramp_losses import WITHIN, Parameter, Sides
+from livesvm.solvers.robust.segments import AT_ONCE, Leg, Nodes, Solution
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.interrupt import parts
 from livesvm.solvers.runtime.types import Floats
@@ -49,7 +49,7 @@ def arrays_at(arrays: Mapping[str, Any], found: Solution, sides: Sides, robust: 
 
 
 def _decisions(kernel: Floats, nodes: Nodes) -> Floats:
-    """Return f of examples whose ``kernel`` values (m, n) these are, at each of k nodes, (k, m)."""
+    """Return f of examples with these ``kernel`` values (m, n), at each of k nodes, (k, m)."""
     f = np.empty((nodes.b.size, kernel.shape[0]))
     for part in parts(kernel.shape[0], nodes.beta.size):
         f[:, part] = (kernel[part] @ nodes.beta.T + nodes.b).T
@@ -76,7 +76,7 @@ class OutlierPath:
     keys: tuple[Key, ...]
     note: str
     walked: Walked
-    depth: Floats  #: (n,) where each example stands at the start, in units of s; those deepest beyond a wall: least
+    depth: Floats  #: (n,) where each example stands at the start, in units of s; those deepest beyond a cutoff: least
     grows: bool  #: whether the parameter grows along the path
     restored: Callable[[Mapping[str, Any]], LiveEstimator]
     arrays: Mapping[str, Any]  #: of the model that the path began with
@@ -106,7 +106,7 @@ class OutlierPath:
         """What happens along the path, in its order."""
         out = []
         for i, leg in enumerate(self.walked.legs):
-            out += [Breakpoint(value, self.keys[j], event) for value, j, event in leg.told()]
+            out += [Breakpoint(value, self.keys[j], event) for value, j, event in leg.breakpoints_within()]
             if i < self.d_steps:
                 jump = self.walked.jumps[i]
                 out += [
@@ -143,7 +143,7 @@ class OutlierPath:
         """Return the outliers at the end of the path, in the order in which they gave way, and at which
         value.
 
-        Examples that were beyond their wall from the start come first, the worst of them before all.
+        Examples that were beyond their cutoff from the start come first, the worst of them before all.
         """
         sides = self.walked.legs[0].sides
         worst_first = np.argsort(self.depth, kind="stable")

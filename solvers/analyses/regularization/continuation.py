@@ -12,13 +12,13 @@ from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.parametric import track
 from livesvm.solvers.homotopy.piecewise import Changes, Segments
-from livesvm.solvers.homotopy.recompute import restore, stand
+from livesvm.solvers.homotopy.refresh import restore, take_checkpoint
 from livesvm.solvers.problem.state import PathState, are_free
 from livesvm.solvers.runtime.progress import Teller
 from livesvm.solvers.runtime.types import Floats, Ints
 
 if TYPE_CHECKING:
-    from livesvm.solvers.models.view import View
+    from livesvm.solvers.models.model_view import View
 
 
 LEG = 10.0  # a leg goes from a value to at most this multiple of it
@@ -110,7 +110,7 @@ class Walker:
         start = min(max(float(getattr(self.copy.model, self.parameter)), self.low), self.high)
         if start != getattr(self.copy.model, self.parameter):
             self.move_to(start)
-        here = stand(self.state)
+        here = take_checkpoint(self.state)
         self.walk_to(start, self.high)
         if start > self.low:
             restore(self.state, here)
@@ -166,7 +166,7 @@ class Walker:
     def leg(self, start: float, end: float, halvings: int) -> bool:
         """Walk one leg, in two halves where it does not end well; say whether its end was reached."""
         self.tell()
-        before = stand(self.state)
+        before = take_checkpoint(self.state)
         try:
             self.legs.append(self.tracked(start, end))
         except NotOptimal as error:

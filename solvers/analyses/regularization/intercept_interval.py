@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.homotopy.piecewise import Changes, Segments, places
-from livesvm.solvers.homotopy.recompute import combine
+from livesvm.solvers.homotopy.refresh import combine
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.interrupt import check
@@ -73,7 +73,7 @@ def _runs(start: Ints, segments: Segments, changes: Changes, tables: Tables) -> 
 
 
 def _pieces(segment: Ints, segments: Segments, i: int, tables: Tables) -> Ints:
-    """Return the piece that every example is on; who is free at an end of its box is on the piece there."""
+    """Return the piece that every example is on; a free example at an end of its box is on the piece there."""
     piece = segment // 2
     pool = segments.pool(i)
     slots, beta = segments.slot[pool], 0.5 * (segments.start_beta[pool] + segments.end_beta[pool])

@@ -19,8 +19,8 @@ from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, join
 from livesvm.solvers.analyses.regularization.optima import Optima, Sizes
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, Turns, regularization_path
 from livesvm.solvers.errors import InvalidInput, NotOptimal
+from livesvm.solvers.models.model_view import Two, View
 from livesvm.solvers.models.pairs_predictor import by_other_class, winners
-from livesvm.solvers.models.view import Two, View
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.progress import Progress
@@ -250,7 +250,7 @@ def pairwise_regularization_path(
     copy = View(model).copy()
     todo = copy.both_there
     if not todo:
-        raise InvalidInput("all examples are of one class; a path needs two at least", field="window")
+        raise InvalidInput("all examples have one class; a path needs two at least", field="window")
     paths = {}
     for number, two in enumerate(todo):
         tell = None if progress is None else _part_of(progress, number, len(todo))

@@ -3,7 +3,7 @@
 The parameter is C [Ong, Shao & Yang], epsilon of a regression, or nu of a one-class model. All three move kinks, levels
 or the sum of the coefficients in straight lines, so each is a tracked way (``parametric``), walked leg by leg up
 and down from where the model stands; a leg spans at most a factor of ten, so that small values keep their digits. What
-is kept are the linear pieces and who changed sides: memory grows with events times the examples that were free.
+is kept are the linear segments and the changes of sides: memory grows with events times the examples that were free.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from livesvm.solvers.sparse import Features, SparseRows, dense
 
 if TYPE_CHECKING:
     from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.view import View
+from livesvm.solvers.models.model_view import View
 
 BLOCK = 512  # rows whose kernel values are held at once
 
@@ -250,12 +250,12 @@ class RegularizationPath(Optima):
         counted = (levels != 0.0) | (levels[:, :1] == levels[:, -1:])
         first = self.position(self.minimum).segment
 
-        def weighs(who: Ints, segment: Ints) -> Ints:
-            return np.asarray((are_free(segment)) | counted[who, segment // 2], np.int64)
+        def weighs(indices: Ints, segment: Ints) -> Ints:
+            return np.asarray((are_free(segment)) | counted[indices, segment // 2], np.int64)
 
         free = np.count_nonzero(first & 1) + np.cumsum((after & 1) - (before & 1))
-        everyone = np.arange(first.size)
-        support = int(weighs(everyone, first).sum()) + np.cumsum(weighs(example, after) - weighs(example, before))
+        every_example = np.arange(first.size)
+        support = int(weighs(every_example, first).sum()) + np.cumsum(weighs(example, after) - weighs(example, before))
         return Breakpoints(value, example, before, after, free, support)
 
 

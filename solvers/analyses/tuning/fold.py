@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from livesvm.solvers.analyses.tuning.splits import Split
-from livesvm.solvers.analyses.tuning.stepwise import Room
+from livesvm.solvers.analyses.tuning.stepwise import FoldWorkspace
 from livesvm.solvers.models.pairs_predictor import winners
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
@@ -16,13 +16,13 @@ from livesvm.solvers.sparse import Features, SparseRows
 
 
 class Fold(NamedTuple):
-    """A part of the window that is learnt, and who judges it, on the scale of that part.
+    """A part of the window that is learnt, and the held-out examples, on the scale of that part.
 
     Attributes
     ----------
     learnt, judging : (n, d), (m, d) features
     y : (n,) places of the classes of those learnt, ascending
-    truth : (m,) of examples that judge; -1 where no example learnt is of that class
+    truth : (m,) of examples that judge; -1 where no example learnt belongs to that class
     costs : (n,) of an error at C = 1
     n_classes : of those learnt
     """
@@ -34,7 +34,7 @@ class Fold(NamedTuple):
     costs: Floats
     n_classes: int
 
-    def wrong(self, kernel: Any, C: Floats, room: Room, *, intercept: bool) -> Bools | None:
+    def wrong(self, kernel: Any, C: Floats, workspace: FoldWorkspace, *, intercept: bool) -> Bools | None:
         """Return which of the judging examples are labelled wrongly, (p, m), at each C (p,); None: not to be had."""
         n, m = self.y.size, self.truth.size
         K = kernel.matrix(self.learnt, np.concatenate([self.learnt, self.judging]).T)
@@ -49,7 +49,7 @@ class Fold(NamedTuple):
                 mine = np.concatenate([rows[:, first], rows[:, second], rows[:, n:]], axis=1)
             signs = np.where(np.arange(len(mine)) < first.stop - first.start, -1.0, 1.0)
             costs = np.concatenate([self.costs[first], self.costs[second]])
-            found.append(room.decisions(mine, signs, costs, C, intercept=intercept))
+            found.append(workspace.decisions(mine, signs, costs, C, intercept=intercept))
             if np.isnan(found[-1][-1]).any():
                 return None
         if self.n_classes == 2:
@@ -59,7 +59,7 @@ class Fold(NamedTuple):
 
 
 def folds_of(model: Any, X: Features, y: Any, weights: Floats, parts: list[Split]) -> list[Fold]:
-    """Return the folds of a classifier whose problems are small and convex, one for each pair; else none.
+    """Return the folds of a classifier with small convex problems, one for each pair; else none.
 
     Parameters
     ----------

@@ -36,18 +36,20 @@ def splits(y: NDArray[Any], judge: Judge, folds: int, *, classes: bool) -> list[
     n = y.size
     if number is None or number != int(number) or not 2 <= number <= max(n // 2, 1):
         raise InvalidInput(f"must be a whole number from 2 to half of the {n} examples, not {folds!r}", field="folds")
-    k, everyone = int(number), np.arange(n)
+    k, every_example = int(number), np.arange(n)
     if judge == "rolling_origin":
         edges = np.arange(1, k + 2) * n // (k + 1)
-        out = [(everyone[:start], everyone[start:end]) for start, end in pairwise(edges.tolist())]
+        out = [(every_example[:start], every_example[start:end]) for start, end in pairwise(edges.tolist())]
     else:
-        fold = everyone % k
+        fold = every_example % k
         if classes:
             for label in np.unique(y):
-                who = np.flatnonzero(y == label)
-                fold[who] = np.arange(who.size) % k
-        out = [(everyone[fold != one], everyone[fold == one]) for one in range(k)]
+                indices = np.flatnonzero(y == label)
+                fold[indices] = np.arange(indices.size) % k
+        out = [(every_example[fold != one], every_example[fold == one]) for one in range(k)]
     for learnt, judging in out:
         if judging.size == 0 or (classes and np.unique(y[learnt]).size < 2):
-            raise InvalidInput("a fold leaves one class only, or judges nobody; choose fewer folds", field="folds")
+            raise InvalidInput(
+                "a fold leaves one class only, or holds out no example; choose fewer folds", field="folds"
+            )
     return out

@@ -15,10 +15,10 @@ from livesvm.solvers.active_set.degeneracy import center, clear, perturb
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.shrinking import follow_path
 from livesvm.solvers.active_set.workspace import Status, Tolerances, Walk, whole_walk
-from livesvm.solvers.homotopy.finish import is_at_optimum, put_on_ends
+from livesvm.solvers.homotopy.finalize import is_at_optimum, put_on_ends
+from livesvm.solvers.homotopy.motion import set_bound_rate, set_motion
 from livesvm.solvers.homotopy.optimality import units_of
-from livesvm.solvers.homotopy.recompute import compute_f
-from livesvm.solvers.homotopy.target import set_bound_rate, set_motion
+from livesvm.solvers.homotopy.refresh import compute_f
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
 from livesvm.solvers.linalg.cholesky import empty_factor
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
@@ -46,10 +46,10 @@ class Steps(NamedTuple):
     random: Floats  #: (n, 2) by which ties are spread
     moving: Ints  #: (2, n) work
     used: Ints  #: (n,) work
-    everyone: Ints  #: (n,) 0, 1, ...
+    every_example: Ints  #: (n,) 0, 1, ...
 
 
-class Room:
+class FoldWorkspace:
     """The memory of problems of up to ``capacity`` examples, one after the other."""
 
     def __init__(self, capacity: int) -> None:
@@ -57,7 +57,7 @@ class Room:
         self.examples = empty_examples(c)
         self.motion = empty_motion(c)
         self.factor = empty_factor(c + 8, c)
-        self.everyone = np.arange(c)
+        self.every_example = np.arange(c)
         self.random = np.random.default_rng(0).random((c, 2))
         self.moving, self.used = np.empty((2, c), np.int64), np.zeros(c, np.int64)
         self.scratch = aligned(1 << 20)
@@ -80,9 +80,9 @@ class Room:
         at[0].kappa = kappa
         watch(stop, 0)
         arrays = (self.examples, self.motion, self.factor)
-        w = whole_walk(n, intercept, arrays, (K, self.everyone), self.scratch, (at, stop, Tolerances.of()))
+        w = whole_walk(n, intercept, arrays, (K, self.every_example), self.scratch, (at, stop, Tolerances.of()))
         steps = Steps(
-            losses.n_kinks, losses.kinks, losses.levels, C, self.random, self.moving, self.used, self.everyone[:n]
+            losses.n_kinks, losses.kinks, losses.levels, C, self.random, self.moving, self.used, self.every_example[:n]
         )
         out = np.empty((C.size, K.shape[1] - n))
         done = _walk_over(w, steps, out)
@@ -155,7 +155,7 @@ def _reach(w: Walk, s: Steps, since: int) -> int:
         since += at.events
         moved = put_on_ends(w, units, DUST if round_ <= 1 else 0.0)
         if moved or round_ > 0 or since > REFRESH or w.factor.size[1] == 0:
-            compute_f(e.f, e.beta[: w.n], w.rows, w.row_of, s.everyone, at.b)
+            compute_f(e.f, e.beta[: w.n], w.rows, w.row_of, s.every_example, at.b)
             since = 0
         if w.intercept and w.factor.size[1] == 0:
             at.b += center(w)

@@ -17,11 +17,11 @@ from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, mean
 from livesvm.solvers.analyses.regularization.path import regularization_path
 from livesvm.solvers.analyses.tuning.fold import Fold, folds_of
 from livesvm.solvers.analyses.tuning.splits import Judge, Split, splits
-from livesvm.solvers.analyses.tuning.stepwise import Room
+from livesvm.solvers.analyses.tuning.stepwise import FoldWorkspace
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.table import has_gamma
 from livesvm.solvers.models import scaling
-from livesvm.solvers.models.view import View
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 from livesvm.solvers.runtime.types import Bools, Floats
 
@@ -223,7 +223,7 @@ class _Line:
     judged: float  #: by which it is compared: that error, or its average around C
     curve: ErrorCurve | None
     values: Floats | None = None
-    wrong: Bools | None = None  #: who was labelled wrongly there, by fold
+    wrong: Bools | None = None  #: the examples labelled wrongly there, by fold
 
     @property
     def is_given_up(self) -> bool:
@@ -238,7 +238,7 @@ class _Line:
 
 
 def _is_behind(mine: Bools, best: Bools | None, share: float) -> bool:
-    """Whether there are clearly more wrong labels than the best has, so great a share having been judged."""
+    """Return whether there are clearly more wrong labels than the best has, for the share that was judged."""
     if best is None:
         return False
     best = best[: mine.size]
@@ -258,7 +258,7 @@ class _Search:
     lines: dict[float, _Line] = field(default_factory=dict)
     tell: Teller = field(default_factory=lambda: Teller(None, 1))
     laid_out: list[Fold] = field(default_factory=list)
-    room: Room | None = None
+    workspace: FoldWorkspace | None = None
 
     def __post_init__(self) -> None:
         model: Any = self.view.model
@@ -274,10 +274,10 @@ class _Search:
             raise InvalidInput("at least three examples are needed", field="window")
 
     def _lay_out(self, model: Any) -> None:
-        """Make folds of the window whose C is walked in compiled code, where that can be."""
+        """Make folds of the window that walk over C in compiled code, where that can be."""
         if self.classes and not self.view.shares_costs:
             self.laid_out = folds_of(model, self.X, self.y, self.weights, self.parts)
-            self.room = Room(max(learnt.size for learnt, _ in self.parts)) if self.laid_out else None
+            self.workspace = FoldWorkspace(max(learnt.size for learnt, _ in self.parts)) if self.laid_out else None
 
     def best(self) -> _Choice:
         """Return the best so far; of equals the one nearest to what was tried first."""
@@ -354,11 +354,11 @@ class _Search:
         return _Line(float(self.C[at]), float(mine.mean()), judged, None, errors, mine)
 
     def _wrong(self, fold: int, gamma: float) -> Bools:
-        """Return who of a fold is labelled wrongly, (p, m), at each value of C."""
+        """Return the examples of a fold that are labelled wrongly, (p, m), at each value of C."""
         model: Any = self.view.model
-        if self.laid_out and self.room is not None:
+        if self.laid_out and self.workspace is not None:
             intercept = bool(model.fit_intercept)
-            found = self.laid_out[fold].wrong(model._kernel(gamma), self.C, self.room, intercept=intercept)
+            found = self.laid_out[fold].wrong(model._kernel(gamma), self.C, self.workspace, intercept=intercept)
             if found is not None:
                 return found
         learnt, judging = self.parts[fold]
@@ -381,14 +381,14 @@ class _Search:
                 if i:
                     model.update(C=float(value))
                 f[i, judging] = model.decision_function(self.X[judging])
-        who = np.concatenate([judging for _, judging in self.parts])
-        targets = self.view.targets(self.y[who], who.size)
-        return self._of_values(np.array([self.view.error(line, targets) for line in f[:, who]]))
+        indices = np.concatenate([judging for _, judging in self.parts])
+        targets = self.view.targets(self.y[indices], indices.size)
+        return self._of_values(np.array([self.view.error(line, targets) for line in f[:, indices]]))
 
     def _left_out(self, gamma: float) -> _Line:
         """Follow C from value to value on the whole window, and assess exactly at each."""
-        everyone, errors = slice(None), np.empty(self.C.size)
-        model = self._model(everyone, {"gamma": gamma, "C": float(self.C[0])})
+        every_example, errors = slice(None), np.empty(self.C.size)
+        model = self._model(every_example, {"gamma": gamma, "C": float(self.C[0])})
         for i, value in enumerate(self.C):
             if i:
                 model.update(C=float(value))

@@ -1,6 +1,6 @@
-"""Sides of all examples under robust losses, and which are on the wrong side of a wall: compiled, by slot.
+"""Sides of all examples under robust losses, and which are on the wrong side of a cutoff: compiled, by slot.
 
-Who is not in the window has no loss, no walls, and stays within.
+An empty slot has no loss, no cutoffs, and stays within.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from livesvm.solvers.active_set.recorder import Walls as Stops
+from livesvm.solvers.active_set.recorder import Cutoffs as Stops
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.linalg.cholesky import schur
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import is_free
-from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, WITHIN, Sides, Walls
+from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, WITHIN, Cutoffs, Sides
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import is_stopped
@@ -63,26 +63,26 @@ class Now(Scalars):
     since_refresh: int  #: events since f was computed afresh
     since_audit: int  #: and since the state was judged by it
     spreads: int  #: how often the ties of this walk have been spread
-    at_walls: int  #: how many stand at a wall
+    at_cutoffs: int  #: how many stand at a cutoff
 
 
 @by_reference
 class Split(NamedTuple):
-    """Every example's convex loss, walls and side, by slot (n,), and what a D-step works with and writes down."""
+    """Every example's convex loss, cutoffs and side, by slot (n,), and what a D-step works with and writes down."""
 
     base: Losses
-    walls: Walls
+    cutoffs: Cutoffs
     sides: Sides
     tables: Floats  #: (8, n) the convex losses once more, see ``fill_tables``
-    resting: Bools  #: who stands at a wall, and has tried both sides
-    proper: Sides  #: the true side of every example; of those at a wall, the other one than they count on
-    at_wall: Bools
-    wrong: Bools  #: who takes the proper side next, and its levels
-    tried: Bools  #: who has been looked at, in this D-step, whether it can leave its wall alone
-    who: Ints  #: (switches,) who has switched, in order
+    resting: Bools  #: examples at a cutoff that have tried both sides
+    proper: Sides  #: the true side of every example; of those at a cutoff, the other one than they count on
+    at_cutoff: Bools
+    wrong: Bools  #: examples that take the proper side next, and its levels
+    tried: Bools  #: examples that were tried, in this D-step, to leave their cutoff alone
+    indices: Ints  #: (switches,) the examples that switched, in order
     to: Sides  #: (switches,) and to which side
-    stops: Stops  #: where a walk stops because an example has come to a wall
-    near: float  #: how close to its wall an f is at it
+    stops: Stops  #: where a walk stops because an example has come to a cutoff
+    near: float  #: how close to its cutoff an f is at it
     now: One[Now]
 
 
@@ -95,16 +95,16 @@ def place_levels(w: Walk, p: Split, j: int, theta: float) -> None:
 
 
 @compiled
-def place_walls(p: Split, zero: Walls, depth: float) -> None:
-    """Put the walls ``depth`` further in than they are at zero."""
+def place_cutoffs(p: Split, zero: Cutoffs, depth: float) -> None:
+    """Put the cutoffs ``depth`` further in than they are at zero."""
     for j in range(p.sides.size):
-        p.walls.low[j] = zero.low[j] + depth
-        p.walls.high[j] = zero.high[j] - depth
+        p.cutoffs.low[j] = zero.low[j] + depth
+        p.cutoffs.high[j] = zero.high[j] - depth
 
 
 @compiled
 def outermost_level(p: Split, j: int) -> float:
-    """Return the level of the piece beyond the wall of an outlier; 0 for one that is within."""
+    """Return the level of the piece beyond the cutoff of an outlier; 0 for one that is within."""
     if p.sides[j] == WITHIN:
         return 0.0
     last = p.base.levels.shape[1] - 1
@@ -131,9 +131,9 @@ def fill_tables(kinks: Floats, levels: Floats, tables: Floats) -> None:
 def look(w: Walk, p: Split) -> None:
     """Say where every example stands, and what the robust objective is, not convex and with nothing dropped.
 
-    Loops are such as vector instructions can take, and examples at a wall are looked for only where there are any.
+    Loops are such as vector instructions can take, and examples at a cutoff are looked for only where there are any.
     """
-    f, low, high, near, many = w.examples.f, p.walls.low, p.walls.high, p.near, 0
+    f, low, high, near, many = w.examples.f, p.cutoffs.low, p.cutoffs.high, p.near, 0
     for j in range(w.n):
         below, above = abs(f[j] - low[j]), abs(f[j] - high[j])
         closest = below if below < above else above
@@ -142,12 +142,12 @@ def look(w: Walk, p: Split) -> None:
         over, under = np.int8(f[j] > high[j]), np.int8(f[j] < low[j])
         p.proper[j] = over - under
     for j in range(w.n):
-        p.at_wall[j] = False
-    p.now[0].at_walls = many
+        p.at_cutoff[j] = False
+    p.now[0].at_cutoffs = many
     for j in range(w.n if many > 0 else 0):
         below, above = abs(f[j] - low[j]), abs(f[j] - high[j])
         if below <= near or above <= near:
-            p.at_wall[j] = True
+            p.at_cutoff[j] = True
             nearest = BELOW if below < above else BEYOND
             p.proper[j] = nearest if p.sides[j] == WITHIN else WITHIN
     p.now[0].objective = objective(w, p)
@@ -159,7 +159,7 @@ def objective(w: Walk, p: Split) -> float:
     all_f, all_beta, b = w.examples.f, w.examples.beta, w.at[0].b
     first, second = p.tables[FIRST_KINK], p.tables[SECOND_KINK]
     bend, second_bend = p.tables[FIRST_BEND], p.tables[SECOND_BEND]
-    level, last, low, high = p.tables[FIRST_LEVEL], p.tables[LAST_LEVEL], p.walls.low, p.walls.high
+    level, last, low, high = p.tables[FIRST_LEVEL], p.tables[LAST_LEVEL], p.cutoffs.low, p.cutoffs.high
     convex, cut = 0.0, 0.0
     for j in range(w.n):
         f = all_f[j]
@@ -176,25 +176,25 @@ def objective(w: Walk, p: Split) -> float:
 def choose_misplaced(p: Split) -> None:
     """Choose which examples are not on the side where they should be.
 
-    Who has come to a wall must try its other side. An example that stands there in the end, because others hold its f,
+    An example at a cutoff must try its other side. One that stands there in the end, because others hold its f,
     is optimal on either side: when that has been tried, or it has just switched and is there still, it rests there.
     """
     for j in range(p.sides.size):
-        p.wrong[j] = p.proper[j] != p.sides[j] and not (p.at_wall[j] and (p.resting[j] or p.wrong[j]))
-        p.resting[j] = p.at_wall[j]
+        p.wrong[j] = p.proper[j] != p.sides[j] and not (p.at_cutoff[j] and (p.resting[j] or p.wrong[j]))
+        p.resting[j] = p.at_cutoff[j]
 
 
 @compiled
 def choose_loose(w: Walk, p: Split) -> bool:
-    """Of examples that rest at a wall, choose one that no example at a kink holds there; False: there is none.
+    """Choose an example at a cutoff that no example at a kink holds there; False if there is none.
 
-    Several who switch together may make up for each other, such as examples with the same features and different
+    Several that switch together may make up for each other, such as examples with the same features and different
     labels; one of them alone moves.
     """
     e, fac = w.examples, w.factor
     kappa = w.at[0].kappa if w.intercept else 0.0
-    for j in range(w.n if p.now[0].at_walls > 0 else 0):
-        if not p.at_wall[j] or p.tried[j] or is_free(e.segment[j]):
+    for j in range(w.n if p.now[0].at_cutoffs > 0 else 0):
+        if not p.at_cutoff[j] or p.tried[j] or is_free(e.segment[j]):
             continue
         if is_stopped(w.stop, 0):
             return False

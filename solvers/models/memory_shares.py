@@ -8,7 +8,7 @@ from livesvm.solvers.runtime.types import Ints
 
 Two = tuple[int, int]
 
-ROOM = 1.25  #: slots for an example, as states make room
+ROOM = 1.25  #: slots for an example, as states make space
 SPARE = 64  #: slots more
 STEADY = 0.25  #: a share stays as it is until it is off by this much, as moving rows takes time
 

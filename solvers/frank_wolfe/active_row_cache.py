@@ -55,16 +55,16 @@ class ActiveRows:
         """How many rows there is space for."""
         return self._owner.size
 
-    def fetch(self, who: Ints) -> Ints:
-        """Return where in ``values`` the rows of ``who`` are, (m,) all different, at most ``most``."""
-        missing = who[self.place_of[who] < 0]
+    def fetch(self, indices: Ints) -> Ints:
+        """Return where in ``values`` the rows of ``indices`` are, (m,) all different, at most ``most``."""
+        missing = indices[self.place_of[indices] < 0]
         if missing.size:
-            places = np.sort(self._vacated(missing.size, who))
+            places = np.sort(self._vacated(missing.size, indices))
             self.computed += missing.size * self.examples.n
             write(self.examples.take(missing), self.examples, self.values, places, self._threads)
             self._owner[places] = missing
             self.place_of[missing] = places
-        return self.place_of[who]
+        return self.place_of[indices]
 
     def _vacated(self, count: int, keep: Ints) -> Ints:
         """Return so many free places, where need be after some whose rows are not those of ``keep`` gave way."""
@@ -80,12 +80,12 @@ class ActiveRows:
             free = np.concatenate([free, gone])
         return free
 
-    def times(self, who: Ints, weights: Floats) -> Floats:
-        """Return the sums of the rows of ``who`` with ``weights`` (p, m): (p, n)."""
+    def times(self, indices: Ints, weights: Floats) -> Floats:
+        """Return the sums of the rows of ``indices`` with ``weights`` (p, m): (p, n)."""
         out = np.zeros((weights.shape[0], self.examples.n))
-        for start in range(0, who.size, self.most):
+        for start in range(0, indices.size, self.most):
             some = slice(start, start + self.most)
-            places = self.fetch(who[some])
+            places = self.fetch(indices[some])
             own = np.ascontiguousarray(weights[:, some], self.values.dtype)
             works = [
                 partial(_add, self.values, places, own, first, min(out.shape[1], first + SHARE), out)

@@ -2,7 +2,7 @@
 
 A path has dozens of walks of a few events each, so that what happens once a walk costs as much as the events do. Only
 examples that have switched move, and the limits of every other example are known without looking at rates: the kinks
-next to a bound example and its walls, whichever are nearer.
+next to a bound example and its cutoffs, whichever are nearer.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import numpy as np
 from livesvm.solvers.active_set.direction import resolve
 from livesvm.solvers.active_set.ratio_test import largest
 from livesvm.solvers.active_set.reactivation import EVENTS_EACH, EVENTS_EACH_OF_LARGE, LARGE, LEAST_PACE, is_moving
-from livesvm.solvers.active_set.recorder import HEEDED
+from livesvm.solvers.active_set.recorder import CLIPPED
 from livesvm.solvers.active_set.workspace import Walk, set_limits
 from livesvm.solvers.problem.piecewise_linear import FIRST, LAST
 from livesvm.solvers.problem.state import is_free
+from livesvm.solvers.robust.loss_pieces import FIRST_LIMIT, SECOND_LIMIT, Split
 from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND
-from livesvm.solvers.robust.sides import FIRST_LIMIT, SECOND_LIMIT, Split
 from livesvm.solvers.runtime.compile import compiled
 
 # Places on the staircase behind the first and the last kink
@@ -41,8 +41,8 @@ def rest(w: Walk) -> None:
 
 @compiled
 def place_stops(p: Split) -> None:
-    """Let a walk stop where any example comes to a wall."""
-    sides, low, high, stop_low, stop_high = p.sides, p.walls.low, p.walls.high, p.stops.low, p.stops.high
+    """Let a walk stop where any example comes to a cutoff."""
+    sides, low, high, stop_low, stop_high = p.sides, p.cutoffs.low, p.cutoffs.high, p.stops.low, p.stops.high
     for j in range(sides.size):
         low_j, high_j = low[j], high[j]
         inner = high_j if sides[j] == BEYOND else low_j
@@ -55,22 +55,22 @@ def place_stops(p: Split) -> None:
 
 @compiled
 def place_stops_of_round(w: Walk, p: Split) -> None:
-    """Let a walk stop where any example comes to a wall but those that switch and those that are at one.
+    """Let a walk stop where any example comes to a cutoff but those that switch and those that are at one.
 
-    A walk that is made in strides from its start heeds no walls.
+    A walk that is made in outer iterations from its start heeds no cutoffs.
     """
-    stop_low, stop_high, wrong, at_wall = p.stops.low, p.stops.high, p.wrong, p.at_wall
+    stop_low, stop_high, wrong, at_cutoff = p.stops.low, p.stops.high, p.wrong, p.at_cutoff
     place_stops(p)
-    in_strides = w.at[0].whole == 0
+    in_iterations = w.at[0].whole == 0
     for j in range(p.sides.size):
         low, high = stop_low[j], stop_high[j]
-        passes = wrong[j] or at_wall[j] or in_strides
+        passes = wrong[j] or at_cutoff[j] or in_iterations
         stop_low[j] = -np.inf if passes else low
         stop_high[j] = np.inf if passes else high
 
 
 @compiled
-def set_out_among_walls(w: Walk, p: Split) -> None:
+def set_out_among_cutoffs(w: Walk, p: Split) -> None:
     """Set every example's limits at the start of a walk on which no bound example's kinks move.
 
     Walls limit the bound.
@@ -87,15 +87,15 @@ def set_out_among_walls(w: Walk, p: Split) -> None:
         place, f_j, first, second = segment[j], f[j], first_kink[j], second_kink[j]
         kink = first if place < LAST_PIECE else second
         kink = kink if place >= MIDDLE_PIECE else -np.inf
-        wall = stop_low[j] - slack
-        near = kink if kink > wall else wall
+        cutoff = stop_low[j] - slack
+        near = kink if kink > cutoff else cutoff
         low[j] = near if near < f_j else f_j
     for j in range(w.n):
         place, f_j, first, second = segment[j], f[j], first_kink[j], second_kink[j]
         kink = first if place < MIDDLE_PIECE else second
         kink = kink if place < LAST_PIECE else np.inf
-        wall = stop_high[j] + slack
-        near = kink if kink < wall else wall
+        cutoff = stop_high[j] + slack
+        near = kink if kink < cutoff else cutoff
         high[j] = near if near > f_j else f_j
     for j in range(w.n):
         dlow[j] = 0.0
@@ -103,25 +103,25 @@ def set_out_among_walls(w: Walk, p: Split) -> None:
     for k in range(w.factor.size[0]):
         if w.factor.slot[k] >= 0:
             set_limits(w, w.factor.slot[k])
-    w.at[0].started = HEEDED
+    w.at[0].started = CLIPPED
 
 
 @compiled
 def set_out(w: Walk, p: Split) -> None:
     """Start the walk of a round as ``reactivation.start`` does; only examples that have just switched move."""
-    set_out_among_walls(w, p)
+    set_out_among_cutoffs(w, p)
     moving = 0
     for i in range(p.now[0].switched_before, p.now[0].switched):
-        set_limits(w, p.who[i])
-        moving += is_moving(w, p.who[i])
+        set_limits(w, p.indices[i])
+        moving += is_moving(w, p.indices[i])
     each = EVENTS_EACH if w.n <= LARGE else EVENTS_EACH_OF_LARGE
-    w.at[0].pace, w.at[0].care = max(LEAST_PACE, 1.0 / (each * max(moving, 1))), 1.0
+    w.at[0].pace, w.at[0].member_safety = max(LEAST_PACE, 1.0 / (each * max(moving, 1))), 1.0
     resolve(w)
 
 
 @compiled
 def has_arrived(w: Walk, p: Split) -> bool:
-    """Say whether, at the end of a walk, every example is where it should be, so that no other lap is needed."""
+    """Say whether, at the end of a walk, every example is where it should be, so that no other pass is needed."""
     segment, f, beta, beyond = w.examples.segment, w.examples.f, w.examples.beta, w.motion.work
     first_kink, second_kink = p.tables[FIRST_LIMIT], p.tables[SECOND_LIMIT]
     for j in range(w.n):

@@ -11,7 +11,7 @@ from livesvm.service.errors import TooManyDatasets
 
 
 @dataclass(frozen=True)
-class Room:
+class DiskShare:
     """The disk that datasets are on.
 
     Parameters

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from livesvm.solvers import IncrementalSVC
-from livesvm.solvers.homotopy.recompute import BLOCK, CLOSE
+from livesvm.solvers.homotopy.refresh import BLOCK, CLOSE
 
 N, MOVED, SLIDES = 900, 30, 40
 

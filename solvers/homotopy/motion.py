@@ -40,7 +40,7 @@ def set_bound_rate(
 
 @compiled
 def set_motion(e: Examples, motion: Motion, n: int, moving: Ints) -> int:
-    """Set everyone in motion who is off, and everyone else at rest.
+    """Set examples that are off in motion, and all others at rest.
 
     Fills ``moving`` with those whose betas move, and returns how many there are.
     """

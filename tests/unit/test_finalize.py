@@ -6,7 +6,7 @@ import numpy as np
 
 from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.homotopy.optimality import audited
-from livesvm.solvers.homotopy.recompute import BLOCK, refresh_close
+from livesvm.solvers.homotopy.refresh import BLOCK, refresh_close
 from livesvm.solvers.problem.state import PathState
 
 BAND = 1e-9
@@ -42,7 +42,7 @@ def test_an_audit_counts_the_bound_examples_close_to_a_kink() -> None:
     assert audited(state).n_close == 0
 
 
-def test_their_f_is_computed_afresh_and_nobody_elses() -> None:
+def test_their_f_is_computed_afresh_and_no_other() -> None:
     state = crowded(5)
     close = close_to_a_kink(state)
     f = state.examples.f
@@ -55,7 +55,7 @@ def test_their_f_is_computed_afresh_and_nobody_elses() -> None:
     assert abs(f[far] - exact[far] - 1e-10) < 1e-13
 
 
-def test_nobody_close_is_nothing_to_do() -> None:
+def test_no_close_example_is_nothing_to_do() -> None:
     state = crowded(1)
     state.examples.f[close_to_a_kink(state)] += 1e-3
     before = state.examples.f.copy()

@@ -6,7 +6,7 @@ import numpy as np
 
 from livesvm.solvers.homotopy.edit import Batch
 from livesvm.solvers.kernels.shared import Shared
-from livesvm.solvers.models.pair import NOBODY, PairChange, Work
+from livesvm.solvers.models.pair import NO_EXAMPLES, PairChange, Work
 from livesvm.solvers.models.window import Change
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.runtime.entry_point import kind_of
@@ -42,17 +42,17 @@ class Parts:
         return two[0] in self.classes or two[1] in self.classes
 
     def counts(self, y: Ints, n_classes: int) -> Ints:
-        """Return how many examples each class has while the update goes on, none of whom has left."""
+        """Return how many examples each class has while the update goes on, before any leaves."""
         return np.bincount(np.concatenate([y, self.come_y, self.moved_to]), minlength=n_classes)
 
     def work(self, shared: Shared, n_classes: int) -> Work | None:
         """Return what every pair is to do, for all of them at once; None: it is more than ``update_pair`` deals with.
 
-        The kernel rows of those who come have to be at hand.
+        The kernel rows of new examples must be cached.
         """
         if self.changes or not shared.kernel.always_positive:
             return None
-        at_hand = shared.rows_at_hand() if self.come_y.size else (NOBODY, NO_ROWS)
+        at_hand = shared.rows_at_hand() if self.come_y.size else (NO_EXAMPLES, NO_ROWS)
         if at_hand is None:
             return None
         come, come_from = _sorted(self.come, n_classes)
@@ -74,15 +74,15 @@ class Parts:
                 leave.append(number)
             elif new in two:
                 come.append((number, cost, sign))
-        return PairChange(np.concatenate(leave) if leave else NOBODY, *_joined(come), *_joined(stay))
+        return PairChange(np.concatenate(leave) if leave else NO_EXAMPLES, *_joined(come), *_joined(stay))
 
 
 def _by_class(y: Ints, numbers: Ints, losses: Losses | None = None) -> dict[int, tuple[Ints, Floats]]:
     """Return numbers and costs by class."""
     out = {}
     for c in np.unique(y).tolist():
-        who = np.flatnonzero(y == c)
-        out[c] = numbers[who], (np.empty(0) if losses is None else losses.levels[who, 0])
+        indices = np.flatnonzero(y == c)
+        out[c] = numbers[indices], (np.empty(0) if losses is None else losses.levels[indices, 0])
     return out
 
 
@@ -91,13 +91,13 @@ def _sorted(groups: dict[int, tuple[Ints, Floats]], n_classes: int) -> tuple[Int
     start = np.zeros(n_classes + 1, np.int64)
     for c, (numbers, _) in groups.items():
         start[c + 1] = numbers.size
-    return np.concatenate([NOBODY, *(numbers for numbers, _ in groups.values())]), start.cumsum()
+    return np.concatenate([NO_EXAMPLES, *(numbers for numbers, _ in groups.values())]), start.cumsum()
 
 
 def _joined(groups: list[tuple[Ints, Floats, float]]) -> tuple[Ints, Losses]:
     """Return numbers and hinge losses of groups, each of one sign."""
     if not groups:
-        return NOBODY, NO_LOSSES
+        return NO_EXAMPLES, NO_LOSSES
     numbers, costs, signs = zip(*groups, strict=True)
     sizes = [part.size for part in numbers]
     return np.concatenate(numbers), hinge(np.repeat(signs, sizes), np.concatenate(costs))

@@ -20,7 +20,7 @@ BLOCK = 256  #: kernel rows computed at once
 CLOSE = 1e-10  #: of the scale of f: further from a kink, rounding cannot have taken an example across it unnoticed
 UNSEEN = 10.0  #: a bound example is taken to be off by so many times as much as free ones were found to be
 NOTHING = 1e-12  #: of its level, a beta that small may be 0, and an f of what the betas would make of it if they agreed
-SPARE = 64  #: places that a factor built afresh has for those who come next
+SPARE = 64  #: places that a new factor has for the next free examples
 
 
 def need_rows(state: PathState, slots: Ints) -> None:
@@ -39,13 +39,13 @@ def need_rows(state: PathState, slots: Ints) -> None:
 
 
 def cache_what_fits(state: PathState, slots: Ints, keep: Ints) -> tuple[Ints, Ints]:
-    """Compute as many kernel rows of ``slots`` into the cache as there is room for beside those of ``keep``.
+    """Compute as many kernel rows of ``slots`` into the cache as there is space for next to those of ``keep``.
 
-    Returns who has a row now, and who has none.
+    Returns the examples with a row now, and those without.
     """
     rows = state.rows
     count = slots.size
-    if count + keep.size > rows.max_rows:  # perhaps; those who are kept need not all have a row
+    if count + keep.size > rows.max_rows:  # perhaps; those to keep need not all have a row
         count = min(count, rows.room_beside(keep))
     state.cache_rows(slots[:count], keep)
     return slots[:count], slots[count:]
@@ -69,8 +69,8 @@ def combine(state: PathState, slots: Ints, coefficients: Floats) -> Floats:
         for start in range(0, missing.size, BLOCK):
             check()
             those = missing[start : start + BLOCK]
-            everyone = np.arange(those.size)
-            add_multiples(total, state.kernel_rows(those), everyone, everyone, by_slot[those])
+            every_example = np.arange(those.size)
+            add_multiples(total, state.kernel_rows(those), every_example, every_example, by_slot[those])
     return total
 
 
@@ -106,17 +106,17 @@ def refresh_free(state: PathState) -> float:
 
 
 @compiled
-def doubtful(past: float, drift: float, scale: float) -> float:
+def uncertain_band(past: float, drift: float, scale: float) -> float:
     """Return how close to a kink a bound example, whose f is tracked, may be on its other side.
 
-    ``drift`` is how far the f of free examples were off now, beside what they were in the ``past``; ``scale`` is that
+    ``drift`` is how far the f of free examples were off now, compared with the ``past``; ``scale`` is that
     of f.
     """
     return max(CLOSE * scale, UNSEEN * (past + drift))
 
 
 def refresh_close(state: PathState, band: float) -> bool:
-    """Compute the f of bound examples afresh that are within a ``doubtful`` band of a kink; says whether any was.
+    """Compute the f of bound examples afresh that are within a ``uncertain_band`` band of a kink; says whether any was.
 
     With the free ones they decide about optimality; an error in the f of the others is no harm while it is small. Nor
     is it in a crowd there, which would cost as much as everyone, unless the free ones have been far off since everyone
@@ -141,7 +141,7 @@ def refresh_close(state: PathState, band: float) -> bool:
 
 @compiled
 def compute_f(f: Floats, beta: Floats, rows: Floats, row_of: Ints, slots: Ints, b: float) -> float:
-    """Compute the f of ``slots`` from their kernel rows and everyone's beta; return the largest change."""
+    """Compute the f of ``slots`` from their kernel rows and all betas; return the largest change."""
     most = 0.0
     for slot in slots:
         row = rows[row_of[slot], : beta.size]
@@ -154,7 +154,7 @@ def compute_f(f: Floats, beta: Floats, rows: Floats, row_of: Ints, slots: Ints, 
 
 
 def refactor(state: PathState, free: Ints | None = None, dependent: float = 0.0) -> None:
-    """Build the factor of the free block afresh from kernel rows; ``free`` says whose, by default who is in it.
+    """Build the factor of the free block afresh from kernel rows; ``free`` names its examples, by default those in it.
 
     Those whose squared pivot is no more than ``dependent`` times the diagonal are left out.
     """
@@ -169,7 +169,7 @@ def refactor(state: PathState, free: Ints | None = None, dependent: float = 0.0)
 
 
 def settle_at_nothing(state: PathState) -> None:
-    """Where a constant is best, and it all but is what there is, make it the decision function.
+    """Make a constant the decision function where it is best, and the state is all but there.
 
     It is if all kinks are at one place and the betas cancel out, as with targets that are all alike and in a one-class
     model whose origin lies among the data. The objective is 0 there, which rounding of betas and of b would not let it
@@ -206,43 +206,44 @@ class Numbers(NamedTuple):
         return cls(state.b, state.kappa, state.total, state.events_since_refresh, state.heaviest, state.drift)
 
 
-class Standing(NamedTuple):
-    """Where everyone stands, and the losses of those who may get others: what is needed to come back to it."""
+class Checkpoint(NamedTuple):
+    """The place of every example, and the losses that may change: what is needed to come back to it."""
 
     segment: Ints
     f: Floats
     beta: Floats
-    who: Ints  #: slots of those whose losses these are
+    indices: Ints  #: slots of those whose losses these are
     losses: Losses
     free: Ints
     numbers: Numbers
 
 
-def stand(state: PathState, who: Ints | None = None, n: int | None = None) -> Standing:
-    """Return a copy of where everyone stands now, to be used while no losses change but those of ``who``; all: None.
+def take_checkpoint(state: PathState, indices: Ints | None = None, n: int | None = None) -> Checkpoint:
+    """Return a copy of every place now, to be used while no losses change but those of ``indices``; all:
+    None.
 
     ``n`` is how many slots were in use, by default as many as are now.
     """
     e, n = state.examples, state.n_slots if n is None else n
-    who = np.arange(n) if who is None else who
+    indices = np.arange(n) if indices is None else indices
     places = e.segment[:n].copy(), e.f[:n].copy(), e.beta[:n].copy()
-    return Standing(*places, who, state.losses(who), state.free_slots(), Numbers.of(state))
+    return Checkpoint(*places, indices, state.losses(indices), state.free_slots(), Numbers.of(state))
 
 
-def restore(state: PathState, standing: Standing) -> None:
-    """Bring everyone back to where they stood, with a fresh factor."""
-    reinstate(state, standing)
-    refactor(state, standing.free)
+def restore(state: PathState, checkpoint: Checkpoint) -> None:
+    """Bring every example back to its place, with a fresh factor."""
+    roll_back(state, checkpoint)
+    refactor(state, checkpoint.free)
 
 
-def reinstate(state: PathState, standing: Standing) -> None:
-    """Bring everyone back to where they stood, but for the factor."""
-    e, n = state.examples, standing.segment.size
-    e.segment[:n], e.f[:n], e.beta[:n] = standing.segment, standing.f, standing.beta
-    state.set_losses(standing.who, standing.losses)
+def roll_back(state: PathState, checkpoint: Checkpoint) -> None:
+    """Bring every example back to its place, but not the factor."""
+    e, n = state.examples, checkpoint.segment.size
+    e.segment[:n], e.f[:n], e.beta[:n] = checkpoint.segment, checkpoint.f, checkpoint.beta
+    state.set_losses(checkpoint.indices, checkpoint.losses)
     e.dkinks[:] = 0.0
     e.dlevels[:] = 0.0
-    state.b, state.kappa, state.total, state.events_since_refresh, state.heaviest, state.drift = standing.numbers
+    state.b, state.kappa, state.total, state.events_since_refresh, state.heaviest, state.drift = checkpoint.numbers
 
 
 def mean_diagonal(state: PathState) -> float:

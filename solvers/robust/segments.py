@@ -38,12 +38,12 @@ class Nodes(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ConstantLeg:
-    """A stretch from ``start`` to ``end`` on which nothing moves: outliers without weight do not notice their wall."""
+class ConstantSegment:
+    """A segment from ``start`` to ``end`` on which nothing moves: outliers have no weight."""
 
     start: float
     end: float
-    sides: Sides  #: (n,) on which side of its walls each example counts
+    sides: Sides  #: (n,) on which side of its cutoffs each example counts
     solution: Solution
 
     def at(self, value: float) -> Solution:
@@ -54,13 +54,13 @@ class ConstantLeg:
         """Yield the one solution there is."""
         yield Nodes(np.array([self.start]), self.solution.beta[None, :], np.array([self.solution.b]))
 
-    def told(self) -> list[tuple[float, int, str]]:
+    def breakpoints_within(self) -> list[tuple[float, int, str]]:
         """Return nothing: no example moves."""
         return []
 
 
 @dataclass(frozen=True)
-class LinearLeg:
+class LinearSegment:
     """A leg on which the weights of outliers shrink in proportion to theta."""
 
     start: float
@@ -87,8 +87,8 @@ class LinearLeg:
             found = [self._solution(r, value) for r, value in zip(tau[part], values[part], strict=True)]
             yield Nodes(values[part], np.array([x.beta for x in found]), np.array([x.b for x in found]))
 
-    def told(self) -> list[tuple[float, int, str]]:
-        """Return who joins, leaves or crosses the margin, and at which value."""
+    def breakpoints_within(self) -> list[tuple[float, int, str]]:
+        """Return which examples join, leave or cross the margin, and at which value."""
         c = self.changes
         values = self.goal + (self.start - self.goal) * c.tau
         free_before, free_after = are_free(c.before), are_free(c.after)
@@ -101,4 +101,4 @@ class LinearLeg:
         return Solution(beta, segment, b)
 
 
-Leg = ConstantLeg | LinearLeg
+Leg = ConstantSegment | LinearSegment

@@ -13,7 +13,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 SAMPLE = 59  #: one of so many is among the worst 5%, with probability 0.95 [Frandi et al., Theorem 1]
 TRIES = 3  #: samples without any example to gain by after which every example is looked at
-NEAR = 0.5  #: of the tolerance: who is as far may violate soon
+NEAR = 0.5  #: of the tolerance: an example as far may violate soon
 LATEST = 0.1  #: share of the core that may have joined since its examples were last gathered
 
 
@@ -26,12 +26,12 @@ class Found(NamedTuple):
 
 
 class Core:
-    """Examples ``who`` (k,), coefficients ``a`` (k,) on the simplex, and ``g = K~a`` there.
+    """Examples ``indices`` (k,), coefficients ``a`` (k,) on the simplex, and ``g = K~a`` there.
 
     Parameters
     ----------
-    a : (n,) coefficients of all, of which no more than ``room`` are not 0
-    room : examples, at most
+    a : (n,) coefficients of all, of which no more than ``capacity`` are not 0
+    capacity : examples, at most
 
     Attributes
     ----------
@@ -41,23 +41,23 @@ class Core:
     computed : kernel values, so far
     """
 
-    def __init__(self, problem: Problem, examples: Examples, a: Floats, room: int) -> None:
+    def __init__(self, problem: Problem, examples: Examples, a: Floats, capacity: int) -> None:
         self.problem, self.examples, self.computed = problem, examples, 0
-        self.who = np.flatnonzero(a)
-        self.a = a[self.who]
+        self.indices = np.flatnonzero(a)
+        self.a = a[self.indices]
         self.place_of = np.full(problem.n, -1, np.int64)
-        self.place_of[self.who] = np.arange(self.who.size)
+        self.place_of[self.indices] = np.arange(self.indices.size)
         self._all = problem.ridge, problem.diagonal
-        self._gathered = examples.take(self.who)
+        self._gathered = examples.take(self.indices)
         self._describe()
-        own, k = self.kernel(self.who), self.who.size
-        self.values: Numbers = np.empty((room, room), own.dtype)
+        own, k = self.kernel(self.indices), self.indices.size
+        self.values: Numbers = np.empty((capacity, capacity), own.dtype)
         self.values[:k, :k] = own
-        self.g = self.g_of(self.who, own)
+        self.g = self.g_of(self.indices, own)
 
     def _describe(self) -> None:
-        self.y = self.problem.y[self.who]
-        self.ridge, self.diagonal = (each[self.who] for each in self._all)
+        self.y = self.problem.y[self.indices]
+        self.ridge, self.diagonal = (each[self.indices] for each in self._all)
 
     @property
     def R(self) -> float:
@@ -71,10 +71,12 @@ class Core:
 
     def kernel(self, others: Ints) -> Numbers:
         """Return kernel values of ``others`` (m,) and the core, (m, k)."""
-        self.computed += others.size * self.who.size
+        self.computed += others.size * self.indices.size
         these, m = self.examples.take(others), self._gathered.n
         found = block(these, self._gathered)
-        return found if m == self.who.size else np.hstack([found, block(these, self.examples.take(self.who[m:]))])
+        return (
+            found if m == self.indices.size else np.hstack([found, block(these, self.examples.take(self.indices[m:]))])
+        )
 
     def g_of(self, others: Ints, values: Numbers) -> Floats:
         """Return g of ``others`` (m,), whose kernel values with the core, (m, k), are given."""
@@ -87,29 +89,29 @@ class Core:
     @property
     def is_full(self) -> bool:
         """Whether there is space for no other example."""
-        return bool(self.who.size == self.values.shape[0])
+        return bool(self.indices.size == self.values.shape[0])
 
     def holds(self, i: int) -> bool:
-        """Whether example ``i`` is here."""
+        """Return whether example ``i`` is in the core set."""
         return bool(self.place_of[i] >= 0)
 
     def add(self, i: int, row: Numbers) -> None:
         """Take in example ``i`` without a coefficient, unless it is here; its kernel values with the core are given."""
         if self.holds(i):
             return
-        k = self.who.size
+        k = self.indices.size
         self.g = np.append(self.g, self.g_of(np.array([i]), row[None, :]))
-        self.who, self.a, self.place_of[i] = np.append(self.who, i), np.append(self.a, 0.0), k
+        self.indices, self.a, self.place_of[i] = np.append(self.indices, i), np.append(self.a, 0.0), k
         self._describe()
         if k + 1 - self._gathered.n > LATEST * k:
-            self._gathered = self.examples.take(self.who)
+            self._gathered = self.examples.take(self.indices)
         self.values[k, :k] = self.values[:k, k] = row
         self.values[k, k] = self.diagonal[k] - self.ridge[k] - 1.0
 
     def coefficients(self) -> Floats:
         """Return a of all examples, (n,)."""
         a = np.zeros(self.problem.n)
-        a[self.who] = self.a
+        a[self.indices] = self.a
         return a
 
 
@@ -124,7 +126,7 @@ class SampledSearch:
     def __init__(self, core: Core, size: int, random: np.random.Generator, looks_at_all: bool = True) -> None:
         self._looks_at_all = looks_at_all
         self._core, self._size, self._random = core, size, random
-        self._near: Ints = np.empty(0, np.int64)  # those of the last look who have not been looked at since
+        self._near: Ints = np.empty(0, np.int64)  # of the last look, those that have not been looked at since
 
     def find(self, tol: float) -> Found:
         """Return an example; its relative gap is ``tol`` or less only where that of no other is more.
@@ -151,7 +153,7 @@ class SampledSearch:
         check()
         core = self._core
         g = core.problem.parts(core.examples, core.coefficients()).sum(axis=0)
-        core.computed += core.problem.n * core.who.size
+        core.computed += core.problem.n * core.indices.size
         self._near = self._random.permutation(np.flatnonzero(2.0 * (core.R - g) > NEAR * tol * core.R))
         return self._worst(np.array([g.argmin()]))
 

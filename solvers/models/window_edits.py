@@ -25,22 +25,22 @@ class Edits(NamedTuple):
     decay: float = 1.0
     C: float | None = None
     robust: Robustness | None = None
-    everyone: bool = False  #: all examples get other losses, as a parameter of those has changed
+    every_example: bool = False  #: all examples get other losses, as a parameter of those has changed
 
 
 NO_EDITS = Edits({}, {})
 
 
 class Edited(NamedTuple):
-    """Who is changed, and what they have from now on."""
+    """The changed examples, and their new targets and weights."""
 
     keys: list[Key]
     y: Floats  #: (m,) targets
     weights: Floats  #: (m,)
-    sides: Sides  #: (m,) of their walls
+    sides: Sides  #: (m,) of their cutoffs
 
 
-NOBODY = Edited([], np.empty(0), np.empty(0), np.empty(0, np.int8))
+NO_EXAMPLES = Edited([], np.empty(0), np.empty(0), np.empty(0, np.int8))
 
 
 def edited(
@@ -48,16 +48,16 @@ def edited(
     edits: Edits,
     leaving: set[Key],
     targets: Callable[[ArrayLike, int, str], Floats],
-    walling: Callable[[float], object],
+    cutoff_rule: Callable[[float], object],
 ) -> Edited:
-    """Return what edits come to; ``targets`` reads so many targets of a field, ``walling`` refuses an s that cannot be.
+    """Return the result of edits; ``targets`` reads targets of a field, ``cutoff_rule`` refuses an impossible s.
 
     Raises
     ------
     InvalidInput, UnknownKey, DuplicateKey : see the message
     """
     if edits == NO_EDITS:
-        return NOBODY
+        return NO_EXAMPLES
     relabelled = validation.known_keys(edits.relabel, window.keys, field="relabel")
     reweighted = validation.known_keys(edits.reweight, window.keys, field="reweight")
     for field, named in (("relabel", relabelled), ("reweight", reweighted)):
@@ -73,7 +73,7 @@ def edited(
         )
     if not 0 < validation.positive(edits.decay, "decay") <= 1:
         raise InvalidInput(f"must lie in (0, 1], not {edits.decay!r}", field="decay")
-    if edits.decay != 1 or edits.C is not None or edits.robust is not None or edits.everyone:
+    if edits.decay != 1 or edits.C is not None or edits.robust is not None or edits.every_example:
         changing = [key for key in window.keys if key not in leaving]
     else:
         changing = list(dict.fromkeys([*relabelled, *reweighted]))
@@ -85,7 +85,7 @@ def edited(
     sides[[place[key] for key in relabelled]] = WITHIN
     if edits.robust is not None:
         robust = checked(edits.robust, place)
-        walling(robust.s)
+        cutoff_rule(robust.s)
         sides[:] = WITHIN
         sides[[place[key] for key in robust.outliers]] = list(robust.outliers.values())
     return Edited(changing, y, weights, sides)

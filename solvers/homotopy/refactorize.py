@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from livesvm.solvers.homotopy.recompute import SPARE, refactor
+from livesvm.solvers.homotopy.refresh import SPARE, refactor
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.linalg.blocked_cholesky import factor_block
 from livesvm.solvers.linalg.cholesky import solve_forward
@@ -17,7 +17,7 @@ from livesvm.solvers.runtime.threads import in_parts
 from livesvm.solvers.runtime.types import Floats, Ints
 
 
-def refill(state: PathState, free: Ints, dependent: float = 0.0) -> None:
+def refactorize(state: PathState, free: Ints, dependent: float = 0.0) -> None:
     """Fill an empty factor, and the cache with the kernel rows that it and a path need.
 
     Examples whose squared pivot is no more than ``dependent`` times the diagonal are left out of the factor.

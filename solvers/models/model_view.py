@@ -11,7 +11,7 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
-from livesvm.solvers.robust.ramp_losses import Walling
+from livesvm.solvers.robust.ramp_losses import CutoffRule
 from livesvm.solvers.robust.settings import Robustness, Terms
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features
@@ -53,7 +53,7 @@ class View:
 
     @property
     def shares_costs(self) -> bool:
-        """Whether the losses of all examples depend on who is there."""
+        """Whether the losses of all examples depend on the whole window."""
         return self.model._shares_costs
 
     @property
@@ -127,9 +127,9 @@ class View:
         """Return the error of decisions (m,) for targets (m,), in the units of the task."""
         return self.model._error(decisions, targets)
 
-    def walling(self, s: float | None = None) -> Walling:
-        """Return where its walls may be; raises InvalidInput where they may not be at ``s``."""
-        return self.model._walling(s)
+    def cutoff_rule(self, s: float | None = None) -> CutoffRule:
+        """Return where its cutoffs may be; raises InvalidInput where they may not be at ``s``."""
+        return self.model._cutoff_rule(s)
 
     def terms(self, robust: Robustness) -> Terms:
         """Return how robust losses are computed."""

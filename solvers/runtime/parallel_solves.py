@@ -15,7 +15,7 @@ from livesvm.solvers.runtime.interrupt import Interrupt, check, interruptible
 T = TypeVar("T")
 
 
-def side_by_side(works: Sequence[Callable[[], T]], count: int | None = None) -> list[T]:
+def solve_in_parallel(works: Sequence[Callable[[], T]], count: int | None = None) -> list[T]:
     """Return what each of ``works`` returns, in their order.
 
     Parameters
@@ -24,7 +24,7 @@ def side_by_side(works: Sequence[Callable[[], T]], count: int | None = None) -> 
 
     Raises
     ------
-    SolverError : what the first of them raised, or a handler of this thread; nobody works any more then
+    SolverError : what the first of them raised, or a handler of this thread; all solves have ended then
     """
     count = min(threads.allowed() if count is None else count, len(works))
     if count <= 1:
@@ -52,7 +52,7 @@ def _looking(work: Callable[[], T]) -> T:
 
 
 class _Team:
-    """Who works now, so that all can be ended."""
+    """The solves under way, so that all can be ended."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -73,7 +73,7 @@ class _Team:
                     self._running.remove(interrupt)
 
     def end(self) -> None:
-        """Have everybody stop soon."""
+        """Have all solves stop soon."""
         with self._lock:
             self._is_over = True
             for interrupt in self._running:

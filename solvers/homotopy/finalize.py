@@ -5,7 +5,7 @@ from __future__ import annotations
 from livesvm.solvers.active_set.degeneracy import leave_ends
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.homotopy.optimality import BLUR, EPS, Scales, audit_of, is_close_to_kink, is_optimal
-from livesvm.solvers.homotopy.recompute import BLOCK, compute_f
+from livesvm.solvers.homotopy.refresh import BLOCK, compute_f
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.runtime.compile import compiled
