@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from livesvm.service.feeds.cells import rows_of, table_of
+from livesvm.service.feeds.cells import rows_of
 from livesvm.service.feeds.forecaster import Change, Event, FeedOutcome, Forecaster, Given
 from livesvm.service.feeds.model_selection import Trial
+from livesvm.service.feeds.row_tables import table_of
 from livesvm.service.feeds.sources.base import DeadLetter, Entry, Position
 from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.feeds.timeline import Plan

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from livesvm.service.feeds.batch import Batch, Refusal
-from livesvm.service.feeds.cells import table_of
+from livesvm.service.feeds.row_tables import table_of
 from livesvm.service.fleets.catalogue import Fleet
 from livesvm.service.fleets.names import feed_of, name_of
 from livesvm.solvers.errors import InvalidInput

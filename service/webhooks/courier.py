@@ -11,15 +11,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import httpcore
-
 from livesvm.service import crash
 from livesvm.service.access.hosts import parse_hosts
 from livesvm.service.history.journal import Source
 from livesvm.service.logs.calls import tell
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import WEBHOOK_DEAD, DocumentName, StoreDamaged, StoreError
-from livesvm.service.webhooks.address import Refused, post
 from livesvm.service.webhooks.messages import Address, Message, headers_of
 from livesvm.service.webhooks.spec import Webhook, check_host
 from livesvm.solvers.errors import InvalidInput
@@ -34,8 +31,6 @@ MOST_WAITING = 1000
 """Messages that wait for one webhook; the newest of more are dead letters at once."""
 MOST_DEAD = 1000
 """Dead letters of one webhook; the oldest of more are dropped."""
-UNDELIVERED = (Refused, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError, ValueError)
-"""What an attempt may end with that was not answered; URLs that no request can be made of are among the last."""
 GONE = 410
 """Status by which a receiver says that it wants nothing more."""
 
@@ -138,10 +133,12 @@ class Courier:
 
     def _tried(self, address: Address, message: Message) -> Outcome:
         """Make one attempt, unless the host is not allowed any more."""
+        from livesvm.service.webhooks import sending  # takes time to load, which a start without webhooks saves
+
         settings, webhook, now = self._settings, self.webhook, time.time()
         try:
             check_host(webhook.spec.host, parse_hosts(settings.webhook_hosts))
-            status = post(
+            status = sending.post(
                 webhook.spec.url,
                 headers_of(webhook.secret, address.id, message.body, now),
                 message.body.encode(),
@@ -150,7 +147,7 @@ class Courier:
             )
         except InvalidInput as error:
             return Outcome(now, reason=error.reason)
-        except UNDELIVERED as error:
+        except sending.UNDELIVERED as error:
             kind = "TLS: " if isinstance(error, ssl.SSLError) else ""
             return Outcome(now, reason=f"{kind}{error}" if str(error) else type(error).__name__)
         return Outcome(now, status, None if 200 <= status < 300 else f"it was answered {status}")

@@ -12,7 +12,7 @@ import pytest
 
 from livesvm.service.errors import IdempotencyConflict, QueueFull
 from livesvm.service.feeds.batch import Batch
-from livesvm.service.feeds.cells import table_of
+from livesvm.service.feeds.row_tables import table_of
 from livesvm.service.feeds.spec import FeedSpec, spec_of
 from livesvm.service.feeds.state import FeedState
 from livesvm.service.history.journal import append_together

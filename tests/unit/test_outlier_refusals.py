@@ -18,12 +18,12 @@ def test_nothing_misclassified_is_a_path_of_one_model() -> None:
     model = IncrementalSVC(C=10.0, kernel="linear").fit(X, y)
     for parameter in PARAMETERS:
         path = model.outlier_path(parameter)
-        assert "nobody is beyond" in path.note
+        assert "no example is beyond" in path.note
         assert path.breakpoints == []
         assert path.order_of_outliers() == []
         np.testing.assert_allclose(decisions(path.at(0.0), X), decisions(model, X), atol=1e-12)
     line = IncrementalSVR(C=1e3, epsilon=0.1, kernel="linear").fit(X, X[:, 0])
-    assert "nobody is beyond" in line.outlier_path("s").note
+    assert "no example is beyond" in line.outlier_path("s").note
 
 
 def test_residuals_of_rounding_are_no_outliers() -> None:
@@ -33,7 +33,7 @@ def test_residuals_of_rounding_are_no_outliers() -> None:
     assert np.abs(model.predict(X) - y).max() <= 1e-9
     for parameter in PARAMETERS:
         path = model.outlier_path(parameter)
-        assert "nobody is beyond" in path.note
+        assert "no example is beyond" in path.note
         assert path.fixed == pytest.approx(1e-6 * np.abs(y).max()) if parameter == "theta" else path.fixed == 0.0
 
 

@@ -247,7 +247,7 @@ def test_a_compiled_update_that_is_stopped_is_taken_back_with_those_before() -> 
     with pytest.MonkeyPatch.context() as patched, interruptible(_stop) as interrupt:
 
         def asked(*args: Any) -> int:
-            if args[0].stop is pair.state.room.stop:
+            if args[0].stop is pair.state.buffers.stop:
                 interrupt.ask()
             return solve(*args)
 

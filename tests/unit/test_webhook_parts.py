@@ -22,10 +22,11 @@ from livesvm.service.settings import Settings
 from livesvm.service.store.base import WEBHOOK_DEAD, WEBHOOK_WAITING, DocumentName
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.service.webhooks import courier
-from livesvm.service.webhooks.address import Refused, check_address, post
+from livesvm.service.webhooks.address import Refused, check_address
 from livesvm.service.webhooks.courier import Courier
 from livesvm.service.webhooks.messages import Address, Happened, headers_of
 from livesvm.service.webhooks.outbox import Outbox
+from livesvm.service.webhooks.sending import post
 from livesvm.service.webhooks.spec import Webhook, WebhookSpec, new_secret
 from livesvm.solvers.errors import InvalidInput
 from tests.support.receiver import Receiver, until
