@@ -207,11 +207,11 @@ def test_an_entry_that_cannot_be_learnt_does_not_stop_the_others(
 ) -> None:
     take: Callable[..., Any] = Forecaster.take
 
-    def failing(self: Forecaster, plan: Any, **how: Any) -> Any:
+    def failing(self: Forecaster, plan: Any, *given: Any, **how: Any) -> Any:
         alone = plan.accepted == 1 and isinstance(error, OutOfTime)
         if any(reading.slot == 65 and not reading.held for reading in plan.readings) and not alone:
             raise error
-        return take(self, plan, **how)
+        return take(self, plan, *given, **how)
 
     monkeypatch.setattr(Forecaster, "take", failing)
     with feeds_of(tmp_path, redis_server) as registry:
