@@ -255,8 +255,10 @@ def test_an_event_outlives_a_kill_before_it_is_stored_and_one_before_it_is_known
         assert receiver.messages == []
         process.settings["crash_at"] = "before-delivered:1"
         process.waits_for_models = False
+        receiver.held.clear()  # until the service is up, which otherwise may die before
         with process:
             receiver.wait_for(1)
+            receiver.held.set()
             assert process.wait() == -9
         process.settings["crash_at"] = ""
         with process, Client(process.url) as client:
