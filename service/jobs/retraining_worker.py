@@ -122,7 +122,7 @@ def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDat
     spec = ModelSpec.model_validate_json(asked["spec"])
 
     def progress(done: int, total: int) -> bool:
-        """Tell it; whoever does not want to know any more ends the process."""
+        """Report the progress; to cancel the job, the parent ends this process."""
         tell({"done": done, "total": total})
         return True
 

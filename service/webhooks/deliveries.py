@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from livesvm.service.history.journal import Source
@@ -39,8 +40,7 @@ class Deliveries:
         self._source, self._settings, self._webhooks = source, settings, webhooks
         self._outbox, self._before = outbox, before
         self._couriers: dict[str, Courier] = {}
-        self._counts = {"waiting": 0, "dead": 0}
-        self._of: dict[str, dict[str, int]] = {}
+        self._messages: dict[str, Counter[str]] = {"waiting": Counter(), "dead": Counter()}
         self._is_over = False
         self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
 
@@ -60,11 +60,11 @@ class Deliveries:
 
     def counts(self) -> dict[str, int]:
         """Return how many messages wait, and how many are dead letters, as of the last look."""
-        return self._counts
+        return {state: found.total() for state, found in self._messages.items()}
 
     def of(self, id: str) -> dict[str, int]:
         """Return the same of one webhook."""
-        return {state: found.get(id, 0) for state, found in self._of.items()} or dict.fromkeys(self._counts, 0)
+        return {state: found[id] for state, found in self._messages.items()}
 
     def last(self, id: str) -> Outcome | None:
         """Return what came of the newest attempt since the start."""
@@ -110,17 +110,10 @@ class Deliveries:
         for id_, addresses in mine.items():
             if addresses or id_ in self._couriers:
                 self._courier(id_).offer(addresses)
-        self._of = {"waiting": _by_webhook(waiting), "dead": _by_webhook(dead)}
-        self._counts = {state: sum(found.values()) for state, found in self._of.items()}
+        for state, found in (("waiting", waiting), ("dead", dead)):
+            self._messages[state] = Counter(address.webhook for address in found)
 
     def _courier(self, id: str) -> Courier:
         if id not in self._couriers:
             self._couriers[id] = Courier(self._webhooks.get(id), self._source, self._settings)
         return self._couriers[id]
-
-
-def _by_webhook(addresses: Sequence[Address]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for address in addresses:
-        found[address.webhook] = found.get(address.webhook, 0) + 1
-    return found

@@ -319,7 +319,7 @@ def test_a_small_cache_of_kernel_rows_is_enough() -> None:
 
 
 def test_a_cascade_is_one_walk() -> None:
-    """Whoever comes to a cutoff during a D-step gives way on that walk, and the objective falls all the same."""
+    """An example at a cutoff during a D-step gives way on that walk, and the objective still falls."""
     X, y, _ = labelled()
     path = IncrementalSVC(C=1.0, kernel="rbf", gamma=0.01).fit(X, y).outlier_path("s")
     jumps = path.walked.jumps

@@ -1,4 +1,4 @@
-"""Progress is reported at once, steadily, and also while there is nothing new to tell; whoever hears it may cancel."""
+"""Progress is reported at once, steadily, and also while there is nothing new to tell; the receiver may cancel."""
 
 from __future__ import annotations
 

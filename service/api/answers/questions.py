@@ -127,7 +127,9 @@ class Remedy(BaseModel):
     error: float = Field(description="Mean leave-one-out error of the newest examples by that model.")
     better: float = Field(description="The error of the present model less that.")
     spread: float = Field(description="Standard error of `better`.")
-    update: dict[str, Any] = Field(description="The body of `POST /models/{id}/update` that applies it.")
+    update: dict[str, Any] = Field(
+        description="Body of `POST /models/{id}/update`, or `/feeds/{id}/update`, that makes it."
+    )
 
 
 class StepAlarm(BaseModel):
@@ -151,26 +153,27 @@ class StepBeforeLearning(BaseModel):
     rolling: list[float] = Field(description="Errors of consecutive parts, oldest first.")
 
 
-class StepRemedy(Remedy):
-    """Models that a step could have, and the body of `POST /feeds/{id}/update` that makes them."""
+class WindowDrift(BaseModel):
+    """What has changed in one window by exact leave-one-out decisions, and models that could be had."""
+
+    n_examples: int
+    rolling: list[float] = Field(description="Errors of consecutive parts of the window, oldest first.")
+    evidence: float = Field(description="Of the window's test; at 1 there is an alarm.")
+    newest: int = Field(description="Newest examples that remedies are judged by.")
+    present: float = Field(description="Leave-one-out error of these by the present model.")
+    remedies: list[Remedy] = Field(description="All that were tried.")
+    remedy: Remedy | None = Field(description="The best of those that are better by two standard errors.")
+    seconds: float
 
 
-class StepDrift(BaseModel):
+class StepDrift(WindowDrift):
     """What has changed in the window of one step, in units of the target."""
 
     step: int
-    n_examples: int
     error: float = Field(description="Leave-one-out: mean absolute error, or share of wrong directions.")
     classes: list[ClassError] | None = Field(description="The same by direction, -1 or 1; null of values.")
-    rolling: list[float] = Field(description="The same of consecutive parts of the window, oldest first.")
-    evidence: float = Field(description="Of the window's test; at 1 there is an alarm.")
     alarm: StepAlarm | None = Field(description="The newest change in the window.")
     before_learning: StepBeforeLearning
-    newest: int = Field(description="Newest examples that remedies are judged by.")
-    present: float = Field(description="Leave-one-out error of these by the present model.")
-    remedies: list[StepRemedy] = Field(description="All that were tried.")
-    remedy: StepRemedy | None = Field(description="The best of those that are better by two standard errors.")
-    seconds: float
 
 
 class FeedDriftAnswer(BaseModel):
@@ -183,20 +186,12 @@ class FeedDriftAnswer(BaseModel):
     seconds: float
 
 
-class DriftAnswer(BaseModel):
+class DriftAnswer(WindowDrift):
     """What has changed in the window by exact leave-one-out decisions, and what would help."""
 
     version: int
-    n_examples: int
     error: float = Field(description="Leave-one-out: share of wrong labels, or mean absolute error or pinball loss.")
     classes: list[ClassError] | None = Field(description="The same by class; null of regression.")
-    rolling: list[float] = Field(description="The same of consecutive parts of the window, oldest first.")
     false_alarms: float = Field(description="Largest probability of an alarm where nothing has changed.")
-    evidence: float = Field(description="Of the window's test; at 1 there is an alarm.")
     alarm: DriftAlarm | None = Field(description="The newest change in the window.")
     before_learning: BeforeLearning | None = Field(description="Null of a model without `drift_alarms`.")
-    newest: int = Field(description="Newest examples that remedies are judged by.")
-    present: float = Field(description="Leave-one-out error of these by the present model.")
-    remedies: list[Remedy] = Field(description="All that were tried.")
-    remedy: Remedy | None = Field(description="The best of those that are better by two standard errors.")
-    seconds: float

@@ -91,7 +91,7 @@ def cccp(
     begun = begin(model, parameter, theta, s)
     values = np.linspace(begun.start, begun.end, candidates) if isinstance(candidates, int) else np.array(candidates)
     rounds = Rounds(begun.partition)
-    rounds.p = rounds.p._replace(near=-1.0)  # no example is at a cutoff: whoever is not beyond it is within
+    rounds.p = rounds.p._replace(near=-1.0)  # no example is at a cutoff: those not beyond it are within
     return Candidates(tuple(_solve(rounds, begun, parameter, value) for value in values.tolist()), begun)
 
 
