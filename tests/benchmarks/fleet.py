@@ -187,9 +187,9 @@ def main() -> None:
         began = time.perf_counter()
         with serving(Path(place)):
             rows[-1][2] = f"an empty service {duration(time.perf_counter() - began)}"
-    rows += measured_parts(asked.calls)
     print(machine())
-    print(table(["", "", f"{asked.series} series, {asked.calls} readings each"], rows))
+    print(table(["", "", f"{asked.series} series, {asked.calls} readings each"], rows), flush=True)
+    print(table(["", "", f"{OF_PARTS} series"], measured_parts(asked.calls)))
 
 
 def _timed(http: httpx.Client, path: str) -> float:

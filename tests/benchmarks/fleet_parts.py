@@ -51,7 +51,7 @@ PARTS: list[tuple[str, Any, str]] = [
     ("events", FeedState, "_told"),
     ("put away", Replica, "cool_held"),
     ("answers kept, in SQLite", batch, "remember_together"),
-    ("answer of the call", readings, "told"),
+    ("answer of the call", readings, "reported"),
 ]
 """Of a call: what each part is, and what does it; one inside of another does not count as that one's."""
 
