@@ -26,7 +26,7 @@ from livesvm.solvers.homotopy.refresh import refresh_free, uncertain_band
 from livesvm.solvers.homotopy.run import NO_EXAMPLES, walk_of
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.lines import Lines, Scaling, write_scaled
-from livesvm.solvers.models.slide import Sliding, Standing, decide, slide
+from livesvm.solvers.models.slide import Sliding, Standing, decide, slide, stand
 from livesvm.solvers.problem.piecewise_linear import hinge
 from livesvm.solvers.problem.state import PathState, empty_motion
 from livesvm.solvers.pu.problem import costs, pu_problem
@@ -108,8 +108,9 @@ def _slides(X: Array, y: Array) -> None:
     arrays = model.to_warm_arrays()
     stood = Standing.of(arrays | {"keys": np.array(arrays["keys"])})
     sliding = Sliding.of(model, X.shape[1], lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
-    moved = slide(sliding, stood, np.array([last]), y[last:], 1)
-    decide(sliding, stood if moved is None else moved, X[:1])
+    slide(sliding, stood, np.array([last]), y[last:], 1, X[:1])
+    stand(sliding, stood)
+    decide(sliding, stood, X[:1])
     none = np.empty((0, 2))
     lines = Lines(np.zeros(3), none, none, none, *np.zeros((3, 1), np.int64))
     write_scaled(lines, Scaling(np.zeros(1), np.ones(1), 1.0), 0, np.arange(2), np.empty((1, 2)))

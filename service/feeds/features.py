@@ -211,8 +211,9 @@ class History:
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Take over what ``to_arrays`` returned."""
-        for value in np.asarray(arrays["values"]).tolist():
-            self.append(value)
+        n = len(arrays["values"])
+        self._ring[:n] = self._ring[self.longest : self.longest + n] = arrays["values"]
+        self._at = n % self.longest
         self.count = int(arrays["count"])
 
 
@@ -235,11 +236,12 @@ def shared_row(layout: Layout, history: History | Past, reading: Reading) -> Flo
     """Return the features that all steps share, (shared,): lags, their mean, rolling statistics, other columns."""
     out = np.empty(layout.shared)
     newest = history.newest(layout.reach)
-    out[: len(layout.lags)] = newest[[-lag for lag in layout.lags]]
+    lags, phases = _places(layout)
+    out[: len(layout.lags)] = newest[lags]
     at = len(layout.lags) + 1
     out[at - 1] = _mean(out[: at - 1])
     if layout.phases:
-        out[at : at + len(layout.phases)] = newest[[-1 - back for back in layout.phases]]
+        out[at : at + len(layout.phases)] = newest[phases]
         at += len(layout.phases)
     for name, width in layout.rolling:
         last = newest[-width:]
@@ -252,6 +254,12 @@ def shared_row(layout: Layout, history: History | Past, reading: Reading) -> Flo
         at += SPREADS
     out[at:] = reading.values[1 : 1 + layout.others]
     return out
+
+
+@lru_cache(maxsize=64)
+def _places(layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where lags and phases stand in the newest values, from the end."""
+    return -np.array(layout.lags, np.int64), -1 - np.array(layout.phases, np.int64)
 
 
 def _mean(x: Floats) -> np.float64:

@@ -308,8 +308,7 @@ class Forecaster:
         real = [n for n in ordinals if n is not None]
         found = dict(zip(real[:-1], self.predict(real[:-1]), strict=True)) if len(real) > 1 else {}
         if real:
-            self._learn()
-            found[real[-1]] = self.predict(real[-1:])[0]
+            found[real[-1]] = self._learn(real[-1])
         for reading, ordinal in zip(batch, ordinals, strict=True):
             self._score(reading)
             if ordinal is not None:
@@ -340,11 +339,15 @@ class Forecaster:
         assert self.rows is not None
         out = np.empty((len(shared), len(self.steps), self.models[0].count))
         for i, model in enumerate(self.models):
-            row = self.rows.layout, model.recipe.represent, shared, own[:, i]
-            out[:, i] = model.predict(represented(*row))
-            if self.spec.task == "value":
-                out[:, i] += reference(*row)[:, None]
+            X, level = self._seen_by(i, shared, own)
+            out[:, i] = model.predict(X) + level
         return out
+
+    def _seen_by(self, step: int, shared: Floats, own: Floats) -> tuple[Floats, Floats]:
+        """Return features (n, d) of raw rows for a step, an index, and what its forecasts are relative to, (n, 1)."""
+        assert self.rows is not None
+        row = self.rows.layout, self.models[step].recipe.represent, shared, own[:, step]
+        return represented(*row), reference(*row)[:, None] if self.spec.task == "value" else np.zeros((len(shared), 1))
 
     def reference(self, step: int, ordinals: Sequence[int]) -> Floats:
         """Return what the targets of rows are distinguished from, (n,); zeros for directions."""
@@ -354,18 +357,29 @@ class Forecaster:
         shared, own = self.rows.features(ordinals)
         return reference(self.rows.layout, self.models[step].recipe.represent, shared, own[:, step])
 
-    def _learn(self) -> None:
-        """Learn what has come true, forget what has left the window, and look whether scales still fit."""
+    def _learn(self, newest: int) -> Floats:
+        """Learn what has come true, forget what has left the window, and look whether scales still fit.
+
+        Returns what is forecast then from the ``newest`` row, an ordinal, (steps, models).
+        """
         assert self.rows is not None
+        shared, own = self.rows.features([newest])
+        out = np.empty((len(self.steps), self.models[0].count))
         for i, model in enumerate(self.models):
             new = [n for n in self.due[i] if n >= self.rows.oldest]
             self.due[i] = []
             leaving = self.rows.leaving(i)
-            if not (model.may_slide and model.slides(self._targets(i, new), new, leaving)):
+            X, level = self._seen_by(i, shared, own)
+            found = model.slides(self._targets(i, new), new, leaving, X) if model.may_slide else None
+            if found is None:
                 model.update(*self.examples(i, new), new, leaving)
+                found = model.predict(X)
             self.rows.learnt[self.rows.places(new), i] = True
+            out[i] = found + level
         if self.readings - self.looked_at >= max(1, self.spec.window // LOOKS):
-            self._look()
+            self._look()  # which may change the newest row, too
+            out = self.predict([newest])[0]
+        return out
 
     def _look(self) -> None:
         """Scale again, and solve from nothing, the models with examples that spread otherwise than at their scaling."""
@@ -469,6 +483,11 @@ class Forecaster:
                 model.cool(StepFeatures(self.rows, i, model.recipe.represent))
         if self.rows is not None:
             self.rows.cool(self.steps)
+
+    @property
+    def is_cool(self) -> bool:
+        """Whether no model has more than a snapshot has."""
+        return all(model.is_cool for model in self.models)
 
     @property
     def hot_bytes(self) -> int:

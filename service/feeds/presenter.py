@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta, tzinfo
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from livesvm.service.feeds import times
@@ -85,18 +85,46 @@ def forecast_made(timeline: Timeline, step: int, scored: Scored) -> Document:
     }
 
 
-def scores(feed: Forecaster) -> tuple[list[Document], list[Document]]:
-    """Return the scores of every step: over everything, and over the newest window."""
-    task = feed.spec.task
-    steps: list[tuple[int, StepScores]] = list(zip(feed.steps, feed.scores, strict=True))
-    overall = [{"step": step, **one.overall(task)} for step, one in steps]
-    if feed.spec.known:  # errors assume what is known ahead
-        for i, one in enumerate(overall):
-            one["assumes"] = feed.knowledge.assumed(i)
-    recent = [{"step": step, **one.lately(task)} for step, one in steps]
-    for one, test in zip(recent, feed.drifts, strict=True):
-        one["drift_evidence"] = test.strongest
-    return overall, recent
+class Scores:
+    """The scores of every step of a feed as they are now, worked out when they are first asked for.
+
+    Parameters
+    ----------
+    feed : whatever it learns from then on changes nothing of them
+    """
+
+    def __init__(self, feed: Forecaster) -> None:
+        self._task, self._steps = feed.spec.task, feed.steps
+        self._scores = [one.as_now() for one in feed.scores]
+        self._evidence = [test.strongest for test in feed.drifts]
+        # errors assume what is known ahead
+        self._assumed = [feed.knowledge.assumed(i) for i in range(len(feed.steps))] if feed.spec.known else []
+
+    @cached_property
+    def overall(self) -> list[Document]:
+        """Those over everything."""
+        found = self._by_step(lambda one: one.overall(self._task))
+        for one, assumed in zip(found, self._assumed, strict=False):
+            one["assumes"] = assumed
+        return found
+
+    @cached_property
+    def lately(self) -> list[Document]:
+        """Those over the newest window."""
+        found = self._by_step(lambda one: one.lately(self._task))
+        for one, evidence in zip(found, self._evidence, strict=True):
+            one["drift_evidence"] = evidence
+        return found
+
+    def _by_step(self, of: Callable[[StepScores], Document]) -> list[Document]:
+        return [{"step": step, **of(one)} for step, one in zip(self._steps, self._scores, strict=True)]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scores) and self.__getstate__() == other.__getstate__()
+
+    def __getstate__(self) -> Document:
+        """Return what pickles have of them: what they are, and not what they are made of."""
+        return {"overall": self.overall, "lately": self.lately}
 
 
 def settings(feed: Forecaster) -> Document:

@@ -75,6 +75,7 @@ class Recovery:
         try:
             with self.turns.turn(self.solve):
                 done = state.apply(call)
+                state.stay_cool()
         except NotSolved:
             raise
         except SolverError as error:

@@ -40,7 +40,8 @@ def scaled(scale: Scale, X: Floats) -> Floats:
     """Return features (n, d) as models see them; beyond ``MOST`` they count as no further."""
     out = np.ascontiguousarray(X - scale.centre)
     out /= scale.width
-    return np.clip(out, -MOST, MOST, out=out)
+    np.minimum(out, MOST, out=out)
+    return np.maximum(out, -MOST, out=out)
 
 
 def represented(layout: Layout, represent: Represent, shared: Floats, own: Floats) -> Floats:

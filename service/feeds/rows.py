@@ -215,11 +215,11 @@ class Rows:
 
     def leaving(self, step: int) -> list[int]:
         """Return the ordinals before the window that were learnt, and note that they are not any more."""
-        ordinals = np.arange(max(0, self.count - self.size), self.oldest)
-        places = self.places(ordinals)
-        gone = self.learnt[places, step]
-        self.learnt[places[gone], step] = False
-        return [int(n) for n in ordinals[gone]]
+        before = range(max(0, self.count - self.size), self.oldest)
+        gone = [n for n in before if self.learnt[n % self.size, step]]
+        for n in gone:
+            self.learnt[n % self.size, step] = False
+        return gone
 
     def learnt_by(self, step: int) -> list[int]:
         """Return the ordinals of the rows that a step's models hold, by index, oldest first."""

@@ -34,7 +34,8 @@ class Scored(NamedTuple):
 
 FIELDS = Scored._fields
 _SLOT, _TIME, _MADE, _VALUE, _LOW, _HIGH, _ACTUAL, _LAST, _SEASONAL, _CHANGE, _MODEL = range(len(FIELDS))
-FIRST = 32  # forecasts that a record has space for at first
+BLOCK = 32  # forecasts in a piece of a record
+_BLOCK_BYTES = BLOCK * len(FIELDS) * 8
 SUMS = (
     "n",
     "absolute",
@@ -64,39 +65,51 @@ class StepScores:
         self.coverage = coverage
         self.sums = np.zeros(len(SUMS))
         self._most = most
-        self._ring = np.zeros((min(most, FIRST), len(FIELDS)))
+        self._blocks: list[Floats] = []  # of rows that do not change once they are written, oldest first
+        self._end = 0  # rows in them
         self._n = 0
 
     @property
     def held_bytes(self) -> int:
         """Bytes of its arrays."""
-        return self._ring.nbytes + self.sums.nbytes
+        return len(self._blocks) * _BLOCK_BYTES + self.sums.nbytes
+
+    def as_now(self) -> StepScores:
+        """Return the record as it is now, whatever is learnt from then on."""
+        found = StepScores(self.coverage, self._most)
+        found.sums, found._blocks, found._end, found._n = self.sums.copy(), self._blocks.copy(), self._end, self._n
+        return found
 
     def learn(self, scored: Sequence[Scored]) -> None:
         """Take forecasts with their readings, in order."""
-        rows = np.array(scored)
-        self._make_room(self._n + len(rows))
-        self._ring[(self._n + np.arange(len(rows))) % len(self._ring)] = rows
-        self._n += len(rows)
-        self.sums += measured(rows, self.coverage) if len(rows) > 1 else _of_one(scored[0], self.coverage)
+        self._append(scored)
+        self._n += len(scored)
+        self.sums += measured(np.array(scored), self.coverage) if len(scored) > 1 else _of_one(scored[0], self.coverage)
 
-    def _make_room(self, n: int) -> None:
-        """Have space for ``n`` forecasts, or for as many as are kept."""
-        size = len(self._ring)
-        if size < min(n, self._most):
-            grown = np.zeros((min(self._most, max(n, 2 * size)), len(FIELDS)))
-            grown[:size] = self._ring
-            self._ring = grown
+    def _append(self, rows: Sequence[Scored] | Floats) -> None:
+        for row in rows:
+            place = self._end % BLOCK
+            if place == 0:
+                self._blocks.append(np.empty((BLOCK, len(FIELDS))))
+            self._blocks[-1][place] = row
+            self._end += 1
+            if self._end - BLOCK >= self._most:
+                del self._blocks[0]
+                self._end -= BLOCK
 
     def forget(self, which: NDArray[np.bool_]) -> None:
         """Be as if some of the newest, (n,) as ``recent`` has them, had never been scored."""
-        rows = self.recent.copy()
+        rows = self.recent
         self.sums -= measured(rows[which], self.coverage)
         kept = rows[~which]
-        self._ring[:], self._n = 0.0, len(kept)
-        self._ring[: len(kept)] = kept
+        self._hold(kept, len(kept))
         if self.sums[0] == 0.0:
             self.sums[:] = 0.0
+
+    def _hold(self, rows: Floats, n: int) -> None:
+        """Have these rows be the newest of ``n``."""
+        self._blocks, self._end, self._n = [], 0, n
+        self._append(rows)
 
     def naive_errors(self) -> Floats:
         """Return the errors of the newest: of models, last values and seasonal values, oldest first, (n, 3)."""
@@ -114,9 +127,8 @@ class StepScores:
     @property
     def recent(self) -> Floats:
         """The newest, oldest first, (n, fields) in the order of ``Scored``."""
-        if self._n <= len(self._ring):
-            return self._ring[: self._n]
-        return np.roll(self._ring, -(self._n % len(self._ring)), axis=0)
+        rows = np.concatenate(self._blocks) if self._blocks else np.empty((0, len(FIELDS)))
+        return rows[max(0, self._end - self._most) : self._end]
 
     def overall(self, task: str) -> dict[str, Any]:
         """Return the scores of all forecasts."""
@@ -124,7 +136,7 @@ class StepScores:
 
     def lately(self, task: str) -> dict[str, Any]:
         """Return the scores of the newest forecasts."""
-        return summary(measured(self._ring[: self._n], self.coverage), task)
+        return summary(measured(self.recent, self.coverage), task)
 
     def to_arrays(self) -> dict[str, Any]:
         """Return what it knows."""
@@ -133,12 +145,10 @@ class StepScores:
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Take over what ``to_arrays`` returned."""
         self.sums[:] = arrays["sums"]
-        self._n = int(arrays["n"])
-        self._make_room(self._n)
         rows = np.asarray(arrays["recent"])
         if rows.shape[1] < len(FIELDS):  # feeds served nothing but their models before
             rows = np.concatenate([rows, rows[:, [_VALUE]]], axis=1)
-        self._ring[(np.arange(len(rows)) + self._n - len(rows)) % len(self._ring)] = rows
+        self._hold(rows, int(arrays["n"]))
 
 
 def measured(rows: Floats, coverage: float | None) -> Floats:

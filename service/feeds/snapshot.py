@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,39 +52,39 @@ def to_arrays(feed: Forecaster) -> dict[str, Any]:
 
 def from_arrays(spec: FeedSpec, arrays: Mapping[str, Any]) -> Forecaster:
     """Return the feed that ``to_arrays`` was taken from; raises NotOptimal where a model cannot be restored."""
-    feed = Forecaster(spec)
+    feed, of = Forecaster(spec), _by_name(arrays)
     feed.season, feed.readings, feed.looked_at = (arrays[name] for name in ("season", "readings", "looked_at"))
     feed.choice_due = bool(arrays.get("choice_due", False))
-    feed.timeline = Timeline.from_arrays(spec, feed.timeline.longest, _of("timeline", arrays))
-    feed.history.restore(_of("history", arrays))
-    feed.ahead.restore(_of("ahead", arrays))
+    feed.timeline = Timeline.from_arrays(spec, feed.timeline.longest, of["timeline"])
+    feed.history.restore(of["history"])
+    feed.ahead.restore(of["ahead"])
     feed.first = [Reading(int(r[0]), r[1], tuple(r[3:]), bool(r[2])) for r in arrays["first"].tolist()]
-    feed.knowledge.restore(_of("knowledge", arrays))
+    feed.knowledge.restore(of["knowledge"])
     for row in arrays["pending"].tolist():
         pending = _pending(row)
         feed.pending.setdefault(pending.forecast.slot, []).append(pending)
     feed.latest = [_forecast(row) for row in arrays["latest"].tolist()]
     for i, scores in enumerate(feed.scores):
-        scores.restore(_of(f"scores.{i}", arrays))
-        drift.restore(feed.drifts[i], _of(f"drift.{i}", arrays))
-        feed.contests[i].restore(_of(f"contest.{i}", arrays))
+        scores.restore(of[f"scores.{i}"])
+        drift.restore(feed.drifts[i], of[f"drift.{i}"])
+        feed.contests[i].restore(of[f"contest.{i}"])
         band = feed.bands[i]
         if band is not None:
-            band.restore(_of(f"band.{i}", arrays))
+            band.restore(of[f"band.{i}"])
     if "rows.count" in arrays:
-        _restore_models(feed, arrays)
+        _restore_models(feed, arrays, of)
     return feed
 
 
-def _restore_models(feed: Forecaster, arrays: Mapping[str, Any]) -> None:
+def _restore_models(feed: Forecaster, arrays: Mapping[str, Any], of: Mapping[str, dict[str, Any]]) -> None:
     spec, every = feed.spec, feed.timeline.every
     assert every is not None
     assert feed.season is not None
     rows = Rows(layout_of(spec, feed.season, every), len(feed.steps), spec.window, spec.batch)
-    rows.restore(_of("rows", arrays))
+    rows.restore(of["rows"])
     feed.rows = rows
     for i in range(len(feed.steps)):
-        kept = _of(f"step.{i}", arrays)
+        kept = of[f"step.{i}"]
         feed.models.append(StepModel.from_arrays(spec, kept, StepFeatures(rows, i, kept["represent"])))
         feed.due[i] = arrays[f"due.{i}"].tolist()
     trials = [
@@ -96,9 +97,17 @@ def _under(name: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{name}.{key}": value for key, value in arrays.items()}
 
 
-def _of(name: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    start = f"{name}."
-    return {key[len(start) :]: value for key, value in arrays.items() if key.startswith(start)}
+def _by_name(arrays: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what stands under each name, with its number where there are several."""
+    found: dict[str, dict[str, Any]] = defaultdict(dict)
+    for key, value in arrays.items():
+        name, _, rest = key.partition(".")
+        number, _, field = rest.partition(".")
+        if field and number.isdigit():
+            found[f"{name}.{number}"][field] = value
+        else:
+            found[name][rest] = value
+    return found
 
 
 def _readings(readings: list[Reading], columns: int) -> Floats:

@@ -47,6 +47,11 @@ class FeedState:
     numbered: int = 0  #: of the newest event
     events: deque[Document] = field(default_factory=deque)
     progress: Progress = field(default_factory=Progress)  #: in its source
+    announced: deque[Document] = field(init=False)  #: the newest of the events that tell of no reading
+
+    def __post_init__(self) -> None:
+        """Have those events at hand."""
+        self.announced = deque((one for one in self.events if one["kind"] != "readings"), maxlen=ANNOUNCED)
 
     @classmethod
     def empty(cls, spec: FeedSpec) -> FeedState:
@@ -119,11 +124,21 @@ class FeedState:
 
     def _announce(self, event: Document) -> None:
         self.numbered += 1
-        self.events.append({"id": self.numbered, **event})
+        numbered = {"id": self.numbered, **event}
+        if self.announced and len(self.events) == self.events.maxlen and self.events[0] is self.announced[0]:
+            self.announced.popleft()
+        self.events.append(numbered)
+        if event["kind"] != "readings":
+            self.announced.append(numbered)
 
     def cool(self) -> None:
         """Give up what the next call makes again; nothing that the feed answers changes."""
         self.forecaster.cool()
+
+    def stay_cool(self) -> None:
+        """Do so after a small update that was made of a cool feed; the next one of a hot feed needs what it has."""
+        if self.forecaster.is_cool:
+            self.cool()
 
     @property
     def hot_bytes(self) -> int:
@@ -184,18 +199,26 @@ class View:
     updated_at: float | None
     numbered: int
     forecasts: list[Document]
-    scores: list[Document]
-    recent: list[Document]
+    scored: presenter.Scores
     settings: Document
     events: Sequence[Document] = field(repr=False)
     progress: Progress
     announced: Sequence[Document] = field(repr=False)  #: the newest events but for readings
 
+    @property
+    def scores(self) -> list[Document]:
+        """Scores by step over everything."""
+        return self.scored.overall
+
+    @property
+    def recent(self) -> list[Document]:
+        """Scores by step over the newest window."""
+        return self.scored.lately
+
     @classmethod
     def of(cls, state: FeedState, before: View | None = None) -> View:
         """Return the feed as it is now; with the settings of ``before``, where nothing was chosen since."""
         feed, timeline = state.forecaster, state.forecaster.timeline
-        overall, recent = presenter.scores(feed)
         return cls(
             state.version,
             state.position,
@@ -206,10 +229,9 @@ class View:
             state.updated_at,
             state.numbered,
             presenter.forecasts(timeline, feed.latest),
-            overall,
-            recent,
+            presenter.Scores(feed),
             presenter.settings(feed) if before is None else before.settings,
             tuple(state.events),
             state.progress,
-            tuple(event for event in state.events if event["kind"] != "readings")[-ANNOUNCED:],
+            tuple(state.announced),
         )

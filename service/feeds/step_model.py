@@ -13,7 +13,7 @@ from livesvm.service.feeds.represent import Scale, fitted, has_moved, scaled
 from livesvm.service.feeds.spec import FeedSpec, Represent
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.regression import LiveSVR
-from livesvm.solvers.models.slide import LARGEST, Sliding, Standing, decide, slide
+from livesvm.solvers.models.slide import LARGEST, Sliding, Standing, decide, slide, stand
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -126,6 +126,11 @@ class StepModel:
         return self._models
 
     @property
+    def is_cool(self) -> bool:
+        """Whether the models gave up what can be made again."""
+        return self._cool is not None
+
+    @property
     def count(self) -> int:
         """How many models there are, which does not bring cool ones back."""
         return len(self._models) if self._cool is None else len(self._cool.arrays)
@@ -173,6 +178,10 @@ class StepModel:
             decided = [decide(model, stood, rows) for model, stood in self._sliding(self._cool)]
         else:
             decided = [model.predictor().decision_function(rows) for model in self.models]
+        return self._forecasts(decided)
+
+    def _forecasts(self, decided: list[Floats]) -> Floats:
+        """Return what models decide, (m,) each, as forecasts (m, models)."""
         found = np.stack(decided, axis=1)
         if self.spec.task == "direction":
             return found
@@ -212,23 +221,25 @@ class StepModel:
         """Whether the models are cool, and a small update can be made where they lie."""
         return self._cool is not None and self._cool.slides and all(map(_is_slidable, self._cool.arrays))
 
-    def slides(self, y: Floats, keys: list[int], leaving: list[int]) -> bool:
-        """Make a small update of models that may slide, all or none; False where it takes models to make it.
+    def slides(self, y: Floats, keys: list[int], leaving: list[int], X: Floats) -> Floats | None:
+        """Make a small update of models that may slide, all or none, and forecast from rows ``X`` (m, d) then.
 
-        The targets ``y`` (m,) are not scaled.
+        The targets ``y`` (m,) and the rows are not scaled. Returns forecasts as :meth:`predict`; None where it takes
+        models to make it.
         """
         if not (keys or leaving):
-            return True
+            return self.predict(X)
         assert self._cool is not None
         if self._cool.arrays[0]["keys"][: len(leaving)].tolist() != leaving:
-            return False
-        new, targets = np.array(keys, np.int64), self._targets(y)
-        after = [slide(model, stood, new, targets, len(leaving)) for model, stood in self._sliding(self._cool)]
-        kept = [_slid(arrays, found) for arrays, found in zip(self._cool.arrays, after, strict=True) if found]
-        if len(kept) < len(after):
-            return False
+            return None
+        new, targets, rows = np.array(keys, np.int64), self._targets(y), self.scaled(X)
+        found = [slide(model, stood, new, targets, len(leaving), rows) for model, stood in self._sliding(self._cool)]
+        after = [one for one in found if one is not None]
+        if len(after) < len(found):
+            return None
+        kept = [_slid(arrays, stood) for arrays, (stood, _) in zip(self._cool.arrays, after, strict=True)]
         self._cool = self._cool._replace(arrays=kept, slides=False)
-        return True
+        return self._forecasts([decided for _, decided in after])
 
     def _sliding(self, cool: Cool) -> list[tuple[Sliding, Standing]]:
         """Return each cool model as ``slide`` takes it."""
@@ -291,6 +302,19 @@ class StepModel:
             models[i] = type(model).from_arrays(parameters, {**whole, "X": self.scaled(features.of(whole["keys"]))})
         self._models, self._cool = models, None
 
+    def _stand(self, kept: list[dict[str, Any]], features: FeaturesOf) -> bool:
+        """Be cool models of such arrays, with f computed afresh; False where they cannot slide, or at no optimum."""
+        cool = Cool([_small({**arrays, "f": np.zeros(len(arrays["keys"])), "events": 0}) for arrays in kept], features)
+        if not all(map(_is_slidable, cool.arrays)):
+            return False
+        found = [stand(model, stood) for model, stood in self._sliding(cool)]
+        for arrays, f in zip(cool.arrays, found, strict=True):
+            if f is None:
+                return False
+            arrays["f"] = f
+        self._models, self._cool = [], cool
+        return True
+
     @classmethod
     def from_arrays(cls, spec: FeedSpec, arrays: Mapping[str, Any], features: FeaturesOf) -> StepModel:
         """Return the models that ``to_arrays`` was taken from; raises NotOptimal where they cannot be restored."""
@@ -304,7 +328,8 @@ class StepModel:
             if name.startswith("model"):
                 number, _, field = name.removeprefix("model").partition(".")
                 kept[int(number)][field] = value
-        step._restore(kept, features)
+        if not step._stand(kept, features):
+            step._restore(kept, features)
         return step
 
 

@@ -79,9 +79,9 @@ def backtest(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
         if not progress(begin, len(rows)):
             raise Cancelled("the job was cancelled")
         _observe(feed, rows, begin)
-    scores, recent = presenter.scores(feed)
+    scores = presenter.Scores(feed)
     found = {"readings": feed.readings, "own": given is None, "settings": presenter.settings(feed)}
-    return _plain({**found, "scores": scores, "recent": recent, "curve": _curve(feed, spec.horizons[0])})
+    return _plain({**found, "scores": scores.overall, "recent": scores.lately, "curve": _curve(feed, spec.horizons[0])})
 
 
 def _observe(feed: Forecaster, rows: Sequence[Document], begin: int) -> None:

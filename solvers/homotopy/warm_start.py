@@ -64,7 +64,7 @@ def resume(
     if free.size > max(1, state.cache_bytes // longest):
         raise MemoryLimit(longest * free.size, state.cache_bytes)
     if checkpoint is None:
-        _compute_f(state)
+        compute_all_f(state)
     else:
         e.f[slots], state.events_since_refresh = checkpoint
     state.put_off(free)
@@ -108,8 +108,8 @@ def _steadiest_first(state: PathState, free: Ints) -> Ints:
     return free[np.argsort(-slack, kind="stable")]
 
 
-def _compute_f(state: PathState) -> None:
-    """Compute f from beta, with each kernel value between two support vectors computed once.
+def compute_all_f(state: PathState) -> None:
+    """Compute all f from beta, with each kernel value between two support vectors computed once.
 
     They stand behind the others, and each part of them meets those up to its own end.
     """

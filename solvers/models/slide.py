@@ -1,11 +1,13 @@
 """One small update of a model that keeps neither features nor kernel rows, on memory that all such models share.
 
 A model that comes back for one example more and one less, and is put away again, would spend most of the time on what
-it gives up. Here it is written into a state that its thread keeps, with the kernel rows that so short a path needs.
+it gives up. Here it is written into a state that its thread keeps, with the kernel rows that so short a path needs, and
+decides on a few rows from what is written there.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -17,9 +19,12 @@ from livesvm.solvers.active_set.degeneracy import extend
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
 from livesvm.solvers.homotopy.batch_update import distance, work_from_nothing
 from livesvm.solvers.homotopy.follow import follow
+from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.refactorize import refactorize
 from livesvm.solvers.homotopy.refresh import SPARE
 from livesvm.solvers.homotopy.run import NO_CHANGES, NO_EXAMPLES, Solve
+from livesvm.solvers.homotopy.tolerances import SETTINGS
+from livesvm.solvers.homotopy.warm_start import compute_all_f
 from livesvm.solvers.kernels.kernel import Kernel, times
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.problem.piecewise_linear import Losses
@@ -82,33 +87,55 @@ class Sliding(NamedTuple):
         return cls(float(model.gamma), model.losses_of, n_features, write)
 
 
-def slide(model: Sliding, stood: Standing, keys: Ints, y: Floats, leaving: int) -> Standing | None:
-    """Add examples to a model with an intercept and let the oldest leave, along one path; where all stand then.
+def slide(
+    model: Sliding, stood: Standing, keys: Ints, y: Floats, leaving: int, X: Floats
+) -> tuple[Standing, Floats] | None:
+    """Add examples to a model with an intercept and let the oldest leave, along one path.
 
-    Returns None where that is for an update of the whole model: where much moves, or the path fails.
+    Returns where all stand then, and f(x) of few rows ``X`` (k, d), as (k,); or None where that is for an update of the
+    whole model: where much moves, or the path fails.
     """
     n, m = stood.keys.size, keys.size
-    is_small = m + leaving <= MOST and 2 * leaving < n and n + m <= LARGEST
+    size = n + m
+    is_small = m + leaving <= MOST and 2 * leaving < n and size <= LARGEST and len(X) <= MOST
     if not is_small or stood.beta.size != n:
         return None
-    state = _borrowed(model, n + m)
+    state = _borrowed(model, size)
     names, targets = np.concatenate([stood.keys, keys]), np.concatenate([stood.y, y])
     model.write(names, dense(state.XT))
-    _fill(state, model.losses(targets, np.ones(n + m)), stood)
-    rows = np.empty(n + m, np.int64)
-    found = int(_rows_wanted(state.examples, n, n + m, leaving, rows))
+    _fill(state, model.losses(targets, np.ones(size)), stood)
+    slots = np.empty(size, np.int64)
+    found = int(_rows_wanted(state.examples, n, size, leaving, slots))
     try:
-        _make_rows(state, rows[:found])
+        values = _make_rows(state, slots[:found], X)[:, leaving:].copy()  # before the path uses the space
         _factor(state, n)
         solving = Solve(state)
-        solving.begin_with(n, np.arange(n, n + m), np.arange(leaving), NO_EXAMPLES, NO_CHANGES)
+        solving.begin_with(n, np.arange(n, size), np.arange(leaving), NO_EXAMPLES, NO_CHANGES)
         follow(state, None, work_from_nothing(state.n, state.n_free), solving)
     except (NotOptimal, MemoryLimit):
         return None
-    e, there = state.examples, slice(leaving, n + m)
+    e, there = state.examples, slice(leaving, size)
     segments = e.segment[there].astype(stood.segments.dtype)
     beta, f, b = e.beta[there].copy(), e.f[there].copy(), float(state.b)
-    return Standing(names[leaving:], targets[leaving:], beta, segments, f, b, state.events_since_refresh)
+    after = Standing(names[leaving:], targets[leaving:], beta, segments, f, b, state.events_since_refresh)
+    return after, times(values, beta) + b
+
+
+def stand(model: Sliding, stood: Standing) -> Floats | None:
+    """Return f of all examples, (n,), computed from the rest of where they stand; None where that is no optimum."""
+    n = stood.keys.size
+    losses = model.losses(stood.y, np.ones(n))
+    is_whole = np.isfinite(stood.beta).all() and math.isfinite(stood.b)
+    if not (is_whole and ((stood.segments >= 0) & (stood.segments <= 2 * losses.n_kinks)).all()):
+        return None
+    state = _borrowed(model, n)
+    model.write(stood.keys, dense(state.XT))
+    _fill(state, losses, stood)
+    compute_all_f(state)
+    state.put_off(np.flatnonzero(are_free(stood.segments)))
+    audit = audited(state)
+    state.put_off(NO_EXAMPLES)
+    return state.examples.f[:n].copy() if audit.optimal(SETTINGS.goal) else None
 
 
 def decide(model: Sliding, stood: Standing, X: Floats) -> Floats:
@@ -149,11 +176,13 @@ def _fill(state: PathState, losses: Losses, stood: Standing) -> None:
     factor.position[:], factor.size[:] = -1, 0
 
 
-def _make_rows(state: PathState, slots: Ints) -> None:
-    """Compute kernel rows into the empty cache."""
-    rows, at = state.rows, np.arange(slots.size)
-    state.kernel.write(state.features(slots), state.XT, state.n_slots, rows.values, at)
-    rows.hold(slots, at)
+def _make_rows(state: PathState, slots: Ints, X: Floats) -> Floats:
+    """Compute kernel rows into the empty cache; return those of rows ``X`` (k, d), which lie behind them, (k, n)."""
+    rows, count, size = state.rows, slots.size, state.n_slots
+    at = np.arange(count + len(X))
+    state.kernel.write(np.concatenate([state.features(slots), X]), state.XT, size, rows.values, at)
+    rows.hold(slots, at[:count])
+    return rows.values[count : at.size, :size]
 
 
 def _factor(state: PathState, n: int) -> None:

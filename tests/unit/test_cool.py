@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import sys
 import threading
 from collections import deque
@@ -12,10 +13,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from livesvm.service.feeds import packed
+from livesvm.service.feeds import packed, presenter
 from livesvm.service.feeds.commands import Observations
 from livesvm.service.feeds.spec import spec_of
-from livesvm.service.feeds.state import FeedState, View
+from livesvm.service.feeds.state import ANNOUNCED, FeedState, View
 from livesvm.service.feeds.step_model import StepModel
 from livesvm.solvers import IncrementalSVC, IncrementalSVR
 from livesvm.solvers.errors import MemoryLimit
@@ -188,6 +189,25 @@ def test_a_feed_that_cools_at_any_moment_is_the_same(more: dict[str, Any]) -> No
     assert (cool.version, cool.position) == (plain.version, plain.position)
 
 
+def test_a_view_says_what_was_true_when_it_was_made() -> None:
+    state = FeedState.empty(spec_of(SETTINGS))
+    taken(state, 0, 100)
+    views, events = [], []
+    for first in range(100, 140):
+        taken(state, first, 1)
+        if first % 3 == 0:
+            state._announce({"kind": "rescaled"})
+        views.append((View.of(state), presenter.Scores(state.forecaster).lately))
+        events.append([event for event in state.events if event["kind"] != "readings"][-ANNOUNCED:])
+    assert len(events[-1]) == ANNOUNCED
+    for (view, recent), announced in zip(views, events, strict=True):
+        assert list(view.announced) == announced
+        other = pickle.loads(pickle.dumps(view))
+        assert (view.recent, other.recent, other.scores) == (recent, recent, view.scores)
+    assert [one.recent for one, _ in views[:-1]] != [one.recent for one, _ in views[1:]]
+    assert len(pickle.dumps(views[-1][0].scored)) < 2000
+
+
 def test_models_of_a_cool_feed_come_back_when_one_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     state = FeedState.empty(spec_of(SETTINGS))
     taken(state, 0, 100)
@@ -201,8 +221,11 @@ def test_models_of_a_cool_feed_come_back_when_one_is_asked(monkeypatch: pytest.M
 
     monkeypatch.setattr(StepModel, "_restore", noted)
     again = FeedState.decode(state.spec, state.encode())
-    assert restored == [1, 1]  # of the snapshot, whose models are looked at; not of the cool feed
+    taken(again, 100, 1)
+    assert restored == []  # nor those of a snapshot, at first
     assert again.forecaster.models[0].models[0].n_window_ > 0
+    assert again.forecaster.models[1].models[0].n_window_ > 0
+    assert restored == [1, 1]
     taken(state, 100, 1)
     state.cool()
     taken(state, 101, 1)

@@ -287,7 +287,8 @@ def test_a_backtest_is_what_a_feed_would_have_said(monkeypatch: pytest.MonkeyPat
     found = feed_work.backtest({"settings": {"season": 6, "lags": 5}}, copy, progress)
     assert told_of == [(0, 90), (24, 90), (48, 90), (72, 90)]
     assert (found["readings"], found["own"], found["settings"]["window"]) == (90, True, 45)
-    assert (found["scores"], found["recent"]) == presenter.scores(other)
+    scores = presenter.Scores(other)
+    assert (found["scores"], found["recent"]) == (scores.overall, scores.lately)
     assert [point["n"] for point in found["curve"]] == list(range(len(scored), 0, -7))[::-1]  # the newest is there
     for point in found["curve"]:
         for name, value in (("mae", "value"), ("last_value_mae", "last"), ("seasonal_mae", "seasonal")):

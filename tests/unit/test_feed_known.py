@@ -163,7 +163,7 @@ def test_what_is_known_is_stored_and_reported() -> None:
     for found, expected in zip(back.latest, one.latest, strict=True):
         assert (found.slot, found.value, found.low) == pytest.approx((expected.slot, expected.value, expected.low))
     assert (back.knowledge.counts == one.knowledge.counts).all()
-    overall, _ = presenter.scores(one)
+    overall = presenter.Scores(one).overall
     assert [score["assumes"] for score in overall] == ["perfect", "perfect"]
     assert [f["known"] for f in presenter.forecasts(one.timeline, one.latest)] == ["announced", "announced"]
     assert presenter.settings(one)["chosen"]["known_ahead"] == 3

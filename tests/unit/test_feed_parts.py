@@ -291,6 +291,17 @@ def test_scores_are_those_of_their_definitions() -> None:
     assert StepScores(None, 5).overall("value") == {"n": 0, "ahead": None}
 
 
+def test_a_record_as_it_was_stays_so_whatever_is_learnt() -> None:
+    random = np.random.default_rng(0)
+    scores, kept = StepScores(0.9, 50), []
+    for i, (v, a, last, s, d) in enumerate(random.normal(size=(200, 5))):
+        scores.learn([Scored(i, i, i - 1, v, v - 1, v + 1, a, last, s, d, v)])
+        kept.append((scores.as_now(), scores.recent.tolist(), scores.overall("value")))
+    assert len(kept[-1][1]) == 50
+    for then, recent, overall in kept:
+        assert (then.recent.tolist(), then.overall("value")) == (recent, overall)
+
+
 @pytest.mark.parametrize(
     ("value", "last", "seasonal", "ahead"),
     [

@@ -16,7 +16,7 @@ from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.regression import LiveSVR
 from livesvm.solvers.models import slide as slides
-from livesvm.solvers.models.slide import Sliding, Standing, decide, slide
+from livesvm.solvers.models.slide import Sliding, Standing, decide, slide, stand
 from tests.support.feeds import FEED, rows_of, series
 
 N, D = 120, 6
@@ -48,9 +48,10 @@ def test_a_slide_leads_where_an_update_of_the_whole_model_does(kind: str) -> Non
     sliding = Sliding.of(MODELS[kind], D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
     stood, first, last = standing(whole), 0, N
     for come, leave in [(1, 1), (2, 1), (1, 0), (0, 2), (3, 3), (1, 1), (1, 2), (4, 4), *[(1, 1)] * 12]:
-        found = slide(sliding, stood, np.arange(last, last + come), y[last : last + come], leave)
+        at = X[last + come : last + come + 3]
+        found = slide(sliding, stood, np.arange(last, last + come), y[last : last + come], leave, at)
         assert found is not None
-        stood, add = found, (X[last : last + come], y[last : last + come]) if come else None
+        (stood, decided), add = found, (X[last : last + come], y[last : last + come]) if come else None
         whole.update(add=add, remove=range(first, first + leave), keys=range(last, last + come) if come else None)
         first, last = first + leave, last + come
         assert stood.keys.tolist() == whole.keys_ == list(range(first, last))
@@ -59,9 +60,26 @@ def test_a_slide_leads_where_an_update_of_the_whole_model_does(kind: str) -> Non
             "beta": stood.beta, "segments": stood.segments, "intercept": stood.b})  # fmt: skip
         np.testing.assert_array_equal(again.window_coefficients, stood.beta)  # nothing had to be corrected
         assert again.certificate().relative_gap <= 1e-9
-        at = X[last : last + 3]
-        np.testing.assert_allclose(decide(sliding, stood, at), again.predictor().decision_function(at), atol=1e-12)
-        np.testing.assert_allclose(decide(sliding, stood, at), whole.predictor().decision_function(at), atol=1e-8)
+        np.testing.assert_array_equal(decided, decide(sliding, stood, at))
+        np.testing.assert_allclose(decided, again.predictor().decision_function(at), atol=1e-12)
+        np.testing.assert_allclose(decided, whole.predictor().decision_function(at), atol=1e-8)
+        f = stand(sliding, stood)
+        assert f is not None
+        np.testing.assert_allclose(f, stood.f, atol=1e-12)
+
+
+def test_what_is_damaged_or_no_optimum_does_not_stand() -> None:
+    X, y = data("tube")
+    model: Any = LiveSVR(**MODELS["tube"].get_params()).fit(X[:N], y[:N], keys=range(N))
+    sliding = Sliding.of(model, D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
+    stood = standing(model)
+    assert stand(sliding, stood) is not None
+    free = int(np.flatnonzero(stood.segments % 2)[0])
+    for name, value in [("beta", stood.beta[free] + 1e-3), ("beta", np.nan), ("segments", 9)]:
+        damaged = getattr(stood, name).copy()
+        damaged[free] = value
+        assert stand(sliding, stood._replace(**{name: damaged})) is None
+    assert stand(sliding, stood._replace(b=stood.b + 1e-3)) is None
 
 
 def test_what_moves_much_is_no_slide(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,15 +87,15 @@ def test_what_moves_much_is_no_slide(monkeypatch: pytest.MonkeyPatch) -> None:
     model: Any = LiveSVR(**MODELS["tube"].get_params()).fit(X[:N], y[:N], keys=range(N))
     sliding = Sliding.of(model, D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
     stood = standing(model)
-    assert slide(sliding, stood, np.arange(N, N + slides.MOST), y[N : N + slides.MOST], 1) is None
+    assert slide(sliding, stood, np.arange(N, N + slides.MOST), y[N : N + slides.MOST], 1, X[:1]) is None
 
     def fails(*given: Any) -> None:
         raise NotOptimal("the path ended")
 
     monkeypatch.setattr(slides, "follow", fails)
-    assert slide(sliding, stood, np.arange(N, N + 1), y[N : N + 1], 1) is None
+    assert slide(sliding, stood, np.arange(N, N + 1), y[N : N + 1], 1, X[:1]) is None
     monkeypatch.undo()
-    assert slide(sliding, stood, np.arange(N, N + 1), y[N : N + 1], 1) is not None  # whatever that left in memory
+    assert slide(sliding, stood, np.arange(N, N + 1), y[N : N + 1], 1, X[:1])  # whatever that left in memory
 
 
 SETTINGS = FEED | {"C": 1.0, "gamma": 0.01, "represent": "change", "time": "time", "every": "1h", "steps": [1, 3]}
