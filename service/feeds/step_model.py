@@ -186,7 +186,8 @@ class StepModel:
         if self.spec.task == "direction":
             return found
         found = self.in_units(found)
-        found[:, 1:].sort(axis=1)
+        if len(decided) > 1:
+            found[:, 1:].sort(axis=1)
         return found
 
     def is_off_scale(self, X: Floats, y: Floats) -> bool:

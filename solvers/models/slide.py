@@ -100,7 +100,7 @@ def slide(
     is_small = m + leaving <= MOST and 2 * leaving < n and size <= LARGEST and len(X) <= MOST
     if not is_small or stood.beta.size != n:
         return None
-    state = _borrowed(model, size)
+    state = _borrowed(model, size + len(X))  # which has as many kernel rows
     names, targets = np.concatenate([stood.keys, keys]), np.concatenate([stood.y, y])
     model.write(names, dense(state.XT))
     _fill(state, model.losses(targets, np.ones(size)), stood)
@@ -180,6 +180,7 @@ def _make_rows(state: PathState, slots: Ints, X: Floats) -> Floats:
     """Compute kernel rows into the empty cache; return those of rows ``X`` (k, d), which lie behind them, (k, n)."""
     rows, count, size = state.rows, slots.size, state.n_slots
     at = np.arange(count + len(X))
+    assert at.size <= len(rows.values)
     state.kernel.write(np.concatenate([state.features(slots), X]), state.XT, size, rows.values, at)
     rows.hold(slots, at[:count])
     return rows.values[count : at.size, :size]
@@ -210,10 +211,11 @@ def _rows_wanted(e: Examples, n: int, size: int, leaving: int, out: Ints) -> int
                 near[k], slot = slot, near[k]
     m = 0
     for j in range(size):
-        wanted = j < leaving or j >= n or is_free(e.segment[j])
-        for k in range(NEAR):
-            wanted = wanted or (near[k] == j and least[k] < np.inf)
-        if wanted:
+        if j < leaving or j >= n or is_free(e.segment[j]):
             out[m] = j
+            m += 1
+    for k in range(NEAR):
+        if least[k] < np.inf:
+            out[m] = near[k]
             m += 1
     return m

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,21 @@ def test_a_slide_leads_where_an_update_of_the_whole_model_does(kind: str) -> Non
         f = stand(sliding, stood)
         assert f is not None
         np.testing.assert_allclose(f, stood.f, atol=1e-12)
+
+
+def test_a_window_of_few_has_space_for_all_kernel_rows() -> None:
+    X, y = data("tube")
+    n = 24  # as many as a line of memory has slots, or bound examples are taken along
+    model: Any = LiveSVR(**MODELS["tube"].get_params()).fit(X[:n], y[:n], keys=range(n))
+    sliding = Sliding.of(model, D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
+    stood, at, found = standing(model), X[-slides.MOST :], []
+    alone = threading.Thread(target=lambda: found.append(slide(sliding, stood, np.arange(0), y[:0], 1, at)))
+    alone.start()  # in a thread that has no memory of larger windows
+    alone.join()
+    (after, decided) = found[0]
+    model.update(remove=[0])
+    np.testing.assert_allclose(after.beta, model.window_coefficients, atol=1e-8)
+    np.testing.assert_allclose(decided, model.predictor().decision_function(at), atol=1e-8)
 
 
 def test_what_is_damaged_or_no_optimum_does_not_stand() -> None:
