@@ -61,7 +61,8 @@ class Due:
     """After so many updates, so many seconds, or updates that took so many seconds to solve, a snapshot is due.
 
     After updates that took ``solution_seconds``, a solution is. Where there is a snapshot, time alone makes none due
-    behind which there are less than ``worth_seconds`` to solve: to solve these again takes no longer than to write it.
+    behind which there are less than ``worth_seconds`` to solve, and going to rest none behind which there are less than
+    ``worth_at_rest``: writing it would take longer than solving these again, once, or each time it wakes.
     """
 
     updates: int
@@ -69,16 +70,17 @@ class Due:
     replay_seconds: float
     solution_seconds: float
     worth_seconds: float
+    worth_at_rest: float
 
     @classmethod
-    def by(cls, settings: Settings, worth_seconds: float = 0.0) -> Due:
+    def by(cls, settings: Settings, worth: tuple[float, float]) -> Due:
         """Return as the settings ask."""
         return cls(
             settings.snapshot_updates,
             settings.snapshot_seconds,
             settings.snapshot_replay_seconds,
             settings.solution_seconds,
-            worth_seconds,
+            *worth,
         )
 
 
@@ -126,13 +128,16 @@ class Checkpoints:
 
     @property
     def is_worthwhile(self) -> bool:
-        """Whether something has changed that takes longer to solve again than a snapshot takes to write."""
-        is_worth_it = self._has_failed or not self._snapshot_bytes or self._replay >= self._due.worth_seconds
+        """Whether something has changed that a snapshot is to hold when it goes to rest."""
+        return self._is_worth(self._due.worth_at_rest)
+
+    def _is_worth(self, seconds: float) -> bool:
+        is_worth_it = self._has_failed or not self._snapshot_bytes or self._replay >= seconds
         return self.has_changes and is_worth_it
 
     def deadline(self) -> float | None:
         """Return the monotonic time by which a snapshot is due; None while there is nothing worth one."""
-        if self._changed_since is None or not self.is_worthwhile:
+        if self._changed_since is None or not self._is_worth(self._due.worth_seconds):
             return None
         return self._changed_since + self._due.seconds
 

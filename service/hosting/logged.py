@@ -112,7 +112,8 @@ class Logged(ABC, Generic[S]):
     gone: ClassVar[type[ServiceError]]  #: says that there is no such thing
     spec_field: ClassVar[str]  #: what a stored specification is under
     undoes: ClassVar[bool]  #: whether an entry that is refused while it is applied leaves the state as it was
-    worth_seconds: ClassVar[float] = 0.0  #: of solving: behind a snapshot, less is no reason to write another in time
+    worth: ClassVar[tuple[float, float]] = 0.0, 0.0
+    """Seconds of solving: behind a snapshot, less is no reason to write another in time, or to go to rest."""
 
     journal: Journal
     checkpoints: Checkpoints

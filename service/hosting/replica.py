@@ -443,7 +443,7 @@ class Replica(Logged[S]):
         with source.health.store_call("load"):
             journal.left = left(source.store, self.stored)
         self.journal = journal
-        self.checkpoints = Checkpoints(journal, Due.by(settings, self.worth_seconds), found)
+        self.checkpoints = Checkpoints(journal, Due.by(settings, self.worth), found)
         self._returned = Return.of(found)
         self._held = self._held or Held(self.context.budget, str(self), self._owner.make_room)
         self._held.insist(FIXED_BYTES + found.state.held_bytes)

@@ -22,7 +22,7 @@ from tests.support.jobs import until
 from tests.support.live_models import FailingStore, alive, batch, looked_after
 
 MEGABYTE = 2**20
-DUE = Due(updates=5, seconds=60.0, replay_seconds=10.0, solution_seconds=1e9, worth_seconds=0.0)
+DUE = Due(updates=5, seconds=60.0, replay_seconds=10.0, solution_seconds=1e9, worth_seconds=0.0, worth_at_rest=0.0)
 
 
 @dataclass
@@ -140,15 +140,17 @@ def test_time_alone_asks_for_no_snapshot_that_costs_more_than_solving_again() ->
     clock = Clock()
     shelf = Shelf(clock)
     state = cast(ModelState, State(1, 10))
-    due = replace(DUE, worth_seconds=0.5)
+    due = replace(DUE, worth_seconds=0.5, worth_at_rest=0.2)
     with patch("livesvm.service.history.checkpoints.time", clock):
         checkpoints = Checkpoints(cast(Journal, shelf), due, Recovered(state, 1))
         checkpoints.record_change(0.1, 10)
         assert checkpoints.deadline() == clock.now + due.seconds  # there is none yet
         checkpoints.save(state, b"")
-        checkpoints.record_change(0.3, 10)
-        clock.now += 2 * due.seconds
-        assert (checkpoints.is_worthwhile, checkpoints.deadline(), checkpoints.is_due(1)) == (False, None, False)
+        for seconds, is_worthwhile in [(0.1, False), (0.2, True)]:
+            checkpoints.record_change(seconds, 10)
+            clock.now += 2 * due.seconds
+            found = checkpoints.is_worthwhile, checkpoints.deadline(), checkpoints.is_due(1)
+            assert found == (is_worthwhile, None, False)
         checkpoints.record_change(0.3, 10)
         assert (checkpoints.is_worthwhile, checkpoints.is_due(1)) == (True, True)
         shelf.is_away = True

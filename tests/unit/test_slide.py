@@ -74,11 +74,12 @@ def test_a_window_of_few_has_space_for_all_kernel_rows() -> None:
     n = 24  # as many as a line of memory has slots, or bound examples are taken along
     model: Any = LiveSVR(**MODELS["tube"].get_params()).fit(X[:n], y[:n], keys=range(n))
     sliding = Sliding.of(model, D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
-    stood, at, found = standing(model), X[-slides.MOST :], []
+    stood, at, found = standing(model), X[-slides.MOST :], list[Any]()
     alone = threading.Thread(target=lambda: found.append(slide(sliding, stood, np.arange(0), y[:0], 1, at)))
     alone.start()  # in a thread that has no memory of larger windows
     alone.join()
-    (after, decided) = found[0]
+    assert found[0] is not None
+    after, decided = found[0]
     model.update(remove=[0])
     np.testing.assert_allclose(after.beta, model.window_coefficients, atol=1e-8)
     np.testing.assert_allclose(decided, model.predictor().decision_function(at), atol=1e-8)
