@@ -111,8 +111,8 @@ def packed_after(
         return None
     found = np.concatenate([shared[places.shared], own[:, :end].ravel()])
     first = int(packed.n == size)
-    line = np.append(packed.line[first:], found[places.newest])
-    if not np.array_equal(line[len(line) - 1 - places.backs], found):
+    line = np.concatenate([packed.line[first:], found[places.newest : places.newest + 1]])
+    if not (line[len(line) - 1 - places.backs] == found).all():
         return None
     rest = np.concatenate([packed.shared[:, first:], shared[places.rest, None]], axis=1)
     left = np.concatenate([packed.own[:, :, first:], own[:, end + layout.calendar :, None]], axis=2)
