@@ -94,7 +94,13 @@ class Walk(NamedTuple):
     tol: One[Tolerances]
 
 
+Counters = tuple[One[Status], Ints, One[Tolerances]]  #: of a walk, and the flag to interrupt
 NO_FLAGS, NO_MEMBERS = np.empty(0, np.bool_), np.empty(0, np.int64)
+
+
+def new_counters() -> Counters:
+    """Return those of a walk that has not begun."""
+    return Status.of(), np.zeros(1, np.int64), Tolerances.of()
 
 
 def whole_walk(
@@ -103,12 +109,12 @@ def whole_walk(
     arrays: tuple[Examples, Motion, Factor],
     rows: tuple[Floats, Ints],
     scratch: Floats,
-    numbers: tuple[One[Status], Ints, One[Tolerances]],
+    counters: Counters,
 ) -> Walk:
     """Return a walk of all ``n`` slots in use; ``rows`` are the kernel rows and their examples."""
     values, row_of = rows
     return Walk(
-        n, n, intercept, *arrays, values, row_of, values, NO_FLAGS, NO_MEMBERS, values, row_of, scratch, *numbers
+        n, n, intercept, *arrays, values, row_of, values, NO_FLAGS, NO_MEMBERS, values, row_of, scratch, *counters
     )
 
 

@@ -47,6 +47,9 @@ class Progress(Scalars):
     allowance: float
     heaviest: float
     drift: float
+    whole: int  #: events up to which every example walks
+    trusted: int  #: so many events after all f were computed afresh, those that decide are taken as they are tracked
+    is_measured: int  #: 1: the units of the losses are known
     # found
     n_moving: int
     is_kept: int  #: 1: where all stood has been kept
@@ -69,11 +72,7 @@ class Progress(Scalars):
     kink: float
     level: float
     diagonal: float
-    speed: float
     top_speed: float
-    mass: float
-    sum_speed: float
-    sum_beta: float
 
 
 @by_reference

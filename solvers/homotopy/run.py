@@ -99,6 +99,11 @@ class PathWorkspace:
         self.known: tuple[object, ...] = ()  #: the arrays whose types ``entry`` is for
         self.entry = solve
 
+    def work(self, now: One[Progress], losses: Losses, rows: tuple[Ints, Ints], numbered: tuple[Ints, Floats]) -> Work:
+        """Return what a solve works on; ``rows`` are what the row cache holds, and when each row was used."""
+        edited = self.come, self.leave, self.changed, losses, self.before
+        return Work(self.moving, *edited, *rows, *numbered, now)
+
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
@@ -179,7 +184,7 @@ class Solve:
             state.b, state.kappa, state.heaviest, state.drift = found.b, found.kappa, found.heaviest, found.drift
             trace.max_violation, trace.relative_gap = found.violation, found.relative_gap
             trace.add(found, found.walked)
-            state.events_since_refresh += found.walked
+            state.events_since_refresh = found.since + found.walked
             return True, True, None
         state.kappa = tally(state, w, trace).kappa
         raise_for(exit_)
@@ -192,6 +197,14 @@ class Solve:
         if not audit.is_finite:
             raise NotOptimal("coefficients or decision values leave the range of double precision")
         return False, bool(reached and now[0].moved == 0), trace.noted(audit)
+
+    def opened(self) -> tuple[workspace.Walk, Work]:
+        """Return what the solve works on, for a compiled caller."""
+        state, now = self.state, self._begun(Trace(), 1.0, math.inf)
+        now[0].mean_diagonal = mean_diagonal(state)
+        w = _walk_on(state, state.motion, workspace.new_counters())
+        w.at[0].b, w.at[0].kappa = state.b, state.kappa
+        return w, self._work(now)
 
     def kept(self, numbers: Numbers) -> Checkpoint:
         """Return where all stood before the edit; ``numbers`` are what the state was besides arrays."""
@@ -227,9 +240,8 @@ class Solve:
         return self.now
 
     def _work(self, now: One[Progress]) -> Work:
-        state, buffers = self.state, self.buffers
-        rows, edited = state.rows, (buffers.come, buffers.leave, buffers.changed, self.losses, buffers.before)
-        return Work(buffers.moving, *edited, rows.slot_of, rows.used, self.slot, self.numbers, now)
+        rows = self.state.rows
+        return self.buffers.work(now, self.losses, (rows.slot_of, rows.used), (self.slot, self.numbers))
 
     def _walk(self) -> workspace.Walk:
         buffers = self.buffers
@@ -252,13 +264,13 @@ class Solve:
         if band > 0.0:
             refresh_close(state, band)
             return audited(state)
-        units = scales(state, w.motion.v)
+        kink = scales(state, w.motion.v).kink
         if state.n_free == 0:
             refresh(state)
             if state.intercept:
                 state.b += degeneracy.center(w)
-        drift = max(refresh_free(state), rounding_left(w, units))
-        band = uncertain_band(state.drift, drift, units.kink)
+        drift = max(refresh_free(state), rounding_left(w, kink))
+        band = uncertain_band(state.drift, drift, kink)
         audit = audited(state, band)
         state.drift += drift
         if audit.n_close > 0 and refresh_close(state, band):
@@ -272,24 +284,17 @@ NO_CHANGES = Losses(np.empty((0, MAX_KINKS)), np.empty((0, MAX_KINKS + 1)), np.e
 
 def walk_of(state: PathState, motion: Motion, units: Scales) -> workspace.Walk:
     """Return what the compiled loop works on, at the start of a path of its own; ``units`` are those of this motion."""
-    w = _walk_on(state, motion, (workspace.Status.of(), np.zeros(1, np.int64), workspace.Tolerances.of()))
+    w = _walk_on(state, motion, workspace.new_counters())
     begin(w, units, float(state.total), 1.0)
     w.at[0].b, w.at[0].kappa, w.at[0].asking = state.b, state.kappa, 1
     return w
 
 
-def _walk_on(state: PathState, motion: Motion, numbers: tuple[object, Ints, object]) -> workspace.Walk:
-    rows = state.rows
-    watch(numbers[1], 0)
-    arrays = (state.examples, motion, state.factor)
-    return workspace.whole_walk(
-        state.n_slots,
-        state.intercept,
-        arrays,
-        (rows.values, rows.row_of),
-        scratch(),
-        numbers,  # type: ignore[arg-type]
-    )
+def _walk_on(state: PathState, motion: Motion, counters: workspace.Counters) -> workspace.Walk:
+    rows, arrays = state.rows, (state.examples, motion, state.factor)
+    watch(counters[1], 0)
+    own = state.n_slots, state.intercept
+    return workspace.whole_walk(*own, arrays, (rows.values, rows.row_of), scratch(), counters)
 
 
 def walk_to_the_end(

@@ -28,7 +28,6 @@ class Settings:
     coarse: float = 1e-7  #: relative gap beyond which rounding is not what is wrong
     acceptable: float = 1e-8  #: relative gap beyond which a state is not called optimal
     roundings: float = 64.0  #: or within so many roundings of each f
-    one_walk: float = 4.0  #: the same where one walk is all that is tried, beyond the goal
     perturbation: float = 1e-8  #: how far ties are spread when the loop stalls
     max_rounds: int = 12
     refresh_events: int = 20_000  #: f is computed afresh from beta at least this often
