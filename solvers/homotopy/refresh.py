@@ -247,6 +247,14 @@ def roll_back(state: PathState, checkpoint: Checkpoint) -> None:
 
 
 def mean_diagonal(state: PathState) -> float:
-    """Return the mean of the kernel's diagonal, or 1 where that is zero: the weight of 1 1' in the factor."""
-    mean = float(np.add.reduce(state.examples.diagonal[: state.n_slots])) / state.n_slots
-    return mean if mean > 0 else 1.0
+    """Return the weight of 1 1' in the factor of a state, see ``mean_of``."""
+    return float(mean_of(state.examples.diagonal[: state.n_slots]))
+
+
+@compiled
+def mean_of(diagonal: Floats) -> float:
+    """Return the mean of the kernel's diagonal, or 1 where that is zero."""
+    total = 0.0
+    for j in range(diagonal.size):
+        total += diagonal[j]
+    return total / diagonal.size if total > 0.0 else 1.0

@@ -21,7 +21,6 @@ from livesvm.solvers.homotopy.refresh import (
     Checkpoint,
     Numbers,
     combine,
-    mean_diagonal,
     need_rows,
     refactor,
     refresh,
@@ -201,7 +200,6 @@ class Solve:
     def opened(self) -> tuple[workspace.Walk, Work]:
         """Return what the solve works on, for a compiled caller."""
         state, now = self.state, self._begun(Trace(), 1.0, math.inf)
-        now[0].mean_diagonal = mean_diagonal(state)
         w = _walk_on(state, state.motion, workspace.new_counters())
         w.at[0].b, w.at[0].kappa = state.b, state.kappa
         return w, self._work(now)
@@ -220,21 +218,16 @@ class Solve:
         """Say what there is to know of the state, and where to begin."""
         state, rows = self.state, self.state.rows
         rows.clock += 1
-        factor = state.factor
-        size, n_free = factor.size.tolist()
-        if size == factor.R.shape[0]:
+        if state.factor.size[0] == state.factor.R.shape[0]:
             state.make_room_for_free()
         dust = SETTINGS.dust if trace.rounds <= 1 else 0.0
         since = trace.events, state.events_since_refresh
         round_ = state.b, state.kappa, rows.clock, *since, precision, dust, allowance, state.heaviest, state.drift
-        mean = mean_diagonal(state) if n_free <= self.sizes[1] + self.sizes[2] else 0.0
         if self.now is None:
-            self.now = Progress.of(
-                self.stage, *self.sizes, *self.two, self.n_before, state.n, state.total, mean, *round_
-            )
+            self.now = Progress.of(self.stage, *self.sizes, *self.two, self.n_before, state.n, state.total, *round_)
             return self.now
         now = self.now[0]
-        now.stage, now.mean_diagonal, now.close = Stage.SET_OUT, mean, 0.0
+        now.stage, now.close = Stage.SET_OUT, 0.0
         now.b, now.kappa, now.clock, now.events, now.since, now.precision, *rest = round_
         now.dust, now.allowance, now.heaviest, now.drift = rest
         return self.now

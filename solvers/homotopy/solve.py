@@ -28,7 +28,7 @@ from livesvm.solvers.homotopy.edit import Batch, Work, close_edit, keep_places, 
 from livesvm.solvers.homotopy.finalize import compute_all, compute_free, put_on_ends, refresh_close, rounding_left
 from livesvm.solvers.homotopy.motion import SLOTS, set_bound_rate, set_motion
 from livesvm.solvers.homotopy.optimality import Scales, audit_of, is_optimal, units_of_losses, units_of_motion
-from livesvm.solvers.homotopy.refresh import uncertain_band
+from livesvm.solvers.homotopy.refresh import mean_of, uncertain_band
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin, is_due
 from livesvm.solvers.runtime.compile import compiled, compiled_once
 
@@ -94,7 +94,7 @@ def start(w: Walk, s: Work) -> None:
     begin(w, units, now.total, now.precision)
     at.asking, at.allowance, at.whole = 1, now.allowance, now.whole
     if w.factor.size[1] == 0:
-        at.kappa = now.mean_diagonal
+        at.kappa = mean_of(w.examples.diagonal[: w.n])
     now.top_speed, now.moved, now.stage = top, 0, Stage.WALKING
 
 

@@ -72,7 +72,6 @@ class FoldWorkspace:
         self.examples.diagonal[:n] = np.diagonal(K)
         now, counters, every_example = Progress.of(), new_counters(), self.every_example[:n]
         now[0].count, now[0].allowance, now[0].trusted = n, math.inf, TRUSTED
-        now[0].mean_diagonal = now[0].kappa = float(self.examples.diagonal[:n].mean()) or 1.0
         watch(counters[1], 0)
         arrays = (self.examples, self.motion, self.factor)
         w = whole_walk(n, intercept, arrays, (K, self.every_example), self.scratch, counters)
