@@ -3,8 +3,8 @@
 Most examples of a window are far from their limits. For an outer iteration of some dozens of events, and of no more of
 the path than they are expected to take, the loop is given only those that could meet a limit, in arrays of their own,
 and the free examples, whose f is known to rest. Then every example is brought up to date by one product with the kernel
-rows of the betas that took part. Who has crossed a limit meanwhile gets it moved to where it is, and back by the end of
-the path: the path may differ, its end does not.
+rows of the betas that took part. An example that has crossed a limit gets it moved to where it is, and back by the end
+of the path: the path may differ, its end does not.
 """
 
 from __future__ import annotations

@@ -55,6 +55,7 @@ class Status(Scalars):
     direction_valid: int
     fresh: int  #: 1: the f of free examples have been computed afresh
     turns: int
+    spreads: int  #: how often ties were spread
     idle: int  #: outer iterations without an event
     work: float  #: products of kernel values and of the factor, about
 
@@ -126,7 +127,7 @@ def count_again(w: Walk) -> None:
     at.through = at.n_outer_iterations = at.members = at.passes = at.started = at.whole = at.direction_valid = (
         at.fresh
     ) = 0
-    at.asking = at.turns = at.idle = 0
+    at.asking = at.turns = at.spreads = at.idle = 0
     at.db = at.pace = at.member_safety = at.last = at.drift = at.work = 0.0
     at.allowance = np.inf
     at.switching = -1

@@ -34,6 +34,7 @@ class Progress(Scalars):
     n_before: int  #: slots in use before
     count: int  #: examples, with those that leave
     total: float  #: what the betas sum up to at the end
+    mean_diagonal: float  #: that kappa is, if no example is free
     # given for each round, and found at its end
     b: float
     kappa: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 from livesvm.solvers.active_set.degeneracy import center, leave_ends
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.homotopy.optimality import BLUR, EPS, is_close_to_kink
-from livesvm.solvers.homotopy.refresh import BLOCK, compute_f
+from livesvm.solvers.homotopy.refresh import BLOCK, UNSEEN, compute_f
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.linalg.products import add_rows
 from livesvm.solvers.problem.state import is_free
@@ -67,16 +67,19 @@ def compute_free(w: Walk) -> float:
 
 
 @compiled
-def refresh_close(w: Walk, close: Ints, band: float) -> bool:
-    """Compute the f of bound examples afresh that are that close to a kink; False: they are many, or lack a row."""
-    e, m = w.examples, 0
+def refresh_close(w: Walk, close: Ints, band: float, drift: float) -> bool:
+    """Compute the f of bound examples afresh that are that close to a kink; False: they lack a row, or need all.
+
+    A crowd is left as it is unless free examples have been far off, by ``drift``: see ``refresh.refresh_close``.
+    """
+    e, m, has_rows = w.examples, 0, True
     for j in range(w.n):
         if not is_free(e.segment[j]) and is_close_to_kink(e, j, band):
-            if w.row_of[j] < 0:
-                return False
+            has_rows = has_rows and w.row_of[j] >= 0
             close[m] = j
             m += 1
     if m > max(BLOCK, w.factor.size[1]):
-        return False
-    compute_f(e.f, e.beta[: w.n], w.rows, w.row_of, close[:m], w.at[0].b)
-    return True
+        return UNSEEN * drift < band
+    if has_rows:
+        compute_f(e.f, e.beta[: w.n], w.rows, w.row_of, close[:m], w.at[0].b)
+    return has_rows

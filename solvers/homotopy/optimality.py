@@ -44,15 +44,8 @@ def is_close_to_kink(e: Examples, j: int, band: float) -> bool:
 @compiled
 def units_of(e: Examples, v: Floats, n: int, total: float) -> Scales:
     """Return the units of ``Scales``; ``total`` is what the betas sum up to."""
-    kink, level, diagonal = units_of_losses(e, n, total)
-    speed, top_speed, mass, sum_speed, sum_beta = units_of_motion(e, v, n)
-    return Scales(kink, level, diagonal, speed, top_speed, mass, sum_speed, sum_beta)
-
-
-@compiled
-def units_of_losses(e: Examples, n: int, total: float) -> tuple[float, float, float]:
-    """Return those that only change when losses or examples do: kink, level, diagonal."""
     kink_0, kink_1, level_0, level_1, level_2, diagonal = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    speed, top, mass, sum_speed, sum_beta = 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(n):
         first, second = abs(e.kinks[j, FIRST]), abs(e.kinks[j, LAST])
         kink_0 = max(kink_0, first if first < np.inf else 0.0)
@@ -61,15 +54,20 @@ def units_of_losses(e: Examples, n: int, total: float) -> tuple[float, float, fl
         level_1 = max(level_1, abs(e.levels[j, LAST]))
         level_2 = max(level_2, abs(e.levels[j, MAX_KINKS]))
         diagonal = max(diagonal, e.diagonal[j])
+        top = max(top, abs(v[j]))
+        speed += abs(v[j])
+        mass += abs(e.beta[j])
+        sum_speed += v[j]
+        sum_beta += e.beta[j]
     kink, level = max(kink_0, kink_1), max(level_0, level_1, level_2)
     if not kink > 0.0:
         kink = max(total, level) * diagonal
-    return kink, level, diagonal
+    return Scales(kink, level, diagonal, speed, top, mass, sum_speed, sum_beta)
 
 
 @compiled
-def units_of_motion(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float, float]:
-    """Return the others: speed, top speed, mass, and the sums of velocities and betas."""
+def units_of_motion(e: Examples, v: Floats, n: int, kink: float, level: float, diagonal: float) -> Scales:
+    """Return the units where those of the losses are known."""
     speed, top, mass, sum_speed, sum_beta = 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(n):
         top = max(top, abs(v[j]))
@@ -77,7 +75,7 @@ def units_of_motion(e: Examples, v: Floats, n: int) -> tuple[float, float, float
         mass += abs(e.beta[j])
         sum_speed += v[j]
         sum_beta += e.beta[j]
-    return speed, top, mass, sum_speed, sum_beta
+    return Scales(kink, level, diagonal, speed, top, mass, sum_speed, sum_beta)
 
 
 BLUR = 0.01  # of the kinks: where rounding of f may be more than that, f is not sharp

@@ -119,8 +119,8 @@ def refresh_close(state: PathState, band: float) -> bool:
     """Compute the f of bound examples afresh that are within a ``uncertain_band`` band of a kink; says whether any was.
 
     With the free ones they decide about optimality; an error in the f of the others is no harm while it is small. Nor
-    is it in a crowd there, which would cost as much as everyone, unless the free ones have been far off since everyone
-    was computed.
+    is it in a crowd there, which would cost as much as all examples, unless the free ones have been far off since all
+    were computed.
     """
     e, n = state.examples, state.n_slots
     off = np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1)  # kinks that are not there are infinite
@@ -247,14 +247,6 @@ def roll_back(state: PathState, checkpoint: Checkpoint) -> None:
 
 
 def mean_diagonal(state: PathState) -> float:
-    """Return the weight of 1 1' in the factor of a state, see ``mean_of``."""
-    return float(mean_of(state.examples.diagonal[: state.n_slots]))
-
-
-@compiled
-def mean_of(diagonal: Floats) -> float:
-    """Return the mean of the kernel's diagonal, or 1 where that is zero."""
-    total = 0.0
-    for j in range(diagonal.size):
-        total += diagonal[j]
-    return total / diagonal.size if total > 0.0 else 1.0
+    """Return the mean of the kernel's diagonal, or 1 where that is zero: the weight of 1 1' in the factor."""
+    mean = float(np.add.reduce(state.examples.diagonal[: state.n_slots])) / state.n_slots
+    return mean if mean > 0 else 1.0

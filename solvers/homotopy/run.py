@@ -14,6 +14,7 @@ from livesvm.solvers.active_set import degeneracy, workspace
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.ratio_test import frequencies
 from livesvm.solvers.errors import NotOptimal, NotPositiveSemidefinite, TooCostly
+from livesvm.solvers.homotopy import tolerances
 from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Before, Progress, Work
 from livesvm.solvers.homotopy.finalize import rounding_left
 from livesvm.solvers.homotopy.optimality import Audit, Scales, audited, scales
@@ -21,6 +22,7 @@ from livesvm.solvers.homotopy.refresh import (
     Checkpoint,
     Numbers,
     combine,
+    mean_diagonal,
     need_rows,
     refactor,
     refresh,
@@ -200,6 +202,7 @@ class Solve:
     def opened(self) -> tuple[workspace.Walk, Work]:
         """Return what the solve works on, for a compiled caller."""
         state, now = self.state, self._begun(Trace(), 1.0, math.inf)
+        now[0].mean_diagonal = mean_diagonal(state)
         w = _walk_on(state, state.motion, workspace.new_counters())
         w.at[0].b, w.at[0].kappa = state.b, state.kappa
         return w, self._work(now)
@@ -218,16 +221,19 @@ class Solve:
         """Say what there is to know of the state, and where to begin."""
         state, rows = self.state, self.state.rows
         rows.clock += 1
-        if state.factor.size[0] == state.factor.R.shape[0]:
+        size, n_free = state.factor.size.tolist()
+        if size == state.factor.R.shape[0]:
             state.make_room_for_free()
         dust = SETTINGS.dust if trace.rounds <= 1 else 0.0
         since = trace.events, state.events_since_refresh
         round_ = state.b, state.kappa, rows.clock, *since, precision, dust, allowance, state.heaviest, state.drift
+        mean = mean_diagonal(state) if n_free <= self.sizes[1] + self.sizes[2] else 0.0
         if self.now is None:
-            self.now = Progress.of(self.stage, *self.sizes, *self.two, self.n_before, state.n, state.total, *round_)
+            given = self.stage, *self.sizes, *self.two, self.n_before, state.n, state.total, mean
+            self.now = Progress.of(*given, *round_)
             return self.now
         now = self.now[0]
-        now.stage, now.close = Stage.SET_OUT, 0.0
+        now.stage, now.mean_diagonal, now.close = Stage.SET_OUT, mean, 0.0
         now.b, now.kappa, now.clock, now.events, now.since, now.precision, *rest = round_
         now.dust, now.allowance, now.heaviest, now.drift = rest
         return self.now
@@ -303,8 +309,7 @@ def walk_to_the_end(
     ``exit_`` is where it has stopped already. ``answer`` is for a walk that is written down: it says whether it has
     done what an exit asks for. On such a walk a place may change by an event only, so that no factor is mended.
     """
-    strength, dependent = SETTINGS.perturbation, SETTINGS.spoiled
-    events = -1
+    dependent, events = SETTINGS.spoiled, -1
     while True:
         if exit_ is None:
             check()
@@ -321,10 +326,8 @@ def walk_to_the_end(
             events = int(w.at[0].events)
             w = _with_sound_factor(state, w, dependent)
             trace.refactored += 1
-        elif exit_ == Exit.STALLED and w.at[0].tau > 1e-9 and strength < 1e-4:
+        elif exit_ == Exit.STALLED and spread_ties(state, w, [trace.rounds, trace.stalls + 1]):
             trace.stalls += 1
-            spread_ties(state, w, strength, [trace.rounds, trace.stalls])
-            strength *= 3
         elif answer is None or not answer(w, exit_):
             return exit_, w
         exit_ = None
@@ -348,11 +351,10 @@ def grant(
     return None
 
 
-def spread_ties(state: PathState, w: workspace.Walk, strength: float, seed: int | list[int]) -> None:
-    """Spread ties by random amounts, of ``strength`` in the units of the problem."""
+def spread_ties(state: PathState, w: workspace.Walk, seed: int | list[int]) -> bool:
+    """Spread ties by random amounts, see ``tolerances.spread_ties``."""
     units = scales(state, w.motion.v)
-    random = np.random.default_rng(seed).random((w.n, 2))
-    degeneracy.perturb(w, random, strength * units.kink, strength * units.level)
+    return bool(tolerances.spread_ties(w, np.random.default_rng(seed).random((w.n, 2)), units.kink, units.level))
 
 
 def _with_sound_factor(state: PathState, w: workspace.Walk, dependent: float) -> workspace.Walk:

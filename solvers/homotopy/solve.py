@@ -27,8 +27,8 @@ from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.homotopy.edit import Batch, Work, close_edit, keep_places, make_edit, open_pair
 from livesvm.solvers.homotopy.finalize import compute_all, compute_free, put_on_ends, refresh_close, rounding_left
 from livesvm.solvers.homotopy.motion import SLOTS, set_bound_rate, set_motion
-from livesvm.solvers.homotopy.optimality import Scales, audit_of, is_optimal, units_of_losses, units_of_motion
-from livesvm.solvers.homotopy.refresh import mean_of, uncertain_band
+from livesvm.solvers.homotopy.optimality import audit_of, is_optimal, units_of, units_of_motion
+from livesvm.solvers.homotopy.refresh import uncertain_band
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin, is_due
 from livesvm.solvers.runtime.compile import compiled, compiled_once
 
@@ -87,15 +87,16 @@ def solve(w: Walk, s: Work, batch: Batch) -> int:
 def start(w: Walk, s: Work) -> None:
     """Start the walk of a motion that has been set: measure its units, and those of the problem; count from 0."""
     now, at = s.now[0], w.at[0]
-    if now.is_measured == 0:
-        now.kink, now.level, now.diagonal = units_of_losses(w.examples, w.n, now.total)
-    speed, top, mass, sum_speed, sum_beta = units_of_motion(w.examples, w.motion.v, w.n)
-    units = Scales(now.kink, now.level, now.diagonal, speed, top, mass, sum_speed, sum_beta)
+    if now.is_measured == 1:
+        units = units_of_motion(w.examples, w.motion.v, w.n, now.kink, now.level, now.diagonal)
+    else:
+        units = units_of(w.examples, w.motion.v, w.n, now.total)
+        now.kink, now.level, now.diagonal = units.kink, units.level, units.diagonal
     begin(w, units, now.total, now.precision)
     at.asking, at.allowance, at.whole = 1, now.allowance, now.whole
     if w.factor.size[1] == 0:
-        at.kappa = mean_of(w.examples.diagonal[: w.n])
-    now.top_speed, now.moved, now.stage = top, 0, Stage.WALKING
+        at.kappa = now.mean_diagonal
+    now.top_speed, now.moved, now.stage = units.top_speed, 0, Stage.WALKING
 
 
 @compiled
@@ -123,7 +124,7 @@ def judge(w: Walk, s: Work) -> int:
     now.drift += drift
     audit = audit_of(e, w.n, at.b, band, 0.0, now.total, w.intercept, now.count, n_free)
     if audit.n_close > 0:
-        if not refresh_close(w, s.moving[SLOTS], band) and n_free > 0:
+        if not refresh_close(w, s.moving[SLOTS], band, now.drift) and n_free > 0:
             now.close = band
             return Exit.UNJUDGED.value
         audit = audit_of(e, w.n, at.b, -1.0, 0.0, now.total, w.intercept, now.count, n_free)

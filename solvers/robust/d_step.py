@@ -153,7 +153,6 @@ def set_out_for(w: Walk, p: Split) -> None:
     p.work.now[0].whole = FEW if w.n * w.factor.size[1] < WHOLE_WORK else 0
     start(w, p.work)
     p.work.now[0].is_measured = 1  # what changes of the losses on the way does not change their units much
-    p.now[0].spreads = 0
 
 
 @compiled
@@ -175,7 +174,7 @@ def landed(w: Walk, p: Split) -> bool:
     """
     at, now = w.at[0], p.now[0]
     is_due = now.since_audit + at.events >= SINCE_EXACT
-    if land(w, p.work) or is_due or at.passes + at.through + now.spreads > 0:
+    if land(w, p.work) or is_due or at.passes + at.through + at.spreads > 0:
         return exact(w, p)
     if w.factor.size[1] == 0 and w.intercept:
         at.b += center(w)

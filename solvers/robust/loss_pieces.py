@@ -59,7 +59,6 @@ class Now(Scalars):
     all_events: int
     since_refresh: int  #: events since f was computed afresh
     since_audit: int  #: and since the state was judged by it
-    spreads: int  #: how often the ties of this walk have been spread
     at_cutoffs: int  #: how many stand at a cutoff
 
 

@@ -39,8 +39,6 @@ from livesvm.solvers.robust.ramp_losses import WITHIN, Cutoffs, Sides, outermost
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped
 from livesvm.solvers.runtime.types import Floats, Ints
 
-MOST_SPREADS = 8  #: times that ties are spread in one walk
-MOST_OF_THE_WAY = 1e-9  #: of which so little is left that ties are not spread any more
 REFRESH_EVENTS = 1000  #: f is computed afresh from beta at least this often
 
 
@@ -205,22 +203,11 @@ class Rounds:
             else:
                 self._correct()
 
-    def spread_ties(self) -> None:
-        """Spread ties after the walk has stalled, each time further.
-
-        Raises
-        ------
-        NotOptimal : they are spread as far as may be
-        """
-        if not self._may_spread():
-            raise NotOptimal(f"a walk stalled {MOST_SPREADS} times")
-        self.stalls += 1
-        size = SETTINGS.perturbation * 3.0 ** self.p.now[0].spreads
-        self.p.now[0].spreads += 1
-        spread_ties(self.state, self.w, size, self.stalls)
-
-    def _may_spread(self) -> bool:
-        return bool(self.p.now[0].spreads < MOST_SPREADS)
+    def spread_ties(self) -> bool:
+        """Spread ties after the walk has stalled; False: that is done no more, see ``tolerances.spread_ties``."""
+        is_spread = spread_ties(self.state, self.w, self.stalls + 1)
+        self.stalls += is_spread
+        return is_spread
 
     def _answer(self, exit_: int) -> None:
         p = self.p
@@ -228,8 +215,8 @@ class Rounds:
             self._set_bound_rate()
         elif (granted := grant(self.state, self.w, exit_, fetch_for_many)) is not None:
             self.w = granted
-        elif exit_ == Exit.STALLED and self.w.at[0].tau > MOST_OF_THE_WAY and self._may_spread():
-            self.spread_ties()
+        elif exit_ == Exit.STALLED and self.spread_ties():
+            pass
         elif exit_ == Exit.UNBALANCED and self._is_balanced():
             self.w.at[0].sum_rate = self.w.at[0].sum_v
         elif exit_ == Exit.SWITCHES_FULL:

@@ -147,7 +147,8 @@ def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) 
         elif exit_ == Exit.AT_ONCE:
             at_once[int(c.notes.used[0].legs) - 1] = solution_of(partition)
         elif exit_ == Exit.TIED:
-            rounds.spread_ties()
+            if not rounds.spread_ties():
+                raise NotOptimal(f"the path stalls at theta = {partition.theta}")
         else:
             rounds.w.at[0].stride_end += tracks.PORTION_EVENTS
         rounds.freshen()

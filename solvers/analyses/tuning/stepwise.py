@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from livesvm.solvers.active_set.degeneracy import clear, perturb
+from livesvm.solvers.active_set.degeneracy import clear
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.workspace import Walk, new_counters, whole_walk
 from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Progress, Work
 from livesvm.solvers.homotopy.refresh import compute_f
 from livesvm.solvers.homotopy.run import NO_CHANGES, NO_EXAMPLES, NO_NUMBERS, PathWorkspace
 from livesvm.solvers.homotopy.solve import TRUSTED, Stage, solve
-from livesvm.solvers.homotopy.tolerances import SETTINGS
+from livesvm.solvers.homotopy.tolerances import SETTINGS, spread_ties
 from livesvm.solvers.linalg.cholesky import empty_factor
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.problem.state import empty_examples, empty_motion, is_free
@@ -29,7 +29,7 @@ from livesvm.solvers.runtime.memory import aligned
 from livesvm.solvers.runtime.types import Floats, Ints
 
 ROUNDS = 4  #: walks to the optimum of a value
-DUST, SPREAD, WIDEST = SETTINGS.dust, SETTINGS.perturbation, 1e-4
+DUST = SETTINGS.dust
 
 
 @by_reference
@@ -71,6 +71,7 @@ class FoldWorkspace:
         losses: Losses = hinge(signs, costs)
         self.examples.diagonal[:n] = np.diagonal(K)
         now, counters, every_example = Progress.of(), new_counters(), self.every_example[:n]
+        now[0].mean_diagonal = float(self.examples.diagonal[:n].mean()) or 1.0
         now[0].count, now[0].allowance, now[0].trusted = n, math.inf, TRUSTED
         watch(counters[1], 0)
         arrays = (self.examples, self.motion, self.factor)
@@ -137,10 +138,8 @@ def _reach(w: Walk, s: Work, batch: Batch, steps: Steps) -> bool:
     now, at = s.now[0], w.at[0]
     for round_ in range(ROUNDS):
         now.stage, now.precision, now.dust = Stage.SET_OUT, 0.01**round_, DUST if round_ <= 1 else 0.0
-        outcome, strength = solve(w, s, batch), SPREAD
-        while outcome == Exit.STALLED and at.tau > 1e-9 and strength < WIDEST:
-            perturb(w, steps.random, strength * now.kink, strength * now.level)
-            strength *= 3.0
+        outcome = solve(w, s, batch)
+        while outcome == Exit.STALLED and spread_ties(w, steps.random, now.kink, now.level):
             outcome = solve(w, s, batch)
         if outcome == Exit.DONE:
             now.since += now.walked
