@@ -52,7 +52,7 @@ _PERTURBATION, _WIDEST = SETTINGS.perturbation, SETTINGS.widest
 
 @compiled
 def begin(w: Walk, units: Scales, total: float, precision: float) -> None:
-    """Start a walk whose motion has been set; ``total`` is what the betas sum up to at its end.
+    """Start a walk, after its motion has been set; ``total`` is what the betas sum up to at its end.
 
     ``precision`` scales the relaxation of the ratio test: a corrector must not relax by what it is to correct. Left to
     the caller are b and kappa, and what the walk is allowed beyond the ordinary.

@@ -144,9 +144,9 @@ def _cache_rows(state: PathState, indices: Ints) -> None:
 def _leave_portion(
     w: Walk, s: Work, batch: Batch, R: Floats, indices: Ints, totals: Floats, models: Floats
 ) -> tuple[Floats, int]:
-    """Let one example after the other leave the same optimum, whose factor is ``R``; NaN where ``solve`` needs help.
+    """Let one example after the other leave the same optimum; NaN where ``solve`` needs help.
 
-    ``models`` (m, n + 1), or (m, 0), gets the models without them.
+    ``R`` is the factor of that optimum. ``models`` (m, n + 1), or (m, 0), gets the models without them.
     """
     decisions, events, now = np.full(indices.size, np.nan), 0, s.now[0]
     b, kappa, since, heaviest, drift = now.b, now.kappa, now.since, now.heaviest, now.drift
