@@ -23,7 +23,7 @@ from livesvm.solvers.homotopy.edit import compute_f_of_new, place
 from livesvm.solvers.homotopy.optimality import audited, scales
 from livesvm.solvers.homotopy.refactorize import refactorize
 from livesvm.solvers.homotopy.refresh import refresh_free, uncertain_band
-from livesvm.solvers.homotopy.run import NO_EXAMPLES, walk_of
+from livesvm.solvers.homotopy.run import NO_EXAMPLES, spread_ties, walk_of
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.lines import Lines, Scaling, write_scaled
 from livesvm.solvers.models.slide import Sliding, Standing, decide, slide, stand
@@ -129,7 +129,7 @@ def _what_comes_up_rarely(model: LiveSVC) -> None:
     state = model._window.state
     motion = empty_motion(state.capacity)
     w = walk_of(state, motion, scales(state, motion.v))
-    degeneracy.perturb(w, np.zeros((w.n, 2)), 0.0, 0.0)
+    spread_ties(state, w, 0)
     frequencies(w, motion.work)
     degeneracy.center(w)
     uncertain_band(0.0, refresh_free(state), 0.0)

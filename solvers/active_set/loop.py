@@ -28,7 +28,7 @@ from livesvm.solvers.active_set.recorder import (
     update_bounds,
 )
 from livesvm.solvers.active_set.workspace import IDLE_BREAKPOINTS, Walk, balanced
-from livesvm.solvers.runtime.compile import compiled, compiled_once
+from livesvm.solvers.runtime.compile import compiled, compiled_once_allocating
 from livesvm.solvers.runtime.interrupt import is_stopped
 
 
@@ -75,7 +75,7 @@ def walk(w: Walk, log: Log | None, cutoffs: Cutoffs | None) -> Exit:
         at.zero_steps = 0 if moves else at.zero_steps + 1
 
 
-@compiled_once
+@compiled_once_allocating
 def track_path(w: Walk, log: Log, cutoffs: Cutoffs) -> int:
     """Follow the path to its end on the whole window, letting no example through, and write down each linear piece.
 

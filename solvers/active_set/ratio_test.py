@@ -30,7 +30,7 @@ def longest_step(w: Walk) -> tuple[float, int, int]:
     switching, side = -1, 0
     step = rest
     for j in range(w.n):
-        # The fastest to its relaxed limit passes its own one at a speed of at least `highest` tolerances; whoever could
+        # The fastest to its relaxed limit passes its own one at a speed of at least `highest` tolerances; one that may
         # be preferred to it passes that, and so is relaxed by no more than its way to its own limit.
         if motion.work[j] < 0.49 * highest:
             continue
@@ -71,7 +71,7 @@ def frequencies(w: Walk, out: Floats) -> None:
     """Compute for each example one over the step at which it passes the relaxed limit it moves to.
 
     Loops here and below are without branches: that is what vector instructions need. Which limit it is, is found
-    without dividing; ways to limits that do not exist are infinite, and whoever stays where it is passes none.
+    without dividing; ways to limits that do not exist are infinite, and an example that stays where it is passes none.
     """
     e, motion = w.examples, w.motion
     segment, f, beta, df, dbeta = e.segment, e.f, e.beta, motion.df, motion.dbeta

@@ -3,8 +3,8 @@
 Most examples of a window are far from their limits. For an outer iteration of some dozens of events, and of no more of
 the path than they are expected to take, the loop is given only those that could meet a limit, in arrays of their own,
 and the free examples, whose f is known to rest. Then every example is brought up to date by one product with the kernel
-rows of the betas that took part. Who has crossed a limit meanwhile gets it moved to where it is, and back by the end of
-the path: the path may differ, its end does not.
+rows of the betas that took part. An example that has crossed a limit gets it moved to where it is, and back by the end
+of the path: the path may differ, its end does not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from livesvm.solvers.active_set.reactivation import LARGE, LEAST_PACE, another_p
 from livesvm.solvers.active_set.subproblem import walk_working_set
 from livesvm.solvers.active_set.workspace import ITERATION_EVENTS, Walk, balanced
 from livesvm.solvers.problem.state import is_free
-from livesvm.solvers.runtime.compile import compiled, compiled_allocating, compiled_once
+from livesvm.solvers.runtime.compile import compiled, compiled_allocating, compiled_once_allocating
 from livesvm.solvers.runtime.types import Floats, Ints
 
 MOST_PASSES = 4  #: how often examples that were let through are sent back before the walk is judged
@@ -53,7 +53,7 @@ IDLE = 20  #: outer iterations without an event that a path may have, and one mo
 IDLE_EVENTS = 4  #: ... in so many events, before it goes on without outer iterations
 
 
-@compiled_once
+@compiled_once_allocating
 def follow_path(w: Walk) -> int:
     """Follow the path to its end, in outer iterations, or until something is needed; returns why it stopped.
 

@@ -55,6 +55,7 @@ class Status(Scalars):
     direction_valid: int
     fresh: int  #: 1: the f of free examples have been computed afresh
     turns: int
+    spreads: int  #: how often ties were spread
     idle: int  #: outer iterations without an event
     work: float  #: products of kernel values and of the factor, about
 
@@ -94,7 +95,13 @@ class Walk(NamedTuple):
     tol: One[Tolerances]
 
 
+Counters = tuple[One[Status], Ints, One[Tolerances]]  #: of a walk, and the flag to interrupt
 NO_FLAGS, NO_MEMBERS = np.empty(0, np.bool_), np.empty(0, np.int64)
+
+
+def new_counters() -> Counters:
+    """Return those of a walk that has not begun."""
+    return Status.of(), np.zeros(1, np.int64), Tolerances.of()
 
 
 def whole_walk(
@@ -103,12 +110,12 @@ def whole_walk(
     arrays: tuple[Examples, Motion, Factor],
     rows: tuple[Floats, Ints],
     scratch: Floats,
-    numbers: tuple[One[Status], Ints, One[Tolerances]],
+    counters: Counters,
 ) -> Walk:
     """Return a walk of all ``n`` slots in use; ``rows`` are the kernel rows and their examples."""
     values, row_of = rows
     return Walk(
-        n, n, intercept, *arrays, values, row_of, values, NO_FLAGS, NO_MEMBERS, values, row_of, scratch, *numbers
+        n, n, intercept, *arrays, values, row_of, values, NO_FLAGS, NO_MEMBERS, values, row_of, scratch, *counters
     )
 
 
@@ -120,7 +127,7 @@ def count_again(w: Walk) -> None:
     at.through = at.n_outer_iterations = at.members = at.passes = at.started = at.whole = at.direction_valid = (
         at.fresh
     ) = 0
-    at.asking = at.turns = at.idle = 0
+    at.asking = at.turns = at.spreads = at.idle = 0
     at.db = at.pace = at.member_safety = at.last = at.drift = at.work = 0.0
     at.allowance = np.inf
     at.switching = -1

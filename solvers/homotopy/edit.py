@@ -47,13 +47,16 @@ class Progress(Scalars):
     allowance: float
     heaviest: float
     drift: float
+    whole: int  #: events up to which every example walks
+    trusted: int  #: so many events after all f were computed afresh, those that decide are taken as they are tracked
+    is_measured: int  #: 1: the units of the losses are known
     # found
     n_moving: int
     is_kept: int  #: 1: where all stood has been kept
     n_places: int  #: of the factor then
     moved: int  #: 1: an example was put on an end of its box by more than rounding
     close: float  #: with bound examples that close to a kink, whose f is to be computed; 0: there are none
-    n_bound: int  #: bound examples with a coefficient when those that leave have left
+    n_bound: int  #: of a pair: bound examples with a coefficient when those that leave have left
     violation: float
     relative_gap: float
     # what the walk has counted, of ``workspace.Status``, where it has led to the optimum
@@ -69,11 +72,7 @@ class Progress(Scalars):
     kink: float
     level: float
     diagonal: float
-    speed: float
     top_speed: float
-    mass: float
-    sum_speed: float
-    sum_beta: float
 
 
 @by_reference
@@ -173,8 +172,12 @@ def set_hinge(e: Examples, slot: int, y: float, cost: float) -> None:
 def keep_places(w: Walk, s: Work) -> None:
     """Keep where all stand, and the losses of those that leave or change."""
     now, e, old, n_leave = s.now[0], w.examples, s.before, s.now[0].n_leave
+    for j in range(now.n_before):  # one after the other: vector instructions
+        old.segment[j] = e.segment[j]
     for j in range(now.n_before):
-        old.segment[j], old.f[j], old.beta[j] = e.segment[j], e.f[j], e.beta[j]
+        old.f[j] = e.f[j]
+    for j in range(now.n_before):
+        old.beta[j] = e.beta[j]
     now.n_places = w.factor.size[0]
     for k in range(now.n_places):
         old.free[k] = w.factor.slot[k]
@@ -253,12 +256,12 @@ def close_edit(w: Walk, s: Work, batch: Batch) -> None:
     leave = s.leave[: now.n_leave]
     for slot in leave:
         w.examples.beta[slot] = 0.0
-    now.n_bound = count_bound_supports(w.examples.beta, w.examples.segment, w.n)
     forget_rows(w.row_of, s.slot_of, s.used, leave)
+    if batch.leave_from.size == 1:  # of no pair
+        return
+    now.n_bound = count_bound_supports(w.examples.beta, w.examples.segment, w.n)
     come = 0
     for c in (now.first, now.second):
-        if batch.leave_from.size == 1:  # of no pair
-            break
         for i in range(batch.leave_from[c], batch.leave_from[c + 1]):
             s.slot[batch.leave[i]] = -1
         for i in range(batch.come_from[c], batch.come_from[c + 1]):

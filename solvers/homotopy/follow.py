@@ -54,10 +54,10 @@ def follow(
         audit = trace.noted(audited(state))
         if arrived and audit.optimal(SETTINGS.goal):
             return trace
-        if arrived and audit.good(SETTINGS.acceptable, SETTINGS.roundings):
+        if arrived and audit.optimal(SETTINGS.acceptable, SETTINGS.roundings):
             if best is not None and audit.gap > best[0] / 2:
                 fruitless += 1
-                if audit.good(SETTINGS.acceptable) or fruitless > 2:
+                if audit.optimal(SETTINGS.acceptable) or fruitless > 2:
                     break  # rounding allows no more
             if best is None or audit.gap < best[0]:
                 best = audit.gap, take_checkpoint(state, NO_EXAMPLES)

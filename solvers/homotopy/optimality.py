@@ -65,6 +65,19 @@ def units_of(e: Examples, v: Floats, n: int, total: float) -> Scales:
     return Scales(kink, level, diagonal, speed, top, mass, sum_speed, sum_beta)
 
 
+@compiled
+def units_of_motion(e: Examples, v: Floats, n: int, kink: float, level: float, diagonal: float) -> Scales:
+    """Return the units where those of the losses are known."""
+    speed, top, mass, sum_speed, sum_beta = 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(n):
+        top = max(top, abs(v[j]))
+        speed += abs(v[j])
+        mass += abs(e.beta[j])
+        sum_speed += v[j]
+        sum_beta += e.beta[j]
+    return Scales(kink, level, diagonal, speed, top, mass, sum_speed, sum_beta)
+
+
 BLUR = 0.01  # of the kinks: where rounding of f may be more than that, f is not sharp
 SLIGHT = 256.0  # roundings of an f: only violations up to that are excused by it
 ROUGH = 1e-4  # relative gap, at worst, that is excused by rounding; and of a state whose f is not sharp
@@ -95,9 +108,9 @@ class Audit(NamedTuple):
         """Say whether the gap is as small as asked for, see ``is_good``."""
         return is_good(self, goal, roundings)
 
-    def optimal(self, goal: float) -> bool:
+    def optimal(self, goal: float, roundings: float = 1.0) -> bool:
         """Say whether to accept the state, see ``is_optimal``."""
-        return is_optimal(self, goal, 1.0)
+        return is_optimal(self, goal, roundings)
 
     @property
     def is_finite(self) -> bool:

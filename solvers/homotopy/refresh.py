@@ -119,8 +119,8 @@ def refresh_close(state: PathState, band: float) -> bool:
     """Compute the f of bound examples afresh that are within a ``uncertain_band`` band of a kink; says whether any was.
 
     With the free ones they decide about optimality; an error in the f of the others is no harm while it is small. Nor
-    is it in a crowd there, which would cost as much as everyone, unless the free ones have been far off since everyone
-    was computed.
+    is it in a crowd there, which would cost as much as all examples, unless the free ones have been far off since all
+    were computed.
     """
     e, n = state.examples, state.n_slots
     off = np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1)  # kinks that are not there are infinite

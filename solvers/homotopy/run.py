@@ -14,6 +14,7 @@ from livesvm.solvers.active_set import degeneracy, workspace
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.ratio_test import frequencies
 from livesvm.solvers.errors import NotOptimal, NotPositiveSemidefinite, TooCostly
+from livesvm.solvers.homotopy import tolerances
 from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Before, Progress, Work
 from livesvm.solvers.homotopy.finalize import rounding_left
 from livesvm.solvers.homotopy.optimality import Audit, Scales, audited, scales
@@ -99,6 +100,11 @@ class PathWorkspace:
         self.known: tuple[object, ...] = ()  #: the arrays whose types ``entry`` is for
         self.entry = solve
 
+    def work(self, now: One[Progress], losses: Losses, rows: tuple[Ints, Ints], numbered: tuple[Ints, Floats]) -> Work:
+        """Return what a solve works on; ``rows`` are what the row cache holds, and when each row was used."""
+        edited = self.come, self.leave, self.changed, losses, self.before
+        return Work(self.moving, *edited, *rows, *numbered, now)
+
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
@@ -179,7 +185,7 @@ class Solve:
             state.b, state.kappa, state.heaviest, state.drift = found.b, found.kappa, found.heaviest, found.drift
             trace.max_violation, trace.relative_gap = found.violation, found.relative_gap
             trace.add(found, found.walked)
-            state.events_since_refresh += found.walked
+            state.events_since_refresh = found.since + found.walked
             return True, True, None
         state.kappa = tally(state, w, trace).kappa
         raise_for(exit_)
@@ -192,6 +198,14 @@ class Solve:
         if not audit.is_finite:
             raise NotOptimal("coefficients or decision values leave the range of double precision")
         return False, bool(reached and now[0].moved == 0), trace.noted(audit)
+
+    def opened(self) -> tuple[workspace.Walk, Work]:
+        """Return what the solve works on, for a compiled caller."""
+        state, now = self.state, self._begun(Trace(), 1.0, math.inf)
+        now[0].mean_diagonal = mean_diagonal(state)
+        w = _walk_on(state, state.motion, workspace.new_counters())
+        w.at[0].b, w.at[0].kappa = state.b, state.kappa
+        return w, self._work(now)
 
     def kept(self, numbers: Numbers) -> Checkpoint:
         """Return where all stood before the edit; ``numbers`` are what the state was besides arrays."""
@@ -207,18 +221,16 @@ class Solve:
         """Say what there is to know of the state, and where to begin."""
         state, rows = self.state, self.state.rows
         rows.clock += 1
-        factor = state.factor
-        size, n_free = factor.size.tolist()
-        if size == factor.R.shape[0]:
+        size, n_free = state.factor.size.tolist()
+        if size == state.factor.R.shape[0]:
             state.make_room_for_free()
         dust = SETTINGS.dust if trace.rounds <= 1 else 0.0
         since = trace.events, state.events_since_refresh
         round_ = state.b, state.kappa, rows.clock, *since, precision, dust, allowance, state.heaviest, state.drift
         mean = mean_diagonal(state) if n_free <= self.sizes[1] + self.sizes[2] else 0.0
         if self.now is None:
-            self.now = Progress.of(
-                self.stage, *self.sizes, *self.two, self.n_before, state.n, state.total, mean, *round_
-            )
+            given = self.stage, *self.sizes, *self.two, self.n_before, state.n, state.total, mean
+            self.now = Progress.of(*given, *round_)
             return self.now
         now = self.now[0]
         now.stage, now.mean_diagonal, now.close = Stage.SET_OUT, mean, 0.0
@@ -227,9 +239,8 @@ class Solve:
         return self.now
 
     def _work(self, now: One[Progress]) -> Work:
-        state, buffers = self.state, self.buffers
-        rows, edited = state.rows, (buffers.come, buffers.leave, buffers.changed, self.losses, buffers.before)
-        return Work(buffers.moving, *edited, rows.slot_of, rows.used, self.slot, self.numbers, now)
+        rows = self.state.rows
+        return self.buffers.work(now, self.losses, (rows.slot_of, rows.used), (self.slot, self.numbers))
 
     def _walk(self) -> workspace.Walk:
         buffers = self.buffers
@@ -252,13 +263,13 @@ class Solve:
         if band > 0.0:
             refresh_close(state, band)
             return audited(state)
-        units = scales(state, w.motion.v)
+        kink = scales(state, w.motion.v).kink
         if state.n_free == 0:
             refresh(state)
             if state.intercept:
                 state.b += degeneracy.center(w)
-        drift = max(refresh_free(state), rounding_left(w, units))
-        band = uncertain_band(state.drift, drift, units.kink)
+        drift = max(refresh_free(state), rounding_left(w, kink))
+        band = uncertain_band(state.drift, drift, kink)
         audit = audited(state, band)
         state.drift += drift
         if audit.n_close > 0 and refresh_close(state, band):
@@ -272,24 +283,17 @@ NO_CHANGES = Losses(np.empty((0, MAX_KINKS)), np.empty((0, MAX_KINKS + 1)), np.e
 
 def walk_of(state: PathState, motion: Motion, units: Scales) -> workspace.Walk:
     """Return what the compiled loop works on, at the start of a path of its own; ``units`` are those of this motion."""
-    w = _walk_on(state, motion, (workspace.Status.of(), np.zeros(1, np.int64), workspace.Tolerances.of()))
+    w = _walk_on(state, motion, workspace.new_counters())
     begin(w, units, float(state.total), 1.0)
     w.at[0].b, w.at[0].kappa, w.at[0].asking = state.b, state.kappa, 1
     return w
 
 
-def _walk_on(state: PathState, motion: Motion, numbers: tuple[object, Ints, object]) -> workspace.Walk:
-    rows = state.rows
-    watch(numbers[1], 0)
-    arrays = (state.examples, motion, state.factor)
-    return workspace.whole_walk(
-        state.n_slots,
-        state.intercept,
-        arrays,
-        (rows.values, rows.row_of),
-        scratch(),
-        numbers,  # type: ignore[arg-type]
-    )
+def _walk_on(state: PathState, motion: Motion, counters: workspace.Counters) -> workspace.Walk:
+    rows, arrays = state.rows, (state.examples, motion, state.factor)
+    watch(counters[1], 0)
+    own = state.n_slots, state.intercept
+    return workspace.whole_walk(*own, arrays, (rows.values, rows.row_of), scratch(), counters)
 
 
 def walk_to_the_end(
@@ -305,8 +309,7 @@ def walk_to_the_end(
     ``exit_`` is where it has stopped already. ``answer`` is for a walk that is written down: it says whether it has
     done what an exit asks for. On such a walk a place may change by an event only, so that no factor is mended.
     """
-    strength, dependent = SETTINGS.perturbation, SETTINGS.spoiled
-    events = -1
+    dependent, events = SETTINGS.spoiled, -1
     while True:
         if exit_ is None:
             check()
@@ -323,10 +326,8 @@ def walk_to_the_end(
             events = int(w.at[0].events)
             w = _with_sound_factor(state, w, dependent)
             trace.refactored += 1
-        elif exit_ == Exit.STALLED and w.at[0].tau > 1e-9 and strength < 1e-4:
+        elif exit_ == Exit.STALLED and spread_ties(state, w, [trace.rounds, trace.stalls + 1]):
             trace.stalls += 1
-            spread_ties(state, w, strength, [trace.rounds, trace.stalls])
-            strength *= 3
         elif answer is None or not answer(w, exit_):
             return exit_, w
         exit_ = None
@@ -350,11 +351,10 @@ def grant(
     return None
 
 
-def spread_ties(state: PathState, w: workspace.Walk, strength: float, seed: int | list[int]) -> None:
-    """Spread ties by random amounts, of ``strength`` in the units of the problem."""
+def spread_ties(state: PathState, w: workspace.Walk, seed: int | list[int]) -> bool:
+    """Spread ties by random amounts, see ``tolerances.spread_ties``."""
     units = scales(state, w.motion.v)
-    random = np.random.default_rng(seed).random((w.n, 2))
-    degeneracy.perturb(w, random, strength * units.kink, strength * units.level)
+    return bool(tolerances.spread_ties(w, np.random.default_rng(seed).random((w.n, 2)), units.kink, units.level))
 
 
 def _with_sound_factor(state: PathState, w: workspace.Walk, dependent: float) -> workspace.Walk:

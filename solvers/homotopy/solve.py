@@ -25,14 +25,15 @@ from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.shrinking import follow_path
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.homotopy.edit import Batch, Work, close_edit, keep_places, make_edit, open_pair
-from livesvm.solvers.homotopy.finalize import compute_free, put_on_ends, refresh_close, rounding_left
+from livesvm.solvers.homotopy.finalize import compute_all, compute_free, put_on_ends, refresh_close, rounding_left
 from livesvm.solvers.homotopy.motion import SLOTS, set_bound_rate, set_motion
-from livesvm.solvers.homotopy.optimality import Scales, audit_of, is_optimal, units_of
+from livesvm.solvers.homotopy.optimality import audit_of, is_optimal, units_of, units_of_motion
 from livesvm.solvers.homotopy.refresh import uncertain_band
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin, is_due
-from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.compile import compiled, compiled_once
 
 _GOAL = SETTINGS.goal
+TRUSTED = 256  #: events for which thousands of small problems take the f that decide as they are tracked
 
 
 class Stage(IntEnum):
@@ -46,7 +47,7 @@ class Stage(IntEnum):
     CUT_OFF = 5  #: the walk was given up before its end
 
 
-@compiled
+@compiled_once
 def solve(w: Walk, s: Work, batch: Batch) -> int:
     """Make the edit, set what is off in motion, walk, and judge where that has led; returns an ``Exit``.
 
@@ -68,13 +69,15 @@ def solve(w: Walk, s: Work, batch: Batch) -> int:
         if not set_bound_rate(w.motion, w.factor, w.rows, w.row_of, s.used, now.clock, w.n, s.moving, now.n_moving):
             return Exit.NEED_ROWS.value
     if now.stage == Stage.DRIVEN:
+        w.at[0].b, w.at[0].kappa = now.b, now.kappa
         start(w, s)
-        now.stage = Stage.WALKING
     if now.stage == Stage.WALKING:
         outcome = follow_path(w)
         if outcome != Exit.DONE.value:
             return outcome
-    outcome = arrive(w, s)
+    moved, outcome = land(w, s), judge(w, s)
+    if outcome == Exit.DONE.value and moved:
+        return Exit.INEXACT.value
     if outcome == Exit.DONE.value:
         close_edit(w, s, batch)
     return outcome
@@ -82,40 +85,52 @@ def solve(w: Walk, s: Work, batch: Batch) -> int:
 
 @compiled
 def start(w: Walk, s: Work) -> None:
-    """Start the walk: measure the units of the problem and of the motion, and count from 0."""
+    """Start the walk of a motion that has been set: measure its units, and those of the problem; count from 0."""
     now, at = s.now[0], w.at[0]
-    units = units_of(w.examples, w.motion.v, w.n, now.total)
-    now.kink, now.level, now.diagonal, now.speed = units.kink, units.level, units.diagonal, units.speed
-    now.top_speed, now.mass, now.sum_speed, now.sum_beta = units.top_speed, units.mass, units.sum_speed, units.sum_beta
+    if now.is_measured == 1:
+        units = units_of_motion(w.examples, w.motion.v, w.n, now.kink, now.level, now.diagonal)
+    else:
+        units = units_of(w.examples, w.motion.v, w.n, now.total)
+        now.kink, now.level, now.diagonal = units.kink, units.level, units.diagonal
     begin(w, units, now.total, now.precision)
-    at.b, at.asking, at.allowance = now.b, 1, now.allowance
-    at.kappa = now.kappa if w.factor.size[1] > 0 else now.mean_diagonal
+    at.asking, at.allowance, at.whole = 1, now.allowance, now.whole
+    if w.factor.size[1] == 0:
+        at.kappa = now.mean_diagonal
+    now.top_speed, now.moved, now.stage = units.top_speed, 0, Stage.WALKING
 
 
 @compiled
-def arrive(w: Walk, s: Work) -> int:
-    """Put betas that are at an end there, compute the f that decide afresh, and judge (rules 7 and 8)."""
-    now, at, e = s.now[0], w.at[0], w.examples
-    units = Scales(now.kink, now.level, now.diagonal, now.speed, now.top_speed, now.mass, now.sum_speed, now.sum_beta)
-    moved = put_on_ends(w, units, now.dust)
+def land(w: Walk, s: Work) -> bool:
+    """End a walk: put betas that are at an end there; say whether a free one moved by more than rounding (rule 7)."""
+    now = s.now[0]
+    moved = put_on_ends(w, now.level, now.top_speed, now.dust)
     now.moved = moved
-    is_fresh = at.fresh == 1 and not moved and now.stage == Stage.WALKING
-    drift = at.drift if is_fresh and w.factor.size[1] > 0 else compute_free(w)
+    return moved
+
+
+@compiled
+def judge(w: Walk, s: Work) -> int:
+    """Compute the f that decide afresh (rule 8); DONE: the state is accepted, by the one rule that there is."""
+    now, at, e, n_free = s.now[0], w.at[0], w.examples, w.factor.size[1]
+    is_fresh = at.fresh == 1 or now.since + at.events < now.trusted
+    is_fresh = is_fresh and now.moved == 0 and now.stage == Stage.WALKING
+    drift = compute_all(w, s.moving[SLOTS]) if n_free == 0 else at.drift if is_fresh else compute_free(w)
     if not drift >= 0.0:
         return Exit.UNJUDGED.value
-    drift = max(drift, rounding_left(w, units))
-    band = uncertain_band(now.drift, drift, units.kink)
+    if n_free == 0:
+        now.drift, now.heaviest, now.since = 0.0, 0.0, -at.events
+    drift = max(drift, rounding_left(w, now.kink))
+    band = uncertain_band(now.drift, drift, now.kink)
     now.drift += drift
-    n_free = w.factor.size[1]
     audit = audit_of(e, w.n, at.b, band, 0.0, now.total, w.intercept, now.count, n_free)
     if audit.n_close > 0:
-        if not refresh_close(w, s.moving[SLOTS], band):
+        if not refresh_close(w, s.moving[SLOTS], band, now.drift) and n_free > 0:
             now.close = band
             return Exit.UNJUDGED.value
         audit = audit_of(e, w.n, at.b, -1.0, 0.0, now.total, w.intercept, now.count, n_free)
     due = is_due(now.since + at.events, now.events + at.events, now.heaviest, audit.mass)
     good = audit.is_sharp and is_optimal(audit, _GOAL, 1.0)
-    if moved or due or not good or now.stage != Stage.WALKING:
+    if due or not good or now.stage != Stage.WALKING:
         return Exit.INEXACT.value
     now.b, now.kappa, now.walked, now.exchanges, now.jumps = at.b, at.kappa, at.events, at.exchanges, at.jumps
     now.n_outer_iterations, now.through, now.members = at.n_outer_iterations, at.through, at.members

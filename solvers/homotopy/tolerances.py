@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from livesvm.solvers.active_set.degeneracy import perturb
 from livesvm.solvers.active_set.workspace import Walk, count_again
 from livesvm.solvers.homotopy.optimality import EPS, Scales
 from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.types import Floats
 
 ZERO_STEP = 1e-14  # of the path's length 1
+_LITTLE = 1e-9  # of it
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,8 @@ class Settings:
     coarse: float = 1e-7  #: relative gap beyond which rounding is not what is wrong
     acceptable: float = 1e-8  #: relative gap beyond which a state is not called optimal
     roundings: float = 64.0  #: or within so many roundings of each f
-    one_walk: float = 4.0  #: the same where one walk is all that is tried, beyond the goal
-    perturbation: float = 1e-8  #: how far ties are spread when the loop stalls
+    perturbation: float = 1e-8  #: how far ties are spread when the loop stalls, three times as far each time ...
+    widest: float = 1e-4  #: ... but less than this
     max_rounds: int = 12
     refresh_events: int = 20_000  #: f is computed afresh from beta at least this often
     lighter: float = 100.0  #: and where the sum of |beta| k(x, x) was so many times as large since it last was
@@ -44,11 +47,12 @@ _RATIO_F, _REENTRY, _RATIO_BETA, _DEPENDENT = (
     SETTINGS.dependent,
 )
 _REFRESH_EVENTS, _LIGHTER = SETTINGS.refresh_events, SETTINGS.lighter
+_PERTURBATION, _WIDEST = SETTINGS.perturbation, SETTINGS.widest
 
 
 @compiled
 def begin(w: Walk, units: Scales, total: float, precision: float) -> None:
-    """Start a walk whose motion has been set; ``total`` is what the betas sum up to at its end.
+    """Start a walk, after its motion has been set; ``total`` is what the betas sum up to at its end.
 
     ``precision`` scales the relaxation of the ratio test: a corrector must not relax by what it is to correct. Left to
     the caller are b and kappa, and what the walk is allowed beyond the ordinary.
@@ -72,6 +76,21 @@ def set_tolerances(w: Walk, units: Scales, precision: float) -> None:
     tol.dependent = _DEPENDENT * max(1.0, np.sqrt(n_free) / 4.0)
     tol.balance = max(1e-12, EPS * w.n**1.5) * max(units.level, units.top_speed)
     tol.zero_step, tol.stall = ZERO_STEP, 2 * n_free + 200
+
+
+@compiled
+def spread_ties(w: Walk, random: Floats, kink: float, level: float) -> bool:
+    """Spread ties of a walk that has stalled by ``random`` (n, 2) amounts, each time further (rule 6).
+
+    False: they are spread as far as may be, or too little of the walk is left.
+    """
+    at = w.at[0]
+    size = _PERTURBATION * 3.0**at.spreads
+    if at.tau <= _LITTLE or size >= _WIDEST:
+        return False
+    perturb(w, random, size * kink, size * level)
+    at.spreads += 1
+    return True
 
 
 @compiled

@@ -285,7 +285,7 @@ class PathState:
             self._rows.resize(self.capacity)
 
     def empty_factor(self) -> None:
-        """Let no example stand in the factor, and nothing be put off: whoever is free has yet to be put there."""
+        """Let no example stand in the factor, and nothing be put off: free examples have yet to be put there."""
         self._put_off = None
         self._factor = empty_factor(self._factor.R.shape[0], self.capacity)
         self._make_room()

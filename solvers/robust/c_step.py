@@ -358,7 +358,7 @@ def arrive(w: Walk, p: Split, pull: Pull, notes: Notes, end: float, stopped: boo
     notes.used[0].still = notes.used[0].still + 1 if start - theta <= STANDSTILL else 0
     for i in range(pull.size[0]):
         place_levels(w, p, pull.indices[i], theta)
-    put_on_levels(w, _SNAP * p.now[0].level)
+    put_on_levels(w, _SNAP * p.work.now[0].level)
 
 
 @compiled

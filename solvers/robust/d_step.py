@@ -13,14 +13,13 @@ from livesvm.solvers.active_set.degeneracy import center
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.shrinking import WHOLE_WORK, follow_path
 from livesvm.solvers.active_set.workspace import Walk
-from livesvm.solvers.homotopy.finalize import compute_free, is_at_optimum, put_on_ends
 from livesvm.solvers.homotopy.motion import set_motion_of
-from livesvm.solvers.homotopy.optimality import EPS, Scales
-from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
+from livesvm.solvers.homotopy.optimality import EPS
+from livesvm.solvers.homotopy.solve import judge, land, start
 from livesvm.solvers.linalg.products import add_scaled
 from livesvm.solvers.robust.crossing import follow_over_cutoffs
 from livesvm.solvers.robust.loss_pieces import Split, Stage, choose_loose, choose_misplaced, look, place_levels
-from livesvm.solvers.robust.walk_setup import is_at_an_end, place_stops_of_round, put_on_levels, rest, set_out
+from livesvm.solvers.robust.walk_setup import place_stops_of_round, rest, set_out
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Bools
 
@@ -29,8 +28,6 @@ MOST_ROUNDS = 500  #: switches in a row after which a D-step is given up
 SINCE_EXACT = 100  #: events after which a round ends with an audit
 FEW = 64  #: events that a round may have without being walked in outer iterations
 MANY_SWITCHES = 16  #: when more than so many switch at once, the walk is long and heeds no cutoffs from its start
-
-_DUST, _SNAP, _GOAL = SETTINGS.dust, SETTINGS.snap, SETTINGS.goal
 
 
 @compiled
@@ -153,25 +150,9 @@ def set_bound_rate(w: Walk, p: Split) -> bool:
 @compiled
 def set_out_for(w: Walk, p: Split) -> None:
     """Start a walk: all of its way is ahead."""
-    now = p.now[0]
-    begin(w, units_of_round(w, p), now.total, 1.0)
-    w.at[0].whole = FEW if w.n * w.factor.size[1] < WHOLE_WORK else 0
-    now.spreads = 0
-
-
-@compiled
-def units_of_round(w: Walk, p: Split) -> Scales:
-    """Return the units of a walk, of which those of the losses are the same along the whole path."""
-    e, motion, now = w.examples, w.motion, p.now[0]
-    sum_v, sum_beta, mass, speed, top = 0.0, 0.0, 0.0, 0.0, 0.0
-    for j in range(w.n):
-        v, beta = motion.v[j], e.beta[j]
-        sum_v += v
-        speed += abs(v)
-        top = max(top, abs(v))
-        sum_beta += beta
-        mass += abs(beta)
-    return Scales(now.kink, now.level, now.diagonal_unit, speed, top, mass, sum_v, sum_beta)
+    p.work.now[0].whole = FEW if w.n * w.factor.size[1] < WHOLE_WORK else 0
+    start(w, p.work)
+    p.work.now[0].is_measured = 1  # what changes of the losses on the way does not change their units much
 
 
 @compiled
@@ -186,31 +167,23 @@ def note_events(w: Walk, p: Split) -> None:
 
 @compiled
 def landed(w: Walk, p: Split) -> bool:
-    """Put betas that are at an end there, b in its middle if no example is free, and judge; False: not exact.
+    """End a walk, and judge where it may be off; False: not exact.
 
     A walk in which no example was let beyond a limit, or moved to an end, keeps f and beta together, but for rounding:
-    only now and then is it judged by more.
+    only now and then is it judged.
     """
-    level, moved = p.now[0].level, False
-    alone = w.intercept and w.factor.size[1] == 1
-    astray = w.at[0].passes + w.at[0].through + p.now[0].spreads > 0
-    if alone or astray or is_at_an_end(w, _DUST * level):
-        moved = put_on_ends(w, units_of_round(w, p), _DUST)
-    else:
-        put_on_levels(w, _SNAP * level)
+    at, now = w.at[0], p.now[0]
+    is_due = now.since_audit + at.events >= SINCE_EXACT
+    if land(w, p.work) or is_due or at.passes + at.through + at.spreads > 0:
+        return exact(w, p)
     if w.factor.size[1] == 0 and w.intercept:
-        w.at[0].b += center(w)
-    due = p.now[0].since_audit + w.at[0].events >= SINCE_EXACT
-    return exact(w, p) if moved or astray or due else True
+        at.b += center(w)
+    return True
 
 
 @compiled
 def exact(w: Walk, p: Split) -> bool:
-    """Compute the f of free examples afresh, and say whether the state is optimal, as ``follow`` asks for.
-
-    False also where that takes long: it is then done where a solve can be interrupted.
-    """
+    """Say whether the state is accepted; where judging takes long, that is left to what can be interrupted."""
     p.now[0].since_audit = -w.at[0].events
-    if compute_free(w) < 0.0 and w.factor.size[1] > 0:
-        return False
-    return is_at_optimum(w, p.now[0].total, _GOAL, 1.0)
+    outcome: bool = judge(w, p.work) == Exit.DONE
+    return outcome

@@ -12,6 +12,7 @@ import numpy as np
 
 from livesvm.solvers.active_set.recorder import Cutoffs as Stops
 from livesvm.solvers.active_set.workspace import Walk
+from livesvm.solvers.homotopy.edit import Work
 from livesvm.solvers.linalg.cholesky import schur
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import is_free
@@ -51,10 +52,6 @@ class Now(Scalars):
     theta: float
     objective: float
     start_objective: float  #: before the D-step
-    total: float  #: what the betas sum up to
-    kink: float  #: units of the path, see ``homotopy.optimality.Scales``
-    level: float
-    diagonal_unit: float
     stage: int  #: a Stage
     rounds: int  #: of the D-step
     switched: int  #: examples so far
@@ -62,7 +59,6 @@ class Now(Scalars):
     all_events: int
     since_refresh: int  #: events since f was computed afresh
     since_audit: int  #: and since the state was judged by it
-    spreads: int  #: how often the ties of this walk have been spread
     at_cutoffs: int  #: how many stand at a cutoff
 
 
@@ -83,6 +79,7 @@ class Split(NamedTuple):
     to: Sides  #: (switches,) and to which side
     stops: Stops  #: where a walk stops because an example has come to a cutoff
     near: float  #: how close to its cutoff an f is at it
+    work: Work  #: of the solves
     now: One[Now]
 
 

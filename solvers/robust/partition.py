@@ -20,23 +20,16 @@ from livesvm.solvers.active_set import workspace
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.recorder import Cutoffs as Stops
 from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.homotopy.edit import Work
 from livesvm.solvers.homotopy.follow import follow
-from livesvm.solvers.homotopy.optimality import EPS, audited, scales
-from livesvm.solvers.homotopy.refresh import combine, mean_diagonal, need_rows, refresh
-from livesvm.solvers.homotopy.run import (
-    PREFETCH,
-    Trace,
-    fetch_rows,
-    grant,
-    raise_for,
-    spread_ties,
-    walk_of,
-)
+from livesvm.solvers.homotopy.optimality import EPS, audited
+from livesvm.solvers.homotopy.refresh import combine, need_rows, refresh
+from livesvm.solvers.homotopy.run import PREFETCH, Solve, fetch_rows, grant, raise_for, spread_ties
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.linalg.cholesky import Factor, solve_forward
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
 from livesvm.solvers.problem.snapshot import LITTLE
-from livesvm.solvers.problem.state import PathState, are_free, empty_motion
+from livesvm.solvers.problem.state import PathState, are_free
 from livesvm.solvers.robust import d_step
 from livesvm.solvers.robust import loss_pieces as split
 from livesvm.solvers.robust.c_step import CROSSING, Course, course, steps
@@ -46,8 +39,6 @@ from livesvm.solvers.robust.ramp_losses import WITHIN, Cutoffs, Sides, outermost
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped
 from livesvm.solvers.runtime.types import Floats, Ints
 
-MOST_SPREADS = 8  #: times that ties are spread in one walk
-MOST_OF_THE_WAY = 1e-9  #: of which so little is left that ties are not spread any more
 REFRESH_EVENTS = 1000  #: f is computed afresh from beta at least this often
 
 
@@ -107,10 +98,9 @@ class Rounds:
     def __init__(self, partition: Partition) -> None:
         self.state = partition.state
         self.stalls = 0
-        self.w: workspace.Walk
         self._slots = partition.slots
-        self._motion = empty_motion(self.state.capacity)
         n = self.state.n_slots
+        self.w, work = self._opened()
         self.p = Split(
             *partition.by_slot(),
             np.empty((ROWS_OF_TABLES, n)),
@@ -123,16 +113,11 @@ class Rounds:
             np.empty(2 * n + 64, np.int8),
             Stops(np.full(n, -np.inf), np.full(n, np.inf), partition.tolerance),
             partition.tolerance,
+            work,
             Now.of(),
         )
         fill_tables(self.p.base.kinks, self.p.base.levels, self.p.tables)
-        units = scales(self.state, self._motion.v)
-        now = self.p.now[0]
-        now.theta, now.total = partition.theta, self.state.total
-        now.kink, now.level, now.diagonal_unit = units[:3]
-        if self.state.n_free == 0:
-            self.state.kappa = mean_diagonal(self.state)
-        self._renew()
+        self.p.now[0].theta = partition.theta
 
     @property
     def sides(self) -> Sides:
@@ -143,6 +128,12 @@ class Rounds:
     def events(self) -> int:
         """Breakpoints so far."""
         return int(self.p.now[0].all_events)
+
+    @property
+    def switched(self) -> tuple[Ints, Sides]:
+        """The examples that switched, in order, by slot, and to which side."""
+        count = self.p.now[0].switched
+        return self.p.indices[:count].copy(), self.p.to[:count].copy()
 
     def look(self) -> float:
         """Find out where every example stands, and return the robust objective."""
@@ -161,7 +152,7 @@ class Rounds:
             check()
             exit_ = steps(self.w, self.p, course)
             raise_what_stopped()
-            self.state.b = float(self.w.at[0].b)
+            self.state.b, self.state.kappa = float(self.w.at[0].b), float(self.w.at[0].kappa)
             if exit_ == Exit.DONE or exit_ in until:
                 return exit_
             self._answer(exit_)
@@ -207,27 +198,16 @@ class Rounds:
         if always or due:
             refresh(self.state)
             self.p.now[0].since_refresh = 0
-            if not audited(self.state).good(SETTINGS.goal):
-                self._correct()
-            else:
+            if audited(self.state).optimal(SETTINGS.goal):
                 self._renew()
+            else:
+                self._correct()
 
-    def spread_ties(self) -> None:
-        """Spread ties after the walk has stalled, each time further.
-
-        Raises
-        ------
-        NotOptimal : they are spread as far as may be
-        """
-        if not self._may_spread():
-            raise NotOptimal(f"a walk stalled {MOST_SPREADS} times")
-        self.stalls += 1
-        size = SETTINGS.perturbation * 3.0 ** self.p.now[0].spreads
-        self.p.now[0].spreads += 1
-        spread_ties(self.state, self.w, size, self.stalls)
-
-    def _may_spread(self) -> bool:
-        return bool(self.p.now[0].spreads < MOST_SPREADS)
+    def spread_ties(self) -> bool:
+        """Spread ties after the walk has stalled; False: that is done no more, see ``tolerances.spread_ties``."""
+        is_spread = spread_ties(self.state, self.w, self.stalls + 1)
+        self.stalls += is_spread
+        return is_spread
 
     def _answer(self, exit_: int) -> None:
         p = self.p
@@ -235,8 +215,8 @@ class Rounds:
             self._set_bound_rate()
         elif (granted := grant(self.state, self.w, exit_, fetch_for_many)) is not None:
             self.w = granted
-        elif exit_ == Exit.STALLED and self.w.at[0].tau > MOST_OF_THE_WAY and self._may_spread():
-            self.spread_ties()
+        elif exit_ == Exit.STALLED and self.spread_ties():
+            pass
         elif exit_ == Exit.UNBALANCED and self._is_balanced():
             self.w.at[0].sum_rate = self.w.at[0].sum_v
         elif exit_ == Exit.SWITCHES_FULL:
@@ -253,9 +233,9 @@ class Rounds:
 
     def _is_balanced(self) -> bool:
         """Say whether what the betas will be off their sum by at the end of the walk is rounding."""
-        at, level = self.w.at[0], scales(self.state, self._motion.v).level
+        at = self.w.at[0]
         off = abs(at.sum_rate - at.sum_v) * at.tau
-        return bool(off <= 1e-13 * level * self.state.n)
+        return bool(off <= 1e-13 * self.p.work.now[0].level * self.state.n)
 
     def _set_bound_rate(self) -> None:
         """Cache the kernel rows of the moving betas, with those of examples near a cutoff.
@@ -263,10 +243,11 @@ class Rounds:
         Where they do not fit, compute what the betas do to f.
         """
         state, p, slots, n = self.state, self.p, self._slots, self.state.n_slots
-        moving = np.flatnonzero(self._motion.v[:n])
+        motion = self.w.motion
+        moving = np.flatnonzero(motion.v[:n])
         must = np.union1d(moving, state.free_slots())
         if must.size > state.rows.max_rows:
-            self._motion.bound_rate[:n] = combine(state, moving, self._motion.v[moving])
+            motion.bound_rate[:n] = combine(state, moving, motion.v[moving])
             p.now[0].stage += 1
         else:
             f = state.examples.f[slots]
@@ -278,17 +259,20 @@ class Rounds:
 
     def _correct(self) -> None:
         """Bring the state to the optimum of the losses it has."""
-        trace = follow(self.state, Trace())
+        trace = follow(self.state)
         self.p.now[0].all_events += self.w.at[0].events + trace.events
         self.stalls += trace.stalls
         self._renew()
 
     def _renew(self) -> None:
         """Take up what the state has now: b, the factor, the kernel rows."""
-        state = self.state
-        need_rows(state, state.free_slots())
-        state.make_room_for_free()
-        self.w = walk_of(state, self._motion, scales(state, self._motion.v))
+        self.w, work = self._opened()
+        self.p = self.p._replace(work=work)
+
+    def _opened(self) -> tuple[workspace.Walk, Work]:
+        need_rows(self.state, self.state.free_slots())
+        self.state.make_room_for_free()
+        return Solve(self.state).opened()
 
 
 def fetch_for_many(state: PathState, w: workspace.Walk) -> None:

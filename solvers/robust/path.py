@@ -17,12 +17,11 @@ from livesvm.solvers.homotopy.piecewise import Changes, joined
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.robust import c_step as tracks
 from livesvm.solvers.robust.c_step import OVER_S, OVER_THETA, Constants, Course, Notes, Pull, course
-from livesvm.solvers.robust.loss_pieces import Split
 from livesvm.solvers.robust.partition import Partition, Rounds
-from livesvm.solvers.robust.ramp_losses import CutoffRule
+from livesvm.solvers.robust.ramp_losses import CutoffRule, Sides
 from livesvm.solvers.robust.segments import ConstantSegment, Leg, LinearSegment, Solution
 from livesvm.solvers.runtime.interrupt import COPY, parts
-from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.runtime.types import Floats, Ints
 
 SEGMENTS = 512  #: linear pieces that there is space for at first; memory that is not written to costs nothing
 LEGS = 64  #: legs likewise
@@ -104,17 +103,17 @@ def walk_s(
         if exit_ == Exit.NOTES_FULL:
             c = _roomier(c)
         rounds.freshen()
-    return Walked(partial(_constant_legs, c.notes, c.kept, rounds.p), rounds.events, rounds.stalls)
+    return Walked(partial(_constant_legs, c.notes, c.kept, rounds.switched), rounds.events, rounds.stalls)
 
 
-def _constant_legs(notes: Notes, kept: Constants, p: Split) -> tuple[list[Leg], list[Jump]]:
+def _constant_legs(notes: Notes, kept: Constants, switched: tuple[Ints, Sides]) -> tuple[list[Leg], list[Jump]]:
     """Return the parts of an s path."""
     notes = _trimmed(notes)
     legs: list[Leg] = [
         ConstantSegment(start, end, notes.sides[k], Solution(kept.beta[k], notes.segment[k], b))
         for k, ((start, end, _), b) in enumerate(zip(notes.values.tolist(), kept.b.tolist(), strict=False))
     ]
-    return legs, _jumps(notes, p)
+    return legs, _jumps(notes, switched)
 
 
 def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) -> Walked:
@@ -148,16 +147,22 @@ def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) 
         elif exit_ == Exit.AT_ONCE:
             at_once[int(c.notes.used[0].legs) - 1] = solution_of(partition)
         elif exit_ == Exit.TIED:
-            rounds.spread_ties()
+            if not rounds.spread_ties():
+                raise NotOptimal(f"the path stalls at theta = {partition.theta}")
         else:
             rounds.w.at[0].stride_end += tracks.PORTION_EVENTS
         rounds.freshen()
-    made = partial(_linear_legs, partition.base, c.notes, c.log, end, at_once, rounds.p)
+    made = partial(_linear_legs, partition.base, c.notes, c.log, end, at_once, rounds.switched)
     return Walked(made, rounds.events, rounds.stalls)
 
 
 def _linear_legs(
-    base: Losses, notes: Notes, log: Log, goal: float, at_once: dict[int, Solution], p: Split
+    base: Losses,
+    notes: Notes,
+    log: Log,
+    goal: float,
+    at_once: dict[int, Solution],
+    switched: tuple[Ints, Sides],
 ) -> tuple[list[Leg], list[Jump]]:
     """Return the parts of a theta path, whose slots are positions."""
     notes = _trimmed(notes)
@@ -172,17 +177,16 @@ def _linear_legs(
         mine = segments.part(slice(first, last), first_change)
         events = Changes._make(a[first_change:last_change] for a in changes)
         legs.append(LinearSegment(start, end, goal, notes.sides[k], base, notes.segment[k], mine, events))
-    return legs, _jumps(notes, p)
+    return legs, _jumps(notes, switched)
 
 
-def _jumps(notes: Notes, p: Split) -> list[Jump]:
+def _jumps(notes: Notes, switched: tuple[Ints, Sides]) -> list[Jump]:
     """Return the D-steps."""
-    switched = list(zip(p.indices.tolist(), p.to.tolist(), strict=True))
-    jumps, first = [], 0
+    (indices, to), jumps, first = (a.tolist() for a in switched), [], 0
     for k in range(notes.used[0].jumps):
         _, value, drop = notes.values[k].tolist()
         _, _, rounds, last = notes.counts[k].tolist()
-        jumps.append(Jump(value, switched[first:last], rounds, drop))
+        jumps.append(Jump(value, list(zip(indices[first:last], to[first:last], strict=True)), rounds, drop))
         first = last
     return jumps
 

@@ -151,16 +151,3 @@ def put_on_levels(w: Walk, snap: float) -> None:
             level = e.levels[j, e.segment[j] // 2]
             if abs(e.beta[j] - level) <= snap:
                 e.beta[j] = level
-
-
-@compiled
-def is_at_an_end(w: Walk, dust: float) -> bool:
-    """Say whether a free example is at an end of its box, but for dust."""
-    e = w.examples
-    for k in range(w.factor.size[0]):
-        j = w.factor.slot[k]
-        if j >= 0:
-            q = e.segment[j] // 2
-            if not e.levels[j, q + 1] + dust < e.beta[j] < e.levels[j, q] - dust:
-                return True
-    return False

@@ -50,10 +50,15 @@ def compiled_in_order(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def compiled_once(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a function that may make arrays to machine code that all compiled callers share.
+    """Compile a function that makes no arrays to machine code that all compiled callers share.
 
     It is called by its address, and not made part of them: for large functions that little calls often.
     """
+    return _machine_code(function, counts_references=False, entry=Shared)
+
+
+def compiled_once_allocating(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile in the same way a function that makes arrays, or is returned some."""
     return _machine_code(function, counts_references=True, entry=Shared)
 
 

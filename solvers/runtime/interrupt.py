@@ -144,7 +144,7 @@ def undisturbed() -> Iterator[None]:
 
 
 def check() -> None:
-    """Let whoever has asked interrupt here: called where a solve can stop; costs next to nothing."""
+    """Let what has asked interrupt here: called where a solve can stop; costs next to nothing."""
     interrupt = _here.interrupt
     while interrupt is not None:
         interrupt._observe()
@@ -182,7 +182,7 @@ def raise_what_stopped() -> None:
 
 
 def _paused() -> int:
-    """Let whoever has asked interrupt compiled code, which cannot be left by an exception; 1: it is to stop."""
+    """Let what has asked interrupt compiled code, which cannot be left by an exception; 1: it is to stop."""
     try:
         if _here.error is None:
             check()
@@ -222,5 +222,5 @@ def _stops(flags: Ints, place: int) -> bool:
     flags[place] = 0  # before the handler is called: a later request is seen at the next check
     if _pause() == 0:
         return False
-    flags[place] = 1  # whoever looks next stops too
+    flags[place] = 1  # what looks next stops too
     return True

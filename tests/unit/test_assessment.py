@@ -17,6 +17,7 @@ from livesvm.solvers.errors import Cancelled, InvalidInput
 from livesvm.solvers.homotopy.optimality import scales
 from tests.judge import build
 from tests.problems import FAMILIES, problem
+from tests.repeats import table
 
 Floats = NDArray[np.float64]
 
@@ -89,6 +90,16 @@ def test_pivots_and_paths_agree_on_degenerate_problems(family: str, monkeypatch:
             patch.setattr(by_path, "leave_by_pivots", lambda *_: None)
             walked = leave_one_out(model).decisions
         np.testing.assert_allclose(found, walked, rtol=0, atol=1e-7 * max(1.0, np.abs(walked).max()))
+
+
+def test_paths_that_end_in_a_crowd_at_its_kinks_need_no_return_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, weights = table("agreeing", 1100), np.random.default_rng(0).uniform(0.5, 2, 700)
+    model = IncrementalSVR(C=1.0, gamma=0.5).fit(rows.X[:700], rows.target[:700], sample_weight=weights)
+    state = model._window.state
+    leave = np.flatnonzero(state.examples.beta[:700])[:20]
+    monkeypatch.setattr(by_path, "decisions_without", None)
+    found, _ = by_path.leave_by_paths(state, leave, np.full(20, state.total), lambda *_: None)
+    assert np.isfinite(found).all()
 
 
 def test_leave_one_out_of_duplicates_and_of_the_last_of_a_class() -> None:

@@ -179,9 +179,9 @@ def test_what_depends_on_a_change_is_compiled_again(
 CALLERS = {
     "once.py": """
 import numpy as np
-from livesvm.solvers.runtime.compile import compiled, compiled_once
+from livesvm.solvers.runtime.compile import compiled, compiled_once_allocating
 
-@compiled_once
+@compiled_once_allocating
 def sums(x):
     return np.cumsum(x)[-1]
 

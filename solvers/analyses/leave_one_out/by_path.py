@@ -8,33 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
-from livesvm.solvers.active_set.degeneracy import center
+from livesvm.solvers.active_set.degeneracy import clear
 from livesvm.solvers.active_set.exits import Exit
-from livesvm.solvers.active_set.shrinking import follow_path
 from livesvm.solvers.active_set.workspace import ITERATION_EVENTS, Walk
 from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
-from livesvm.solvers.homotopy.finalize import is_at_optimum, put_on_ends
+from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Work, copy_loss
 from livesvm.solvers.homotopy.follow import follow
-from livesvm.solvers.homotopy.optimality import Scales, scales
+from livesvm.solvers.homotopy.optimality import scales
 from livesvm.solvers.homotopy.refresh import BLOCK, need_rows
-from livesvm.solvers.homotopy.run import walk_of
-from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
+from livesvm.solvers.homotopy.run import NO_CHANGES, NO_EXAMPLES, Solve
+from livesvm.solvers.homotopy.solve import TRUSTED, Stage, solve
 from livesvm.solvers.kernels.kernel import times
-from livesvm.solvers.linalg.cholesky import delete
-from livesvm.solvers.problem.state import Examples, PathState, empty_motion
-from livesvm.solvers.runtime.by_reference import by_reference
+from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import raise_what_stopped
 from livesvm.solvers.runtime.types import Floats, Ints
 
 FEW = 8  # events that most leave with; for so few no example is left out of a walk
 SMALL = 2000  # if the window is not larger than this
-DUST, GOAL, ROUNDINGS = SETTINGS.dust, SETTINGS.goal, SETTINGS.one_walk
 PORTION = 32  # examples that leave between two reports of progress
 
 
@@ -60,17 +55,6 @@ def decisions_without(state: PathState, slots: Ints, total: float, model: Floats
             raise _Undone
     except _Undone:
         return decisions, events
-
-
-@by_reference
-class Kept(NamedTuple):
-    """The optimum that every example leaves from."""
-
-    examples: Examples
-    R: Floats  #: the factor
-    slots: Ints  #: the examples in it
-    b: float
-    total: float
 
 
 def leave_each_out(
@@ -120,26 +104,19 @@ def leave_by_paths(
     if not indices.size:
         report(0, 0)
         return np.empty(0), 0
-    size = int(state.factor.size[0])
-    kept = Kept(
-        Examples(*(a[: state.n_slots].copy() for a in state.examples)),  # type: ignore[arg-type]
-        state.factor.R[:size, :size].copy(),
-        state.factor.slot[:size].copy(),
-        state.b,
-        state.total,
-    )
+    R = state.factor.R[: state.factor.size[0], : state.factor.size[0]].copy()
     state.make_room_for_free(state.n - state.n_free if state.n < 1000 else 4 * ITERATION_EVENTS)
     _cache_rows(state, indices)
-    motion = empty_motion(state.capacity)
-    motion.v[indices] = state.examples.beta[indices]
-    units = scales(state, motion.v)
     decisions, events = np.full(indices.size, np.nan), 0
     models = np.empty((indices.size, 0)) if models is None else models
     for first in range(0, indices.size, PORTION):
         report(first, indices.size)
         part = slice(first, first + PORTION)
-        w = walk_of(state, motion, units)
-        decisions[part], count = _leave_portion(w, kept, units, indices[part], totals[part], models[part])
+        solving = Solve(state)
+        solving.begin_with(state.n_slots, NO_EXAMPLES, indices[part][:1], NO_EXAMPLES, NO_CHANGES)
+        w, s = solving.opened()
+        s.now[0].whole, s.now[0].trusted = FEW if state.n_slots <= SMALL else 0, TRUSTED
+        decisions[part], count = _leave_portion(w, s, NO_BATCH, R, indices[part], totals[part], models[part])
         raise_what_stopped()
         events += count
     for i in np.flatnonzero(np.isnan(decisions)):
@@ -165,71 +142,48 @@ def _cache_rows(state: PathState, indices: Ints) -> None:
 
 @compiled_allocating
 def _leave_portion(
-    w: Walk, kept: Kept, units: Scales, indices: Ints, totals: Floats, models: Floats
+    w: Walk, s: Work, batch: Batch, R: Floats, indices: Ints, totals: Floats, models: Floats
 ) -> tuple[Floats, int]:
-    """Let one example after the other leave, each from the kept optimum; NaN where that cannot be done here.
+    """Let one example after the other leave the same optimum; NaN where ``solve`` needs help.
 
-    ``models`` (m, n + 1), or (m, 0), gets the models without them.
+    ``R`` is the factor of that optimum. ``models`` (m, n + 1), or (m, 0), gets the models without them.
     """
-    e, motion, at = w.examples, w.motion, w.at[0]
-    decisions = np.full(indices.size, np.nan)
-    events = 0
+    decisions, events, now = np.full(indices.size, np.nan), 0, s.now[0]
+    b, kappa, since, heaviest, drift = now.b, now.kappa, now.since, now.heaviest, now.drift
     for i in range(indices.size):
-        slot = indices[i]
-        if w.row_of[slot] < 0:
+        slot, row = indices[i], w.row_of[indices[i]]
+        if row < 0:
             continue
-        v = -e.beta[slot]
-        row = w.rows[w.row_of[slot]]
-        for j in range(w.n):
-            motion.v[j] = 0.0
-            motion.bound_rate[j] = v * row[j]
-        motion.v[slot] = v
-        own = Scales(units.kink, units.level, units.diagonal, abs(v), abs(v), units.mass, v, kept.total)
-        begin(w, own, totals[i], 1.0)
-        at.b = kept.b
-        if w.factor.position[slot] >= 0:
-            delete(w.factor, slot)
-        e.n_kinks[slot] = 0
-        e.segment[slot] = 0
-        e.levels[slot, :] = 0.0
-        at.whole = FEW if w.n <= SMALL else 0
-        outcome = follow_path(w)
+        s.leave[0], now.stage, now.total = slot, Stage.EDIT, totals[i]
+        now.b, now.kappa, now.since, now.heaviest, now.drift = b, kappa, since, heaviest, drift
+        outcome = solve(w, s, batch)
+        now.is_measured = 1  # all leave the same optimum
+        events += w.at[0].events
+        if outcome == Exit.DONE:
+            decisions[i] = w.examples.f[slot]
+            if models.size > 0:
+                models[i, : w.n] = w.examples.beta[: w.n]
+                models[i, w.n] = w.at[0].b
+        w.row_of[slot], s.slot_of[row], s.used[row] = row, slot, now.clock
+        _put_back(w, s, R)
         if outcome == Exit.CANCELLED:
             break
-        events += at.events
-        if outcome == Exit.DONE and is_at_optimum(w, totals[i], GOAL, ROUNDINGS):
-            put_on_ends(w, own, DUST)
-            decisions[i] = e.f[slot]
-            shift = center(w) if w.intercept and w.factor.size[1] == 0 else 0.0
-            decisions[i] += shift
-            if models.size > 0:
-                for j in range(w.n):
-                    models[i, j] = e.beta[j]
-                models[i, w.n] = at.b + shift
-        _put_back(w, kept)
     return decisions, events
 
 
 @compiled
-def _put_back(w: Walk, kept: Kept) -> None:
-    """Undo what a walk has done to the examples and to the factor."""
-    e, fac, old, slots = w.examples, w.factor, kept.examples, kept.slots
-    for j in range(w.n):  # one by one: of copies of whole arrays Numba takes seconds to make machine code
-        e.n_kinks[j], e.segment[j], e.f[j], e.beta[j] = old.n_kinks[j], old.segment[j], old.f[j], old.beta[j]
-        for q in range(e.levels.shape[1]):
-            e.levels[j, q], e.dlevels[j, q] = old.levels[j, q], 0.0
-        for q in range(e.dkinks.shape[1]):
-            e.dkinks[j, q] = 0.0
-    for k in range(fac.size[0]):
-        if fac.slot[k] >= 0:
-            fac.position[fac.slot[k]] = -1
-    size = slots.size
-    fac.size[0] = size
-    fac.size[1] = 0
-    for k in range(size):
-        fac.slot[k] = slots[k]
-        if slots[k] >= 0:
-            fac.position[slots[k]] = k
+def _put_back(w: Walk, s: Work, R: Floats) -> None:
+    """Undo what a solve has done to the examples and to the factor."""
+    e, fac, old, slot = w.examples, w.factor, s.before, s.leave[0]
+    for j in range(w.n):
+        e.segment[j], e.f[j], e.beta[j] = old.segment[j], old.f[j], old.beta[j]
+    copy_loss(old.kinks, old.levels, old.n_kinks, 0, e.kinks, e.levels, e.n_kinks, slot)
+    clear(fac)
+    fac.size[0] = R.shape[0]
+    for k in range(R.shape[0]):
+        fac.slot[k] = old.free[k]
+        if old.free[k] >= 0:
+            fac.position[old.free[k]] = k
             fac.size[1] += 1
-        for c in range(k, size):
-            fac.R[k, c] = kept.R[k, c]
+        for c in range(k, R.shape[0]):
+            fac.R[k, c] = R[k, c]

@@ -189,7 +189,7 @@ class PairwiseRegularizationPath(Optima):
         order = order[(columns[0][order] >= self.minimum) & (columns[0][order] <= self.maximum)]
         value, example, pair, before, after, supports = (column[order] for column in columns)
         free, support = self._counts(self.minimum)
-        n_free = _how_many(example, (after & 1) - (before & 1), free)
+        n_free = _how_many(example, np.subtract(are_free(after), are_free(before), dtype=np.int64), free)
         n_support = _how_many(example, supports, support)
         return PairBreakpoints(value, example, pair, before, after, n_free, n_support)
 

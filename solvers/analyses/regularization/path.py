@@ -253,7 +253,8 @@ class RegularizationPath(Optima):
         def weighs(indices: Ints, segment: Ints) -> Ints:
             return np.asarray((are_free(segment)) | counted[indices, segment // 2], np.int64)
 
-        free = np.count_nonzero(first & 1) + np.cumsum((after & 1) - (before & 1))
+        freed = np.subtract(are_free(after), are_free(before), dtype=np.int64)
+        free = np.count_nonzero(are_free(first)) + np.cumsum(freed)
         every_example = np.arange(first.size)
         support = int(weighs(every_example, first).sum()) + np.cumsum(weighs(example, after) - weighs(example, before))
         return Breakpoints(value, example, before, after, free, support)

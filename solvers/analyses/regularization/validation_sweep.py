@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.solvers.linalg.products import add_scaled
+from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import is_stopped
@@ -135,9 +136,9 @@ def advance_rows(p: Pieces, K: Floats, s: int, g: Floats, dg: Floats, g_end: Flo
     for c in range(p.changes_before[s - 1] if s > 0 else 0, p.changes_before[s]):
         j, before, after = p.change_slot[c], p.change_from[c], p.change_to[c]
         change = 0.0
-        if before & 1 == 0:
+        if not is_free(before):
             change -= p.level_rates[j, before // 2]
-        if after & 1 == 0:
+        if not is_free(after):
             change += p.level_rates[j, after // 2]
         if change != 0.0:
             add_scaled(K[j], change, dg, dg.size)
