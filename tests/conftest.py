@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import gc
 import os
-
-gc.disable()  # collecting tests makes no garbage: looking for it takes a quarter of the time
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: as in the service; else waiting threads spin
-
 from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: as in the service; else waiting threads spin
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from tests.service.process import ServiceProcess
 from tests.support import elsewhere
 
+gc.disable()  # collecting tests makes no garbage: looking for it takes a quarter of the time
 settings.register_profile(
     "ci",
     derandomize=True,
