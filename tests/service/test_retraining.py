@@ -293,7 +293,7 @@ def running(client: Client, service: ServiceProcess, job: str) -> int:
     end = time.monotonic() + 120
     while not client.job(job).get("total"):
         assert time.monotonic() < end
-        time.sleep(0.01)
+        time.sleep(0.03)
     (worker,) = workers(service)
     return worker
 
