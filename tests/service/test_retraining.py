@@ -231,7 +231,8 @@ def test_as_many_are_held_back_as_was_asked_whatever_their_order(share: float) -
     work: Any = SimpleNamespace(asked={"hold_out": share})
     held = retraining_worker.Work.held_back(work, 300)
     assert np.count_nonzero(held) == round(300 * share)
-    assert held[::2].mean() == pytest.approx(share, abs=0.1)  # every other example, say, is of one class
+    for part in (held[::2], held[:150]):  # every other example, say, is of one class, or the first half
+        assert part.mean() == pytest.approx(share, abs=0.1)
 
 
 def test_what_cannot_be_done_is_said(client: Client) -> None:
