@@ -3,7 +3,9 @@ forked from a process that has loaded everything."""
 
 from __future__ import annotations
 
+import gc
 import os
+from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: as in the service; else waiting threads spin
 
@@ -13,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from tests.service.process import ServiceProcess
 from tests.support import elsewhere
 
+gc.disable()  # collecting tests makes no garbage: looking for it takes a quarter of the time
 settings.register_profile(
     "ci",
     derandomize=True,
@@ -32,8 +35,19 @@ LONGEST = ("test_retraining.py", "test_schema.py")
 """Files that would end after all others if they were not begun first."""
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave a browser's tests alone where none is to run: they load much."""
+    return (collection_path.name == "browser" and "not browser" in config.option.markexpr) or None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest files; where models live elsewhere, leave out tests of their process."""
     items.sort(key=lambda item: item.path.name not in LONGEST)
     if (elsewhere.ACTORS or elsewhere.WORKERS) is not None:
         items[:] = [item for item in items if item.get_closest_marker("alone") is None]
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from here on, of what tests make alone."""
+    gc.freeze()
+    gc.enable()

@@ -148,7 +148,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_chunks")
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.one_of(st.lists(REQUESTS, min_size=5, max_size=30), st.lists(SNAPSHOTS, min_size=5, max_size=30)),
     ends=st.booleans(),

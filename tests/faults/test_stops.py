@@ -66,7 +66,7 @@ def until(path: Path) -> None:
     end = time.monotonic() + 60
     while not path.exists():
         assert time.monotonic() < end
-        time.sleep(0.01)
+        time.sleep(0.03)
 
 
 def test_an_update_that_outlasts_the_stop_is_reported_so_and_is_there_afterwards(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_an_update_that_outlasts_the_stop_is_reported_so_and_is_there_afterwards
         until(tmp_path / "held")
         waiting = pool.submit(httpx.get, f"{service.url}/models/m/certificate", timeout=30)
         while http.get("/models/m").json()["queue_depth"] == 0:
-            time.sleep(0.01)
+            time.sleep(0.03)
         service.signal(signal.SIGTERM)
         for cut_off in (held.result(), waiting.result()):
             assert cut_off.status_code == 503

@@ -39,7 +39,7 @@ def drawn_update(model: IncrementalPUClassifier, rng: np.random.Generator, grid:
     return verbs
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from(["linear", "rbf"]), st.booleans(), st.floats(0.05, 0.95))
 def test_any_updates_end_at_what_usmo_finds_from_nothing(seed: int, kernel: str, grid: bool, prior: float) -> None:
     rng = np.random.default_rng(seed)

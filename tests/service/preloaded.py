@@ -18,7 +18,9 @@ import livesvm.service.cli.main  # noqa: E402
 import livesvm.service.logs.lines  # noqa: E402
 import livesvm.service.process.server  # noqa: E402
 import livesvm.service.process.start  # noqa: E402, F401
+from livesvm.service.process import rehearsal  # noqa: E402
 from livesvm.solvers.warm_up import warm_up  # noqa: E402
 
 warm_up("updates")
+rehearsal.play = lambda *_: None  # longer than all else of a start; what is started afresh does it
 gc.freeze()

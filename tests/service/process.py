@@ -44,8 +44,8 @@ class ServiceProcess:
     """
 
     forks = False
-    """Whether it is forked from a process that has loaded everything once, as tests say and commands do not; what has
-    something to prepare, or is to compile differently, is started afresh all the same."""
+    """Whether it is forked from a process that has loaded everything once, as tests say and commands do not; what is
+    to compile differently is started afresh all the same."""
 
     def __init__(self, data_dir: Path, prepare: Callable[[], None] | None = None, **settings: Any) -> None:
         self.data_dir = data_dir
@@ -103,8 +103,8 @@ class ServiceProcess:
         if self.module == "livesvm.service" and "redis_url" not in settings:
             settings |= settings_for(self.data_dir, settings)
         environment |= {f"LIVESVM_{name.upper()}": str(value) for name, value in settings.items() if value != ""}
-        if self.forks and self.prepare is None and _compiles() == COMPILED:
-            self._process = Forked(self.module, environment)
+        if self.forks and _compiles() == COMPILED:
+            self._process = Forked(self.module, environment, self.prepare)
         else:
             self._process = afresh(self.module, environment, self.prepare)
         self._readers = [

@@ -21,6 +21,7 @@ from typing import IO, Protocol
 from livesvm.service import crash
 
 PRELOADED = "tests.service.preloaded"
+Prepare = Callable[[], None] | None
 _starting = threading.Lock()
 
 
@@ -38,7 +39,7 @@ class Started(Protocol):
         """Return the exit status; raises ``subprocess.TimeoutExpired``."""
 
 
-def afresh(module: str, environment: Mapping[str, str], prepare: Callable[[], None] | None) -> Started:
+def afresh(module: str, environment: Mapping[str, str], prepare: Prepare) -> Started:
     """Return ``python -m module``, with ``prepare`` run in the child before that."""
     return subprocess.Popen(
         [sys.executable, "-m", module],
@@ -53,12 +54,12 @@ def afresh(module: str, environment: Mapping[str, str], prepare: Callable[[], No
 class Forked:
     """The same, forked from a process that has loaded :mod:`tests.service.preloaded`."""
 
-    def __init__(self, module: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, module: str, environment: Mapping[str, str], prepare: Prepare = None) -> None:
         context = get_context("forkserver")
         context.set_forkserver_preload([PRELOADED])
         (out, its_out), (err, its_err) = socket.socketpair(), socket.socketpair()
         with out, its_out, err, its_err:
-            asked = (module, dict(environment), its_out, its_err)
+            asked = (module, dict(environment), its_out, its_err, prepare)
             self._process = context.Process(target=_run, args=asked, daemon=True)
             with _starting:
                 self._process.start()
@@ -81,14 +82,16 @@ class Forked:
         return status
 
 
-def _run(module: str, environment: dict[str, str], out: socket.socket, err: socket.socket) -> None:
-    """Be ``python -m module``."""
+def _run(module: str, environment: dict[str, str], out: socket.socket, err: socket.socket, prepare: Prepare) -> None:
+    """Be ``python -m module``, prepared."""
     for number, end in ((1, out), (2, err)):
         os.dup2(end.fileno(), number)
         end.close()
     os.environ.clear()
     os.environ.update(environment)
     importlib.reload(crash)  # which reads them
+    if prepare is not None:
+        prepare()
     sys.argv = [module]
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -10,7 +10,6 @@ from typing import Any
 
 import httpx
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -41,6 +40,8 @@ def words(make: Make, http: httpx.Client) -> str:
 
 
 def test_predictions(words: str, http: httpx.Client) -> None:
+    import polars as pl
+
     for body in ({"X": X}, {"X": X, "probability": True}, {"X": X, "coverage": 0.8}):
         plain = http.post(f"/models/{words}/predict", json=body).json()
         table, said = read(http.post(f"/models/{words}/predict", json=body, headers=ACCEPT))

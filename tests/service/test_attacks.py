@@ -48,7 +48,7 @@ def test_malformed_requests(service: ServiceProcess) -> None:
 
 @pytest.mark.usefixtures("attacked")
 def test_requests_drawn_from_the_openapi_document(service: ServiceProcess, http: httpx.Client) -> None:
-    check(service, schema_driven.by(http.get("/openapi.json").json(), 300, seed=1))
+    check(service, schema_driven.by(http.get("/openapi.json").json(), 150, seed=1))
 
 
 @pytest.mark.parametrize(

@@ -294,20 +294,20 @@ def test_what_might_have_two_effects_is_not_sent_again(
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 408, 409, 413, 415, 422, 500, 502, 504, 507])
 def test_what_was_refused_is_refused(status: int, script: Script, client: Client, clock: Clock) -> None:
     script.answers = [(status, {"retry-after": "0.1"})]
-    for call in CALLS.values():
+    for call in list(CALLS.values())[status % 4 :: 4]:  # each call has some of them
         script.seen.clear()
         with pytest.raises(ServiceProblem) as caught:
             call(client)
         assert (caught.value.status, len(script.seen), clock.slept) == (status, 1, [])
 
 
-@pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize(("status", "waits"), [(429, 0.5), (503, 0.5), (DROP, 0.2)])
+@pytest.mark.parametrize(
+    ("name", "status", "waits"),
+    [("retrain", 429, 0.5), ("models", 429, 0.5), ("update", 503, 0.5), ("put_dataset", DROP, 0.2)],
+)
 def test_patience_has_an_end(
     name: str, status: int, waits: float, client: Client, script: Script, clock: Clock
 ) -> None:
-    if name in ONCE and status != 429:
-        return
     script.answers = [(status, {"retry-after": "0.5"})]
     began = clock.now
     with pytest.raises(httpx.TransportError if status == DROP else ServiceProblem):

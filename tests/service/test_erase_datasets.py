@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from livesvm.service.datasets import catalogue
 from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.datasets.catalogue import Datasets, UploadFormat
+from livesvm.service.datasets.parsing import parse
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.memory import Budget
@@ -60,7 +62,9 @@ def parquet() -> bytes:
 
 
 @pytest.fixture
-def datasets(tmp_path: Path) -> Iterator[Datasets]:
+def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Datasets]:
+    """Datasets that are parsed here instead of in a process of their own."""
+    monkeypatch.setattr(catalogue, "run_beside", lambda _work, asked, tell, _check: parse(asked, tell))
     store = SqliteStore(tmp_path / "db")
     yield Datasets(Settings(data_dir=tmp_path), store, Health(Metrics()), Budget())
     store.close()

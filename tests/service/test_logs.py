@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -64,7 +65,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> ServiceProcess:
         job = post(http, "/models/m/assessment", {"method": "leave-one-out"}, "asked").json()["id"]
         bearer = {"authorization": f"Bearer {SECRET}"}
         while http.get(f"/jobs/{job}", headers=bearer).json()["state"] in ("queued", "running"):
-            pass
+            time.sleep(0.03)
         unnamed = http.get("/health/live", headers={"x-request-id": f"bad name {GIVEN}"})
         assert len(unnamed.headers["x-request-id"]) == 24
         post(http, "/models/m/restore", {"version": 1}, "back")

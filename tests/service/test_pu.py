@@ -17,6 +17,7 @@ from livesvm.service.client import Client
 from livesvm.solvers import IncrementalPUClassifier
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
+from tests.support.jobs_over_rest import awaited
 
 KERNEL = {"name": "rbf", "gamma": 0.5}
 RNG = np.random.default_rng(7)
@@ -60,9 +61,7 @@ def test_what_it_cannot_learn_is_said(make: Make, http: httpx.Client) -> None:
 
 
 def finished(http: httpx.Client, asked: httpx.Response) -> dict[str, object]:
-    asked.raise_for_status()
-    while (job := http.get(f"/jobs/{asked.json()['id']}").json())["state"] in ("queued", "running"):
-        pass
+    job = awaited(http, asked.raise_for_status().json()["id"])
     assert job["state"] == "done", job
     result: dict[str, object] = job["result"]
     return result

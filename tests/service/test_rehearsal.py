@@ -8,7 +8,7 @@ import pytest
 
 from livesvm.service.api.app import create_app
 from livesvm.service.process.rehearsal import DIRECTORY, play, rehearse
-from tests.service.process import ServiceProcess
+from tests.service.process import ServiceStartedAfresh
 
 
 def test_every_request_is_accepted(tmp_path: Path) -> None:
@@ -40,7 +40,8 @@ def test_a_failure_is_reported_and_passed_over(tmp_path: Path, caplog: pytest.Lo
 
 
 def test_it_is_not_counted(tmp_path: Path) -> None:
-    service = ServiceProcess(tmp_path)
+    (tmp_path / DIRECTORY).mkdir()  # which only a rehearsal removes
+    service = ServiceStartedAfresh(tmp_path)
     service.waits_for_models = False  # asking for readiness is counted
     with service, service.http() as http:
         text = http.get("/metrics").text

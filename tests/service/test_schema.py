@@ -49,7 +49,7 @@ def exercise(operation: Any, url: str, known: dict[str, str]) -> set[int]:
     statuses: set[int] = set()
 
     @settings(
-        max_examples=10,
+        max_examples=6,
         deadline=None,
         derandomize=True,
         database=None,

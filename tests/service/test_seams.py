@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing
@@ -50,6 +51,7 @@ def _use(http: httpx.Client) -> None:
     job = asked.headers["location"]
     while (found := http.get(job).json())["state"] != "done":
         assert found["state"] in ("queued", "running"), found
+        time.sleep(0.03)
     assert len(found["result"]["keys"]) == 2
     assert http.post(f"{job}/apply", json={}).json()["changed"] == 2
     document = http.get("/openapi.json").json()

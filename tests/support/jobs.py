@@ -12,4 +12,4 @@ def until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < end
-        time.sleep(0.005)
+        time.sleep(0.02)

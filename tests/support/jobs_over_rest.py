@@ -16,7 +16,7 @@ def awaited(http: httpx.Client, job: str) -> dict[str, Any]:
     end = time.monotonic() + SECONDS
     while (found := http.get(f"/jobs/{job}").json())["state"] in ("queued", "running"):
         assert time.monotonic() < end
-        time.sleep(0.01)
+        time.sleep(0.03)
     return dict(found)
 
 

@@ -418,13 +418,13 @@ def test_what_is_auto_may_be_chosen_again() -> None:
 
 
 def test_memory_does_not_grow() -> None:
-    one, y = feed(batch=24, steps=2), series(4000)
-    observe(one, rows_of(y[:2000]), 24)
+    one, y = feed(batch=24, steps=2), series(2400)
+    observe(one, rows_of(y[:1200]), 24)
     tracemalloc.start()
     try:
         sizes = []
-        for start in range(2000, 4000, 500):
-            observe(one, rows_of(y[start : start + 500], start), 24)
+        for start in range(1200, 2400, 300):
+            observe(one, rows_of(y[start : start + 300], start), 24)
             sizes.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()

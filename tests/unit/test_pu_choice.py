@@ -25,7 +25,7 @@ from tests.pu_problems import two_clouds
 from tests.support.positive_unlabelled import assert_optimal
 
 
-def rare(seed: int = 0, p: int = 300, n: int = 5000, prior: float = 0.08) -> tuple[Matrix, Vector, Vector]:
+def rare(seed: int = 0, *, p: int, n: int, prior: float = 0.08) -> tuple[Matrix, Vector, Vector]:
     """Return positives, then unlabelled, few of which are positive: with labels, and with what the latter are."""
     rng = np.random.default_rng(seed)
     k = int(rng.binomial(n, prior))
@@ -40,8 +40,9 @@ def few(seed: int = 0, p: int = 20, n: int = 60) -> tuple[Matrix, Vector]:
     return np.vstack([P, U]), np.concatenate([np.ones(p), np.zeros(n)])
 
 
-def test_at_the_size_of_users_the_default_finds_as_much_as_a_lam_chosen_by_hand() -> None:
-    X, s, true = rare()
+@pytest.mark.parametrize("n", [1500, pytest.param(5000, marks=pytest.mark.slow)])
+def test_at_the_size_of_users_the_default_finds_as_much_as_a_lam_chosen_by_hand(n: int) -> None:
+    X, s, true = rare(p=300, n=n)
     unlabelled = X[s == 0]
     found = PUClassifier().fit(X, s)
     by_hand = PUClassifier(found.prior_, lam=0.001).fit(X, s)
@@ -49,7 +50,7 @@ def test_at_the_size_of_users_the_default_finds_as_much_as_a_lam_chosen_by_hand(
     assert ours.f_measure >= 0.95 * theirs.f_measure
     assert min(ours.precision, ours.recall) > 0.5
     assert found.warnings_ == []
-    with pytest.warns(UserWarning, match="none of 5000 unlabelled examples .* set a smaller lam than 0.01"):
+    with pytest.warns(UserWarning, match=f"none of {n} unlabelled examples .* set a smaller lam than 0.01"):
         assert not PUClassifier(found.prior_, lam=0.01).fit(X, s).predict(unlabelled).any()
     flagged = found.predict(unlabelled, alerts=0.02)
     assert 0.01 < flagged.mean() < 0.03
