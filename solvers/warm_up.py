@@ -20,6 +20,7 @@ from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
 from livesvm.solvers.frank_wolfe import warm_up as frank_wolfe
 from livesvm.solvers.homotopy.batch_update import fill, hold_near
 from livesvm.solvers.homotopy.edit import compute_f_of_new, place
+from livesvm.solvers.homotopy.finalize import rounding_left
 from livesvm.solvers.homotopy.optimality import audited, scales
 from livesvm.solvers.homotopy.refactorize import refactorize
 from livesvm.solvers.homotopy.refresh import refresh_free, uncertain_band
@@ -132,7 +133,7 @@ def _what_comes_up_rarely(model: LiveSVC) -> None:
     spread_ties(state, w, 0)
     frequencies(w, motion.work)
     degeneracy.center(w)
-    uncertain_band(0.0, refresh_free(state), 0.0)
+    uncertain_band(0.0, max(refresh_free(state), rounding_left(w, 1.0)), 0.0)
     audited(state).good(1.0)
     audited(state).optimal(1.0)
     hold_near(state, NO_EXAMPLES)

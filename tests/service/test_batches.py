@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from livesvm.service.errors import IdempotencyConflict, QueueFull
+from livesvm.service.feeds import step_model
 from livesvm.service.feeds.batch import Batch
 from livesvm.service.feeds.row_tables import table_of
 from livesvm.service.feeds.spec import FeedSpec, spec_of
@@ -103,6 +104,7 @@ def test_of_many_that_wake_for_a_call_few_are_hot_at_once(feeds: Feeds, monkeypa
     feeds.observe_many(batch(0, 70))
     assert all(feed.rest() for feed in feeds.page("", None, "x/"))
     monkeypatch.setattr(batches, "HOT", 1)
+    monkeypatch.setattr(step_model, "LARGEST", 10)  # as with larger windows, whose models wake as they were
     hot: list[bool] = []
 
     def noted(*given: Any) -> Any:
