@@ -64,7 +64,7 @@ class Standing(NamedTuple):
 
 
 class Sliding(NamedTuple):
-    """What a slide is of.
+    """The model that slides.
 
     Parameters
     ----------
