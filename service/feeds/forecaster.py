@@ -486,8 +486,8 @@ class Forecaster:
 
     @property
     def is_cool(self) -> bool:
-        """Whether no model has more than a snapshot has."""
-        return all(model.is_cool for model in self.models)
+        """Whether there are models, none of which has more than a snapshot has."""
+        return bool(self.models) and all(model.is_cool for model in self.models)
 
     @property
     def hot_bytes(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property, lru_cache
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from livesvm.service.feeds import times
 from livesvm.service.feeds.forecaster import Forecast, Forecaster
 from livesvm.service.feeds.interval import moment
-from livesvm.service.feeds.scores import Scored, StepScores
+from livesvm.service.feeds.scores import Scored
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.timeline import Timeline
 from livesvm.solvers.errors import InvalidInput
@@ -97,27 +97,20 @@ class Scores:
         self._task, self._steps = feed.spec.task, feed.steps
         self._scores = [one.as_now() for one in feed.scores]
         self._evidence = [test.strongest for test in feed.drifts]
-        # errors assume what is known ahead
-        self._assumed = [feed.knowledge.assumed(i) for i in range(len(feed.steps))] if feed.spec.known else []
+        known = range(len(feed.steps)) if feed.spec.known else []  # errors assume what is known ahead
+        self._assumed = [{"assumes": feed.knowledge.assumed(i)} for i in known] or [{} for _ in feed.steps]
 
     @cached_property
     def overall(self) -> list[Document]:
         """Those over everything."""
-        found = self._by_step(lambda one: one.overall(self._task))
-        for one, assumed in zip(found, self._assumed, strict=False):
-            one["assumes"] = assumed
-        return found
+        every = zip(self._steps, self._scores, self._assumed, strict=True)
+        return [{"step": step, **scores.overall(self._task), **assumed} for step, scores, assumed in every]
 
     @cached_property
     def lately(self) -> list[Document]:
         """Those over the newest window."""
-        found = self._by_step(lambda one: one.lately(self._task))
-        for one, evidence in zip(found, self._evidence, strict=True):
-            one["drift_evidence"] = evidence
-        return found
-
-    def _by_step(self, of: Callable[[StepScores], Document]) -> list[Document]:
-        return [{"step": step, **of(one)} for step, one in zip(self._steps, self._scores, strict=True)]
+        every = zip(self._steps, self._scores, self._evidence, strict=True)
+        return [{"step": step, **scores.lately(self._task), "drift_evidence": found} for step, scores, found in every]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scores) and self.__getstate__() == other.__getstate__()

@@ -136,7 +136,7 @@ class FeedState:
         self.forecaster.cool()
 
     def stay_cool(self) -> None:
-        """Do so after a small update that was made of a cool feed; the next one of a hot feed needs what it has."""
+        """Cool again after a small update of a cool feed; a hot feed keeps what its next update needs."""
         if self.forecaster.is_cool:
             self.cool()
 
