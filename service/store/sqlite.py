@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sqlite3
 import time
@@ -54,6 +55,8 @@ DATABASE = "livesvm.sqlite3"
 """Name of the file in a data directory."""
 _ROW_OF = "rowid IN (SELECT rowid FROM {0} WHERE model = ?"
 """Finds rows by the index and reads them from the table, so that both have to be as they were."""
+_THESE = "(SELECT value FROM json_each(?))"
+"""So many names as one text, as SQLite keeps a statement of its own for each number of them otherwise."""
 _REQUEST = "model, key, sequence, body, seal, answer, answer_seal"
 _REQUESTS = f"SELECT {_REQUEST} FROM requests"
 _INSERT_SNAPSHOT = """INSERT OR REPLACE INTO snapshots (model, sequence, version, saved, sha256, data, seal)
@@ -104,11 +107,6 @@ def _logged(record: Appending) -> Row:
     """Return a record as a row of the log."""
     model, sequence, data = record.lease.model, record.sequence, record.data
     return model, sequence, data, seal(model, sequence, 0, sha256(data))
-
-
-def _places(values: list[str]) -> str:
-    """Return the places of so many values in a query."""
-    return ", ".join("?" * len(values))
 
 
 class SqliteStore:
@@ -187,7 +185,7 @@ class SqliteStore:
         """Read what a start reads of all models or of these."""
         if models is not None:
             for batch in batches(models, PAGE):
-                yield from self._read(f"{_INDEX} WHERE id IN ({_places(batch)})", *batch)
+                yield from self._read(f"{_INDEX} WHERE id IN {_THESE}", json.dumps(batch))
             return
         page = self._read(f"{_INDEX} ORDER BY id LIMIT {PAGE}")
         while page:
@@ -288,7 +286,7 @@ class SqliteStore:
             return {}
         found: dict[str, Head] = {}
         for batch in batches(models, PAGE):
-            rows = self._read(f"SELECT id, epoch, writer, sequence FROM models WHERE id IN ({_places(batch)})", *batch)
+            rows = self._read(f"SELECT id, epoch, writer, sequence FROM models WHERE id IN {_THESE}", json.dumps(batch))
             found |= {id_: Head(Lease(id_, epoch, writer), n) for id_, epoch, writer, n in rows}
         return found
 
@@ -416,7 +414,7 @@ class SqliteStore:
         """Ask the index alone."""
         found: set[str] = set()
         for batch in batches(models, PAGE):
-            found.update(*self._read(f"{_KNOWING} AND model IN ({_places(batch)})", key, *batch))
+            found.update(*self._read(f"{_KNOWING} AND model IN {_THESE}", key, json.dumps(batch)))
         return found
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
