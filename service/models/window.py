@@ -86,10 +86,11 @@ class Window:
         for key in command.remove:
             del self.arrivals[key]
             self.tags.pop(key, None)
-        came = _times(command.add, command.arrived)
+        times = None if command.add is None else command.add.times
+        came = [command.arrived] * len(command.added) if times is None else times.tolist()  # one object, not one each
         last = next(reversed(self.arrivals.values()), -math.inf)
-        self.arrivals.update(zip(command.added, came.tolist(), strict=True))
-        if came.size and (came[0] < last or (np.diff(came) < 0).any()):
+        self.arrivals.update(zip(command.added, came, strict=True))
+        if came and (came[0] < last or (times is not None and (np.diff(times) < 0).any())):
             self.arrivals = dict(sorted(self.arrivals.items(), key=itemgetter(1)))
         self.latest = max(self.latest, command.arrived)
         self.next_key = command.next_key
