@@ -57,7 +57,9 @@ class Side:
             top = float(self.scores.max())
             return top + (BEYOND - 1.0) * abs(top) if self.level <= 0.0 else top
         place = max(place, 0)
-        return float(np.partition(self.scores, place)[place])
+        scores = self.scores.copy()
+        scores.partition(place)
+        return float(scores[place])
 
     def learn(self, score: float, offset: float | None) -> None:
         """Take the score of a reading with its side at ``offset``."""
@@ -105,7 +107,7 @@ class ConformalBand:
 
     def around(self, low: float, high: float) -> Band:
         """Return the band of a forecast, or of its two quantiles."""
-        below, above = (side.offset() for side in self.sides)
+        below, above = self.sides[0].offset(), self.sides[1].offset()
         if below is None or above is None:
             return Band(None, None)
         ends = low - below, high + above

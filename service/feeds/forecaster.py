@@ -374,7 +374,8 @@ class Forecaster:
             if found is None:
                 model.update(*self.examples(i, new), new, leaving)
                 found = model.predict(X)
-            self.rows.learnt[self.rows.places(new), i] = True
+            for n in new:
+                self.rows.learnt[n % self.rows.size, i] = True
             out[i] = found + level
         if self.readings - self.looked_at >= max(1, self.spec.window // LOOKS):
             self._look()  # which may change the newest row, too
@@ -390,11 +391,16 @@ class Forecaster:
             if self.knowledge.longest < self.knowledge.lead:
                 self._know(self.knowledge.longest, self.knowledge.longest)
             self.knowledge.longest = self.ahead.lead(self.newest_taken.slot, self.steps)
-        off = [i for i, model in enumerate(self.models) if model.is_off_scale(*self.examples(i, self.rows.known(i)))]
+        off = [i for i in range(len(self.models)) if self._is_off_scale(i)]
         for i in off:
             self.learn_again(i)
         if off:
             self._announce("rescaled", {"steps": [self.steps[i] for i in off]})
+
+    def _is_off_scale(self, step: int) -> bool:
+        assert self.rows is not None
+        model, known = self.models[step], self.rows.known(step)
+        return model.is_off_scale(self.rows.column(known, step, model.level), self._targets(step, known))
 
     def learn_again(self, step: int) -> None:
         """Have a step's models, by index, learn the window from nothing, with a scale of it; raises SolverError."""

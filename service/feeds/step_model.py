@@ -182,7 +182,7 @@ class StepModel:
 
     def _forecasts(self, decided: list[Floats]) -> Floats:
         """Return what models decide, (m,) each, as forecasts (m, models)."""
-        found = np.stack(decided, axis=1)
+        found = decided[0][:, None] if len(decided) == 1 else np.stack(decided, axis=1)
         if self.spec.task == "direction":
             return found
         found = self.in_units(found)
@@ -190,10 +190,10 @@ class StepModel:
             found[:, 1:].sort(axis=1)
         return found
 
-    def is_off_scale(self, X: Floats, y: Floats) -> bool:
-        """Say whether the window's examples ask for another scale."""
+    def is_off_scale(self, levels: Floats, y: Floats) -> bool:
+        """Say whether the window's examples ask for another scale, by their feature ``level`` and targets, (n,) each."""
         assert self.scale is not None
-        return has_moved(self.scale, y, X[:, self.level])
+        return has_moved(self.scale, y, levels)
 
     def gap(self) -> float:
         """Return the largest relative duality gap of the models, computed from the data."""

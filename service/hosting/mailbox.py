@@ -21,6 +21,10 @@ IDLE_SECONDS = 5.0
 
 T = TypeVar("T")
 
+HELD: Future[None] = Future()
+"""What a hold that needed not wait returns."""
+HELD.set_result(None)
+
 
 class Threads:
     """As many threads as there is work for, at most ``most``; each ends when it has had none for a while."""
@@ -133,19 +137,18 @@ class Mailbox:
 
         Raises QueueFull or ModelUnavailable, as :meth:`submit`. The future must not be cancelled.
         """
-        future: Future[None] = Future()
-
-        def run() -> bool:
-            self._count(-1)
-            future.set_result(None)
-            return True
-
         with self._changed:
             self._check_takes()
             if not self._busy:
                 self._busy = True
+                return HELD
+            future: Future[None] = Future()
+
+            def run() -> bool:
+                self._count(-1)
                 future.set_result(None)
-                return future
+                return True
+
             self._depth += 1
             self._waiting.append(run)
         return future
