@@ -23,13 +23,17 @@ from livesvm.solvers.problem.piecewise_linear import Losses, leaving
 from livesvm.solvers.problem.state import Examples, PathState, is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import check, undisturbed
-from livesvm.solvers.runtime.types import Bools, Ints
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features
 
 FAR = (
     0.5  # of the mean distance of support vectors at a bound from their kinks: examples further out need no kernel row
 )
+NEAR = 0.1  # of that of all examples without a coefficient: those that are nearer are not far either
 MANY = 0.4  # of the window
+FREE = 0.05  # of it
+SMALL = 600  # examples, of which all have a kernel row
+LITTLE_COMES = 15_000  # kernel values of new examples
 LITTLE_WORK, PAIR_WORK, FACTOR_WORK = 5e7, 60.0, 0.2  # products: see ``work_from_nothing``
 FILLING = 2.5  # of that, what a path may take that fills a window: pairs then compute all kernel rows again
 
@@ -72,8 +76,9 @@ def update(
     with undone:
         slots = state.insert(X, losses)
         state.total = edit.total
-        held = insert_batch(state, slots)
-        if state.n > LARGE:
+        is_far_left_out = needs_few_rows(state, slots.size)
+        held = insert_batch(state, slots, is_far_left_out)
+        if is_far_left_out:
             hold_near(state, slots)
         solving = Solve(state)
         solving.begin_with(undone.n, held, edit.leave, edit.changed, edit.losses)
@@ -187,18 +192,29 @@ def work_from_nothing(n: int, n_free: int) -> float:
     return LITTLE_WORK + PAIR_WORK * n**2 + FACTOR_WORK * n_free**3
 
 
-def insert_batch(state: PathState, slots: Ints) -> Ints:
+def needs_few_rows(state: PathState, m: int) -> bool:
+    """Say whether far examples do without kernel rows where ``m`` come: in a large window, or where most are far.
+
+    Where little comes, or many are free, so that a path has many events, to have all rows takes no more time.
+    """
+    n = state.n_slots
+    if n <= LARGE and (n < SMALL or m * n < LITTLE_COMES or state.n_free > FREE * n):
+        return False
+    return n > LARGE or int(np.count_nonzero(state.examples.beta[:n])) <= MANY * n
+
+
+def insert_batch(state: PathState, slots: Ints, is_far_left_out: bool) -> Ints:
     """Compute kernel values of new examples, and place them but for those that are returned, whose rows are cached.
 
-    Of those that are placed, f and the columns that count now are computed. In a small window, or where these are many,
-    all rows are, as far as there is space.
+    Of those that are placed, f and the columns that count now are computed. Where these are many, or unless
+    ``is_far_left_out``, all rows are, as far as there is space.
     """
     e, n, rows = state.examples, state.n_slots, state.rows
     held = NO_EXAMPLES
-    if slots.size <= BLOCK and (n <= LARGE or columns_that_count(state).size > MANY * n):
+    if slots.size <= BLOCK and (not is_far_left_out or columns_that_count(state).size > MANY * n):
         rows.clock += 1
         held, slots = cache_what_fits(state, slots, state.free_slots())
-        if n > LARGE:  # the placed examples decide which rows are kept
+        if is_far_left_out:  # the placed examples decide which rows are kept
             compute_f_of_new(e, rows.values, rows.row_of, held, n, state.b, np.empty(held.size, np.int64))
             held = NO_EXAMPLES
     if slots.size == 0:
@@ -224,26 +240,31 @@ def columns_that_count(state: PathState) -> Ints:
 def hold_near(state: PathState, slots: Ints) -> None:
     """Cache the kernel rows of new examples ``slots``, but not of far ones, and drop those of all far ones.
 
-    They have no coefficient, and are far from their kinks compared with the support vectors at a bound.
+    They have no coefficient, and are far from their kinks compared with the support vectors at a bound, and others.
     """
     far = np.zeros(state.n_slots, np.bool_)
-    _find_far(state.examples, far)
+    _find_far(state.examples, state.motion.work, far)
     state.rows.forget(np.flatnonzero(far))
     if slots.size <= BLOCK:
         cache_what_fits(state, state.rows.missing(slots[~far[slots]]), state.free_slots())
 
 
 @compiled
-def _find_far(e: Examples, far: Bools) -> None:
-    slack, supports = 0.0, 0
+def _find_far(e: Examples, way: Floats, far: Bools) -> None:
+    slack, supports, rest, others = 0.0, 0, 0.0, 0
     for j in range(far.size):
-        if not is_free(e.segment[j]) and e.beta[j] != 0.0 and e.n_kinks[j] > 0:
-            slack += distance(e, j)
-            supports += 1
-    reach = FAR * slack / max(supports, 1)
+        way[j] = distance(e, j)
+        if not is_free(e.segment[j]) and e.n_kinks[j] > 0:
+            if e.beta[j] != 0.0:
+                slack += way[j]
+                supports += 1
+            else:
+                rest += way[j]
+                others += 1
+    reach = max(FAR * slack / max(supports, 1), NEAR * rest / max(others, 1))
     for j in range(far.size):
         rests = not is_free(e.segment[j]) and e.beta[j] == 0.0 and e.levels[j, e.segment[j] // 2] == 0.0
-        far[j] = rests and distance(e, j) > reach
+        far[j] = rests and way[j] > reach
 
 
 @compiled
