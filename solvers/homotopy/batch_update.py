@@ -210,16 +210,17 @@ def insert_batch(state: PathState, slots: Ints, is_far_left_out: bool) -> Ints:
     ``is_far_left_out``, all rows are, as far as there is space.
     """
     e, n, rows = state.examples, state.n_slots, state.rows
-    held = NO_EXAMPLES
-    if slots.size <= BLOCK and (not is_far_left_out or columns_that_count(state).size > MANY * n):
+    held, columns = NO_EXAMPLES, columns_that_count(state) if is_far_left_out else None
+    if slots.size <= BLOCK and (columns is None or columns.size > MANY * n):
         rows.clock += 1
         held, slots = cache_what_fits(state, slots, state.free_slots())
         if is_far_left_out:  # the placed examples decide which rows are kept
             compute_f_of_new(e, rows.values, rows.row_of, held, n, state.b, np.empty(held.size, np.int64))
             held = NO_EXAMPLES
+        columns = None
     if slots.size == 0:
         return held
-    columns = columns_that_count(state)
+    columns = columns_that_count(state) if columns is None else columns
     XT = state.columns(columns)
     for start in range(0, slots.size, BLOCK):
         check()

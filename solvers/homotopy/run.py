@@ -179,7 +179,7 @@ class Solve:
         check()
         exit_ = self._entry(w, s)(w, s, self.batch)
         if exit_ != Exit.DONE:
-            exit_, w = walk_to_the_end(state, w, trace, lambda w: solve(w, s, self.batch), exit_=exit_)
+            exit_, w = walk_to_the_end(state, w, trace, lambda w: self._entry(w, s)(w, s, self.batch), exit_=exit_)
         if exit_ == Exit.DONE:
             self.found = found = Progress.snapshot(now)
             state.b, state.kappa, state.heaviest, state.drift = found.b, found.kappa, found.heaviest, found.drift
