@@ -34,6 +34,7 @@ from livesvm.solvers.homotopy.solve import Stage, solve
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
 from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
 from livesvm.solvers.problem.state import Motion, PathState
+from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.entry_point import entry_point, kind_of
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
 from livesvm.solvers.runtime.memory import scratch
@@ -371,16 +372,32 @@ def _with_sound_factor(state: PathState, w: workspace.Walk, dependent: float) ->
 
 def fetch_rows(state: PathState, w: workspace.Walk) -> None:
     """Cache the row of the example that is about to change sides, if one is, and those of the next likely ones."""
-    often = w.motion.work[: w.n]
-    frequencies(w, often)
-    likely = np.flatnonzero((w.row_of[: w.n] < 0) & (often * w.at[0].tau > UNLIKELY))
+    found = np.empty(w.n, np.int64)
+    likely = found[: find_likely(w, found)]
     if likely.size > PREFETCH:
-        likely = likely[np.argpartition(often[likely], -PREFETCH)[-PREFETCH:]]
+        often = w.motion.work[likely]
+        likely = likely[np.argpartition(often, -PREFETCH)[-PREFETCH:]]
     must = state.free_slots()
     if w.at[0].switching >= 0:
         must = np.append(must, w.at[0].switching)
-    wanted = np.union1d(must, likely)
+    wanted = np.concatenate([must, likely])
     need_rows(state, wanted if wanted.size <= state.rows.max_rows else must)
+
+
+@compiled
+def find_likely(w: workspace.Walk, found: Ints) -> int:
+    """Fill ``found`` with the examples without a kernel row that may change sides soon, but for the next one.
+
+    Returns how many there are; ``motion.work`` says how often each would in the present direction.
+    """
+    often, m = w.motion.work, 0
+    frequencies(w, often)
+    for j in range(w.n):
+        is_missing = w.row_of[j] < 0 and w.factor.position[j] < 0 and j != w.at[0].switching
+        if is_missing and often[j] * w.at[0].tau > UNLIKELY:
+            found[m] = j
+            m += 1
+    return m
 
 
 def tally(state: PathState, w: workspace.Walk, trace: Trace) -> workspace.Status:
