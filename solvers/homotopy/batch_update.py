@@ -19,11 +19,12 @@ from livesvm.solvers.homotopy.refresh import BLOCK, Checkpoint, Numbers, cache_w
 from livesvm.solvers.homotopy.run import NO_EXAMPLES, ByNumber, Solve, Trace
 from livesvm.solvers.homotopy.warm_start import correct
 from livesvm.solvers.kernels.kernel import times
+from livesvm.solvers.kernels.row_cache import forget_row
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
 from livesvm.solvers.problem.state import Examples, PathState, is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import check, undisturbed
-from livesvm.solvers.runtime.types import Bools, Floats, Ints
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features
 
 FAR = (
@@ -243,17 +244,18 @@ def hold_near(state: PathState, slots: Ints) -> None:
 
     They have no coefficient, and are far from their kinks compared with the support vectors at a bound, and others.
     """
-    far = np.zeros(state.n_slots, np.bool_)
-    _find_far(state.examples, state.motion.work, far)
-    state.rows.forget(np.flatnonzero(far))
+    rows, near = state.rows, np.empty(slots.size, np.int64)
+    held = rows.row_of[: state.n_slots], rows.slot_of, rows.used
+    count = _forget_far(state.examples, state.motion.work, *held, slots, near)
     if slots.size <= BLOCK:
-        cache_what_fits(state, state.rows.missing(slots[~far[slots]]), state.free_slots())
+        cache_what_fits(state, near[:count], state.free_slots())
 
 
 @compiled
-def _find_far(e: Examples, way: Floats, far: Bools) -> None:
+def _forget_far(e: Examples, way: Floats, row_of: Ints, slot_of: Ints, used: Ints, slots: Ints, near: Ints) -> int:
+    """Drop the kernel rows of far examples, and fill ``near`` with those of ``slots`` that are not, and have none."""
     slack, supports, rest, others = 0.0, 0, 0.0, 0
-    for j in range(far.size):
+    for j in range(row_of.size):
         way[j] = distance(e, j)
         if not is_free(e.segment[j]) and e.n_kinks[j] > 0:
             if e.beta[j] != 0.0:
@@ -263,9 +265,17 @@ def _find_far(e: Examples, way: Floats, far: Bools) -> None:
                 rest += way[j]
                 others += 1
     reach = max(FAR * slack / max(supports, 1), NEAR * rest / max(others, 1))
-    for j in range(far.size):
+    for j in range(row_of.size):
         rests = not is_free(e.segment[j]) and e.beta[j] == 0.0 and e.levels[j, e.segment[j] // 2] == 0.0
-        far[j] = rests and way[j] > reach
+        way[j] = way[j] if rests else 0.0
+        if way[j] > reach:
+            forget_row(row_of, slot_of, used, j)
+    m = 0
+    for slot in slots:
+        if way[slot] <= reach and row_of[slot] < 0:
+            near[m] = slot
+            m += 1
+    return m
 
 
 @compiled
