@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.solvers.active_set import degeneracy
+from livesvm.solvers.active_set.ratio_test import find_likely
 from livesvm.solvers.analyses.leave_one_out.assessment import leave_one_out
 from livesvm.solvers.analyses.tuning.tune import tune
 from livesvm.solvers.estimators.classification import LiveSVC
@@ -23,7 +24,7 @@ from livesvm.solvers.homotopy.finalize import rounding_left
 from livesvm.solvers.homotopy.optimality import audited, scales
 from livesvm.solvers.homotopy.refactorize import refactorize
 from livesvm.solvers.homotopy.refresh import refresh_free, uncertain_band
-from livesvm.solvers.homotopy.run import NO_EXAMPLES, find_likely, spread_ties, walk_of
+from livesvm.solvers.homotopy.run import NO_EXAMPLES, spread_ties, walk_of
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.lines import Lines, Scaling, write_scaled
 from livesvm.solvers.models.slide import Sliding, Standing, decide, slide, stand

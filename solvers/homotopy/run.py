@@ -12,7 +12,7 @@ import numpy as np
 
 from livesvm.solvers.active_set import degeneracy, workspace
 from livesvm.solvers.active_set.exits import Exit
-from livesvm.solvers.active_set.ratio_test import frequencies
+from livesvm.solvers.active_set.ratio_test import find_likely
 from livesvm.solvers.errors import NotOptimal, NotPositiveSemidefinite, TooCostly
 from livesvm.solvers.homotopy import tolerances
 from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Before, Progress, Work
@@ -34,7 +34,6 @@ from livesvm.solvers.homotopy.solve import Stage, solve
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
 from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
 from livesvm.solvers.problem.state import Motion, PathState
-from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.entry_point import entry_point, kind_of
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
 from livesvm.solvers.runtime.memory import scratch
@@ -42,7 +41,6 @@ from livesvm.solvers.runtime.scalars import One
 from livesvm.solvers.runtime.types import Floats, Ints
 
 PREFETCH = 128  # kernel rows fetched at once, of examples that will soon change sides
-UNLIKELY = 0.2  # of its way to a limit: an example that goes no further in the present direction may be left out
 
 NO_EXAMPLES, NO_NUMBERS = workspace.NO_MEMBERS, np.empty((0, 0))
 
@@ -375,29 +373,12 @@ def fetch_rows(state: PathState, w: workspace.Walk) -> None:
     found = np.empty(w.n, np.int64)
     likely = found[: find_likely(w, found)]
     if likely.size > PREFETCH:
-        often = w.motion.work[likely]
-        likely = likely[np.argpartition(often, -PREFETCH)[-PREFETCH:]]
+        likely = likely[np.argpartition(w.motion.work[likely], -PREFETCH)[-PREFETCH:]]
     must = state.free_slots()
     if w.at[0].switching >= 0:
         must = np.append(must, w.at[0].switching)
     wanted = np.concatenate([must, likely])
     need_rows(state, wanted if wanted.size <= state.rows.max_rows else must)
-
-
-@compiled
-def find_likely(w: workspace.Walk, found: Ints) -> int:
-    """Fill ``found`` with the examples without a kernel row that may change sides soon, but for the next one.
-
-    Returns how many there are; ``motion.work`` says how often each would in the present direction.
-    """
-    often, m = w.motion.work, 0
-    frequencies(w, often)
-    for j in range(w.n):
-        is_missing = w.row_of[j] < 0 and w.factor.position[j] < 0 and j != w.at[0].switching
-        if is_missing and often[j] * w.at[0].tau > UNLIKELY:
-            found[m] = j
-            m += 1
-    return m
 
 
 def tally(state: PathState, w: workspace.Walk, trace: Trace) -> workspace.Status:
