@@ -96,6 +96,10 @@ class RowCache:
         self.slot_of[rows] = slots
         self.used[rows] = self.clock
 
+    def put(self, rows: Ints, block: Floats) -> None:
+        """Copy a block (m, n) to the first columns of ``rows`` (m,)."""
+        _put(self.values, rows, block)
+
     def update_columns(self, slots: Ints, others: Ints, source: Floats, rows: Ints) -> None:
         """Put the kernel values of new examples ``slots`` (m,) into the cached rows of ``others`` (k,).
 
@@ -179,6 +183,14 @@ def forget_row(row_of: Ints, slot_of: Ints, used: Ints, slot: int) -> None:
     row = row_of[slot]
     if row >= 0:
         slot_of[row], used[row], row_of[slot] = -1, 0, -1
+
+
+@compiled
+def _put(values: Floats, rows: Ints, block: Floats) -> None:
+    for i in range(rows.size):
+        row, target = block[i], values[rows[i]]
+        for j in range(row.size):
+            target[j] = row[j]
 
 
 @compiled

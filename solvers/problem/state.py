@@ -29,13 +29,14 @@ from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, parts
-from livesvm.solvers.runtime.memory import aligned, padded
+from livesvm.solvers.runtime.memory import aligned, padded, scratch
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
 
 Build = Callable[["PathState", Ints], None]
 
 NOTHING = np.empty((0, 0))
+AT_HAND = 2**16  #: kernel values that are made next to each other, as they stay near the processor
 LITTLE = AT_ONCE // COPY  #: so many features are moved in one go
 
 
@@ -451,9 +452,14 @@ class PathState:
         """
         if slots.size == 0:
             return
-        rows = self.rows.vacate(slots.size, keep)
-        self.kernel.write(self.features(slots), self.XT, self.n_slots, self.rows.values, rows)
+        n, m, rows, out = self.n_slots, slots.size, self.rows.vacate(slots.size, keep), self.rows.values
+        is_little = m > 1 and m * n <= AT_HAND
+        if is_little:
+            out = scratch()[: m * n].reshape(m, n)
+        self.kernel.write(self.features(slots), self.XT, n, out, np.arange(m) if is_little else rows)
         self.rows.hold(slots, rows)
+        if is_little:
+            self.rows.put(rows, out)
 
 
 @compiled
