@@ -32,7 +32,7 @@ FAR = (
 )
 NEAR = 0.1  # of that of all examples without a coefficient: those that are nearer are not far either
 MANY = 0.4  # of the window
-FREE = 0.05  # of it
+FEW_EVENTS, FADING = 40, 0.8  # of an update; of those of updates before, this share counts each time
 SMALL = 600  # examples, of which all have a kernel row
 LITTLE_COMES = 15_000  # kernel values of new examples
 LITTLE_WORK, PAIR_WORK, FACTOR_WORK = 5e7, 60.0, 0.2  # products: see ``work_from_nothing``
@@ -85,6 +85,7 @@ def update(
         solving.begin_with(undone.n, held, edit.leave, edit.changed, edit.losses)
         undone.kept_by(solving)
         trace = follow(state, None, allowance * work_from_nothing(state.n, state.n_free), solving)
+        state.events = max(float(trace.events), FADING * state.events)
         _release(state, solving, edit.leave)
     return slots, trace
 
@@ -196,10 +197,10 @@ def work_from_nothing(n: int, n_free: int) -> float:
 def needs_few_rows(state: PathState, m: int) -> bool:
     """Say whether far examples do without kernel rows where ``m`` come: in a large window, or where most are far.
 
-    Where little comes, or many are free, so that a path has many events, to have all rows takes no more time.
+    Where little comes, or the last paths had many events, to have all rows takes no more time.
     """
     n = state.n_slots
-    if n <= LARGE and (n < SMALL or m * n < LITTLE_COMES or state.n_free > FREE * n):
+    if n <= LARGE and (n < SMALL or m * n < LITTLE_COMES or state.events > FEW_EVENTS):
         return False
     return n > LARGE or int(np.count_nonzero(state.examples.beta[:n])) <= MANY * n
 

@@ -132,6 +132,7 @@ class PathState:
         self._motion = empty_motion(0)
         self.buffers: Any = None  #: memory of the solver, which is no part of the state
         self.kappa = 1.0  #: weight of 1 1' in the factor
+        self.events = 0.0  #: the most of recent updates
         self.events_since_refresh = 0
         self.heaviest = 0.0  #: largest sum of |beta| k(x, x) since then, at the end of an update
         self.drift = 0.0  #: how far the f of free examples were off, all updates since then together
