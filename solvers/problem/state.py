@@ -454,7 +454,7 @@ class PathState:
         if slots.size == 0:
             return
         n, m, rows, out = self.n_slots, slots.size, self.rows.vacate(slots.size, keep), self.rows.values
-        is_little = m > 1 and m * n <= AT_HAND
+        is_little = m > 1 and n < self.capacity and m * n <= AT_HAND
         if is_little:
             out = scratch()[: m * n].reshape(m, n)
         self.kernel.write(self.features(slots), self.XT, n, out, np.arange(m) if is_little else rows)
