@@ -96,10 +96,6 @@ class RowCache:
         self.slot_of[rows] = slots
         self.used[rows] = self.clock
 
-    def put(self, rows: Ints, block: Floats) -> None:
-        """Copy a block (m, n) to the first columns of ``rows`` (m,)."""
-        _put(self.values, rows, block)
-
     def update_columns(self, slots: Ints, others: Ints, source: Floats, rows: Ints) -> None:
         """Put the kernel values of new examples ``slots`` (m,) into the cached rows of ``others`` (k,).
 
@@ -186,7 +182,8 @@ def forget_row(row_of: Ints, slot_of: Ints, used: Ints, slot: int) -> None:
 
 
 @compiled
-def _put(values: Floats, rows: Ints, block: Floats) -> None:
+def put_rows(values: Floats, rows: Ints, block: Floats) -> None:
+    """Copy a block (m, n) to the first columns of ``rows`` (m,)."""
     for i in range(rows.size):
         row, target = block[i], values[rows[i]]
         for j in range(row.size):

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from livesvm.solvers.errors import MemoryLimit
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.row_cache import RowCache
+from livesvm.solvers.kernels.row_cache import RowCache, put_rows
 from livesvm.solvers.linalg.cholesky import Factor, delete, empty_factor, grown, with_room
 from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
 from livesvm.solvers.runtime.by_reference import by_reference
@@ -453,14 +453,14 @@ class PathState:
         """
         if slots.size == 0:
             return
-        n, m, rows, out = self.n_slots, slots.size, self.rows.vacate(slots.size, keep), self.rows.values
-        is_little = m > 1 and n < self.capacity and m * n <= AT_HAND
-        if is_little:
-            out = scratch()[: m * n].reshape(m, n)
-        self.kernel.write(self.features(slots), self.XT, n, out, np.arange(m) if is_little else rows)
+        n, m, rows, A = self.n_slots, slots.size, self.rows.vacate(slots.size, keep), self.features(slots)
+        if m > 1 and n < self.capacity and m * n <= AT_HAND:
+            block = scratch()[: m * n].reshape(m, n)
+            self.kernel.write(A, self.XT, n, block, np.arange(m))
+            put_rows(self.rows.values, rows, block)
+        else:
+            self.kernel.write(A, self.XT, n, self.rows.values, rows)
         self.rows.hold(slots, rows)
-        if is_little:
-            self.rows.put(rows, out)
 
 
 @compiled
