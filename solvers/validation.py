@@ -168,9 +168,11 @@ def check_width(found: int, width: int | None, field: str) -> None:
 
 def check_finite(array: Floats, field: str) -> None:
     """Raise InvalidInput at the first entry that is NaN or infinite."""
-    few = array.size <= ONE_THREAD
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = np.vdot(array, array) if few else array.sum()  # which are found sooner than that all are finite
+    if array.size <= ONE_THREAD:  # BLAS does not warn
+        total = np.vdot(array, array)  # which is found sooner than that all are finite
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = array.sum()
     if math.isfinite(total) or np.isfinite(array).all():
         return
     where = np.argwhere(~np.isfinite(array))[0].tolist()

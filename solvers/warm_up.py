@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.solvers.active_set import degeneracy
-from livesvm.solvers.active_set.ratio_test import frequencies
+from livesvm.solvers.active_set.ratio_test import find_likely
 from livesvm.solvers.analyses.leave_one_out.assessment import leave_one_out
 from livesvm.solvers.analyses.tuning.tune import tune
 from livesvm.solvers.estimators.classification import LiveSVC
@@ -131,7 +131,7 @@ def _what_comes_up_rarely(model: LiveSVC) -> None:
     motion = empty_motion(state.capacity)
     w = walk_of(state, motion, scales(state, motion.v))
     spread_ties(state, w, 0)
-    frequencies(w, motion.work)
+    find_likely(w, np.empty(w.n, np.int64))
     degeneracy.center(w)
     uncertain_band(0.0, max(refresh_free(state), rounding_left(w, 1.0)), 0.0)
     audited(state).good(1.0)

@@ -7,7 +7,9 @@ import numpy as np
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.runtime.compile import compiled
-from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.runtime.types import Floats, Ints
+
+UNLIKELY = 0.2  #: of its way to a limit: an example that goes no further in the present direction may be left out
 
 
 @compiled
@@ -87,6 +89,22 @@ def frequencies(w: Walk, out: Floats) -> None:
         down, way_down = dlow[j] - dx, x - low[j] + tol
         rises = up * way_down > down * way_up
         out[j] = (up if rises else down) / (way_up if rises else way_down)
+
+
+@compiled
+def find_likely(w: Walk, found: Ints) -> int:
+    """Fill ``found`` with the examples without a kernel row that may change sides soon, but for the next one.
+
+    Returns how many there are; ``motion.work`` says how often each would in the present direction.
+    """
+    often, m = w.motion.work, 0
+    frequencies(w, often)
+    for j in range(w.n):
+        is_missing = w.row_of[j] < 0 and w.factor.position[j] < 0 and j != w.at[0].switching
+        if is_missing and often[j] * w.at[0].tau > UNLIKELY:
+            found[m] = j
+            m += 1
+    return m
 
 
 @compiled

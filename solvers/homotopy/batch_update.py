@@ -19,17 +19,22 @@ from livesvm.solvers.homotopy.refresh import BLOCK, Checkpoint, Numbers, cache_w
 from livesvm.solvers.homotopy.run import NO_EXAMPLES, ByNumber, Solve, Trace
 from livesvm.solvers.homotopy.warm_start import correct
 from livesvm.solvers.kernels.kernel import times
+from livesvm.solvers.kernels.row_cache import forget_row
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
 from livesvm.solvers.problem.state import Examples, PathState, is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import check, undisturbed
-from livesvm.solvers.runtime.types import Bools, Ints
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features
 
 FAR = (
     0.5  # of the mean distance of support vectors at a bound from their kinks: examples further out need no kernel row
 )
+NEAR = 0.1  # of that of all examples without a coefficient: those that are nearer are not far either
 MANY = 0.4  # of the window
+FEW_EVENTS, FADING = 40, 0.8  # of an update; of those of updates before, this share counts each time
+SMALL = 600  # examples, of which all have a kernel row
+LITTLE_COMES = 15_000  # kernel values of new examples
 LITTLE_WORK, PAIR_WORK, FACTOR_WORK = 5e7, 60.0, 0.2  # products: see ``work_from_nothing``
 FILLING = 2.5  # of that, what a path may take that fills a window: pairs then compute all kernel rows again
 
@@ -72,13 +77,15 @@ def update(
     with undone:
         slots = state.insert(X, losses)
         state.total = edit.total
-        held = insert_batch(state, slots)
-        if state.n > LARGE:
+        is_far_left_out = needs_few_rows(state, slots.size)
+        held = insert_batch(state, slots, is_far_left_out)
+        if is_far_left_out:
             hold_near(state, slots)
         solving = Solve(state)
         solving.begin_with(undone.n, held, edit.leave, edit.changed, edit.losses)
         undone.kept_by(solving)
         trace = follow(state, None, allowance * work_from_nothing(state.n, state.n_free), solving)
+        state.events = max(float(trace.events), FADING * state.events)
         _release(state, solving, edit.leave)
     return slots, trace
 
@@ -187,23 +194,35 @@ def work_from_nothing(n: int, n_free: int) -> float:
     return LITTLE_WORK + PAIR_WORK * n**2 + FACTOR_WORK * n_free**3
 
 
-def insert_batch(state: PathState, slots: Ints) -> Ints:
+def needs_few_rows(state: PathState, m: int) -> bool:
+    """Say whether far examples do without kernel rows where ``m`` come: in a large window, or where most are far.
+
+    Where little comes, or the last paths had many events, to have all rows takes no more time.
+    """
+    n = state.n_slots
+    if n <= LARGE and (n < SMALL or m * n < LITTLE_COMES or state.events > FEW_EVENTS):
+        return False
+    return n > LARGE or int(np.count_nonzero(state.examples.beta[:n])) <= MANY * n
+
+
+def insert_batch(state: PathState, slots: Ints, is_far_left_out: bool) -> Ints:
     """Compute kernel values of new examples, and place them but for those that are returned, whose rows are cached.
 
-    Of those that are placed, f and the columns that count now are computed. In a small window, or where these are many,
-    all rows are, as far as there is space.
+    Of those that are placed, f and the columns that count now are computed. Where these are many, or unless
+    ``is_far_left_out``, all rows are, as far as there is space.
     """
     e, n, rows = state.examples, state.n_slots, state.rows
-    held = NO_EXAMPLES
-    if slots.size <= BLOCK and (n <= LARGE or columns_that_count(state).size > MANY * n):
+    held, columns = NO_EXAMPLES, columns_that_count(state) if is_far_left_out else None
+    if slots.size <= BLOCK and (columns is None or columns.size > MANY * n):
         rows.clock += 1
         held, slots = cache_what_fits(state, slots, state.free_slots())
-        if n > LARGE:  # the placed examples decide which rows are kept
+        if is_far_left_out:  # the placed examples decide which rows are kept
             compute_f_of_new(e, rows.values, rows.row_of, held, n, state.b, np.empty(held.size, np.int64))
             held = NO_EXAMPLES
+        columns = None
     if slots.size == 0:
         return held
-    columns = columns_that_count(state)
+    columns = columns_that_count(state) if columns is None else columns
     XT = state.columns(columns)
     for start in range(0, slots.size, BLOCK):
         check()
@@ -224,26 +243,40 @@ def columns_that_count(state: PathState) -> Ints:
 def hold_near(state: PathState, slots: Ints) -> None:
     """Cache the kernel rows of new examples ``slots``, but not of far ones, and drop those of all far ones.
 
-    They have no coefficient, and are far from their kinks compared with the support vectors at a bound.
+    They have no coefficient, and are far from their kinks compared with the support vectors at a bound, and others.
     """
-    far = np.zeros(state.n_slots, np.bool_)
-    _find_far(state.examples, far)
-    state.rows.forget(np.flatnonzero(far))
+    rows, near = state.rows, np.empty(slots.size, np.int64)
+    held = rows.row_of[: state.n_slots], rows.slot_of, rows.used
+    count = _forget_far(state.examples, state.motion.work, *held, slots, near)
     if slots.size <= BLOCK:
-        cache_what_fits(state, state.rows.missing(slots[~far[slots]]), state.free_slots())
+        cache_what_fits(state, near[:count], state.free_slots())
 
 
 @compiled
-def _find_far(e: Examples, far: Bools) -> None:
-    slack, supports = 0.0, 0
-    for j in range(far.size):
-        if not is_free(e.segment[j]) and e.beta[j] != 0.0 and e.n_kinks[j] > 0:
-            slack += distance(e, j)
-            supports += 1
-    reach = FAR * slack / max(supports, 1)
-    for j in range(far.size):
+def _forget_far(e: Examples, way: Floats, row_of: Ints, slot_of: Ints, used: Ints, slots: Ints, near: Ints) -> int:
+    """Drop the kernel rows of far examples, and fill ``near`` with those of ``slots`` that are not, and have none."""
+    slack, supports, rest, others = 0.0, 0, 0.0, 0
+    for j in range(row_of.size):
+        way[j] = distance(e, j)
+        if not is_free(e.segment[j]) and e.n_kinks[j] > 0:
+            if e.beta[j] != 0.0:
+                slack += way[j]
+                supports += 1
+            else:
+                rest += way[j]
+                others += 1
+    reach = max(FAR * slack / max(supports, 1), NEAR * rest / max(others, 1))
+    for j in range(row_of.size):
         rests = not is_free(e.segment[j]) and e.beta[j] == 0.0 and e.levels[j, e.segment[j] // 2] == 0.0
-        far[j] = rests and distance(e, j) > reach
+        way[j] = way[j] if rests else 0.0
+        if way[j] > reach:
+            forget_row(row_of, slot_of, used, j)
+    m = 0
+    for slot in slots:
+        if way[slot] <= reach and row_of[slot] < 0:
+            near[m] = slot
+            m += 1
+    return m
 
 
 @compiled

@@ -248,5 +248,7 @@ def roll_back(state: PathState, checkpoint: Checkpoint) -> None:
 
 def mean_diagonal(state: PathState) -> float:
     """Return the mean of the kernel's diagonal, or 1 where that is zero: the weight of 1 1' in the factor."""
+    if state.kernel.is_of_distances:
+        return 1.0
     mean = float(np.add.reduce(state.examples.diagonal[: state.n_slots])) / state.n_slots
     return mean if mean > 0 else 1.0

@@ -12,7 +12,7 @@ import numpy as np
 
 from livesvm.solvers.active_set import degeneracy, workspace
 from livesvm.solvers.active_set.exits import Exit
-from livesvm.solvers.active_set.ratio_test import frequencies
+from livesvm.solvers.active_set.ratio_test import find_likely
 from livesvm.solvers.errors import NotOptimal, NotPositiveSemidefinite, TooCostly
 from livesvm.solvers.homotopy import tolerances
 from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Before, Progress, Work
@@ -41,7 +41,6 @@ from livesvm.solvers.runtime.scalars import One
 from livesvm.solvers.runtime.types import Floats, Ints
 
 PREFETCH = 128  # kernel rows fetched at once, of examples that will soon change sides
-UNLIKELY = 0.2  # of its way to a limit: an example that goes no further in the present direction may be left out
 
 NO_EXAMPLES, NO_NUMBERS = workspace.NO_MEMBERS, np.empty((0, 0))
 
@@ -179,7 +178,7 @@ class Solve:
         check()
         exit_ = self._entry(w, s)(w, s, self.batch)
         if exit_ != Exit.DONE:
-            exit_, w = walk_to_the_end(state, w, trace, lambda w: solve(w, s, self.batch), exit_=exit_)
+            exit_, w = walk_to_the_end(state, w, trace, lambda w: self._entry(w, s)(w, s, self.batch), exit_=exit_)
         if exit_ == Exit.DONE:
             self.found = found = Progress.snapshot(now)
             state.b, state.kappa, state.heaviest, state.drift = found.b, found.kappa, found.heaviest, found.drift
@@ -371,15 +370,14 @@ def _with_sound_factor(state: PathState, w: workspace.Walk, dependent: float) ->
 
 def fetch_rows(state: PathState, w: workspace.Walk) -> None:
     """Cache the row of the example that is about to change sides, if one is, and those of the next likely ones."""
-    often = w.motion.work[: w.n]
-    frequencies(w, often)
-    likely = np.flatnonzero((w.row_of[: w.n] < 0) & (often * w.at[0].tau > UNLIKELY))
+    found = np.empty(w.n, np.int64)
+    likely = found[: find_likely(w, found)]
     if likely.size > PREFETCH:
-        likely = likely[np.argpartition(often[likely], -PREFETCH)[-PREFETCH:]]
+        likely = likely[np.argpartition(w.motion.work[likely], -PREFETCH)[-PREFETCH:]]
     must = state.free_slots()
     if w.at[0].switching >= 0:
         must = np.append(must, w.at[0].switching)
-    wanted = np.union1d(must, likely)
+    wanted = np.concatenate([must, likely])
     need_rows(state, wanted if wanted.size <= state.rows.max_rows else must)
 
 

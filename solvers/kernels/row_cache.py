@@ -171,9 +171,23 @@ def _find_negative(x: Ints, found: Ints) -> int:
 @compiled
 def forget_rows(row_of: Ints, slot_of: Ints, used: Ints, slots: Ints) -> None:
     for slot in slots:
-        row = row_of[slot]
-        if row >= 0:
-            slot_of[row], used[row], row_of[slot] = -1, 0, -1
+        forget_row(row_of, slot_of, used, slot)
+
+
+@compiled
+def forget_row(row_of: Ints, slot_of: Ints, used: Ints, slot: int) -> None:
+    row = row_of[slot]
+    if row >= 0:
+        slot_of[row], used[row], row_of[slot] = -1, 0, -1
+
+
+@compiled
+def put_rows(values: Floats, rows: Ints, block: Floats) -> None:
+    """Copy a block (m, n) to the first columns of ``rows`` (m,)."""
+    for i in range(rows.size):
+        row, target = block[i], values[rows[i]]
+        for j in range(row.size):
+            target[j] = row[j]
 
 
 @compiled

@@ -308,12 +308,11 @@ class LiveEstimator(Fitted):
             window.state.allow(self._cache_bytes())
             if self._reset_parameters():
                 edits = edits._replace(every_example=True)
-        adding: list[Key] = unused_keys(window, len(targets))
-        if keys is not None:
-            adding = validation.new_keys(keys, len(targets), window.keys, set(leaving))
-        changed = edited(window, edits, set(leaving), self._targets, self._cutoff_rule)
+        m, gone = len(targets), set(leaving)
+        adding = unused_keys(window, m) if keys is None else validation.new_keys(keys, m, window.keys, gone)
+        changed = edited(window, edits, gone, self._targets, self._cutoff_rule)
         if self._weigh(window, leaving, (targets, weights), changed):
-            changed = edited(window, edits._replace(every_example=True), set(leaving), self._targets, self._cutoff_rule)
+            changed = edited(window, edits._replace(every_example=True), gone, self._targets, self._cutoff_rule)
         changing, new_y, new_weights, new_sides = changed
         C = edits.C
         if edits.reweight:

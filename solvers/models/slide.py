@@ -181,7 +181,8 @@ def _make_rows(state: PathState, slots: Ints, X: Floats) -> Floats:
     rows, count, size = state.rows, slots.size, state.n_slots
     at = np.arange(count + len(X))
     assert at.size <= len(rows.values)
-    state.kernel.write(np.concatenate([state.features(slots), X]), state.XT, size, rows.values, at)
+    width = state.capacity if state.capacity - size < size // 8 else size  # whole rows are side by side, and so quicker
+    state.kernel.write(np.concatenate([state.features(slots), X]), state.XT, width, rows.values, at)
     rows.hold(slots, at[:count])
     return rows.values[count : at.size, :size]
 
@@ -205,6 +206,8 @@ def _rows_wanted(e: Examples, n: int, size: int, leaving: int, out: Ints) -> int
         if is_free(e.segment[j]):
             continue
         off, slot = distance(e, j), j
+        if off >= least[-1]:
+            continue
         for k in range(NEAR):
             if off < least[k]:
                 least[k], off = off, least[k]

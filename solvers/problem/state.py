@@ -23,19 +23,20 @@ from numpy.typing import NDArray
 
 from livesvm.solvers.errors import MemoryLimit
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.row_cache import RowCache
+from livesvm.solvers.kernels.row_cache import RowCache, put_rows
 from livesvm.solvers.linalg.cholesky import Factor, delete, empty_factor, grown, with_room
 from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, parts
-from livesvm.solvers.runtime.memory import aligned, padded
+from livesvm.solvers.runtime.memory import aligned, padded, scratch
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
 
 Build = Callable[["PathState", Ints], None]
 
 NOTHING = np.empty((0, 0))
+AT_HAND = 2**16  #: kernel values that are made next to each other, as they stay near the processor
 LITTLE = AT_ONCE // COPY  #: so many features are moved in one go
 
 
@@ -131,6 +132,7 @@ class PathState:
         self._motion = empty_motion(0)
         self.buffers: Any = None  #: memory of the solver, which is no part of the state
         self.kappa = 1.0  #: weight of 1 1' in the factor
+        self.events = 0.0  #: the most of recent updates
         self.events_since_refresh = 0
         self.heaviest = 0.0  #: largest sum of |beta| k(x, x) since then, at the end of an update
         self.drift = 0.0  #: how far the f of free examples were off, all updates since then together
@@ -451,8 +453,13 @@ class PathState:
         """
         if slots.size == 0:
             return
-        rows = self.rows.vacate(slots.size, keep)
-        self.kernel.write(self.features(slots), self.XT, self.n_slots, self.rows.values, rows)
+        n, m, rows, A = self.n_slots, slots.size, self.rows.vacate(slots.size, keep), self.features(slots)
+        if m > 1 and n < self.capacity and m * n <= AT_HAND:
+            block = scratch()[: m * n].reshape(m, n)
+            self.kernel.write(A, self.XT, n, block, np.arange(m))
+            put_rows(self.rows.values, rows, block)
+        else:
+            self.kernel.write(A, self.XT, n, self.rows.values, rows)
         self.rows.hold(slots, rows)
 
 

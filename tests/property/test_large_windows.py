@@ -1,4 +1,4 @@
-"""In a large window only kernel values that count are computed: what is cached is right, and so is the optimum."""
+"""Where most examples are far from their kinks, kernel rows are computed that count: they and the optimum are right."""
 
 from __future__ import annotations
 
@@ -38,6 +38,25 @@ def test_small_windows_that_are_treated_as_large_end_at_an_optimum(
         found = judge(model, drawn, window)
         assert found.relative <= allowed(drawn.C), found
         check_cached_rows(model)
+
+
+def test_in_a_smaller_window_few_have_kernel_rows_where_most_are_far_from_their_kinks() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 4))
+    y = X[:, 0] + np.sin(2.0 * X[:, 1]) + 0.1 * rng.normal(size=len(X))
+    model = IncrementalSVR(C=1.0, gamma=0.05, epsilon=1.0)
+    model.update(add=(X[:680], y[:680]), keys=list(range(680)))
+    model._window.state.events = 0.0  # which many updates with few events would lead to
+    for first in range(0, 120, 40):
+        come = range(680 + first, 720 + first)
+        report = model.update(add=(X[come], y[come]), remove=list(range(first, first + 40)), keys=list(come))
+        assert model.certificate().relative_gap <= 1e-8
+        check_cached_rows(model)
+        state, slots = model._window.state, model._window.slots
+        has_row = state.rows.row_of[slots] >= 0
+        assert has_row[state.examples.beta[slots] != 0.0].all()
+        assert 0 < np.count_nonzero(has_row) < 0.3 * slots.size
+        assert state.events >= report.events
 
 
 @pytest.mark.parametrize("cache_mb", [512.0, 8.0])
