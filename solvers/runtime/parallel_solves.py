@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from functools import partial
 from typing import TypeVar
 
 from livesvm.solvers.errors import Cancelled
-from livesvm.solvers.runtime import threads
-from livesvm.solvers.runtime.interrupt import Interrupt, check, interruptible
+from livesvm.solvers.runtime.interrupt import Interrupt, interruptible
+from livesvm.solvers.runtime.threads import together
 
 T = TypeVar("T")
 
@@ -26,29 +24,8 @@ def solve_in_parallel(works: Sequence[Callable[[], T]], count: int | None = None
     ------
     SolverError : what the first of them raised, or a handler of this thread; all solves have ended then
     """
-    count = min(threads.allowed() if count is None else count, len(works))
-    if count <= 1:
-        return [_looking(work) for work in works]
     team = _Team()
-    with ThreadPoolExecutor(count, "pairs") as pool:
-        begun = [pool.submit(partial(team.do, work)) for work in works]
-        try:
-            out = []
-            for one in begun:
-                while not wait([one], threads.LOOK_EVERY).done:
-                    check()
-                check()
-                out.append(one.result())
-            return out
-        except BaseException:
-            team.end()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _looking(work: Callable[[], T]) -> T:
-    check()
-    return work()
+    return together(works, count, team.do, team.end)
 
 
 class _Team:

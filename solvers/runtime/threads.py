@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
+from operator import call
 from typing import TypeVar
 
 from livesvm.solvers.runtime.interrupt import check
@@ -69,19 +70,29 @@ def in_parts(work: Callable[[Ints], T], slots: Ints) -> list[T]:
     return together([partial(work, slots[start : start + PART]) for start in range(0, slots.size, PART)])
 
 
-def together(works: Sequence[Callable[[], T]], count: int | None = None) -> list[T]:
+def together(
+    works: Sequence[Callable[[], T]],
+    count: int | None = None,
+    do: Callable[[Callable[[], T]], T] = call,
+    end: Callable[[], None] = lambda: None,
+) -> list[T]:
     """Return what each of ``works`` returns, in their order, in which they are begun by as many threads as may be.
 
-    ``count`` is that number for a thread with a number of its own.
+    Parameters
+    ----------
+    count : that number for a thread with a number of its own
+    do : does one of them in another thread
+    end : called where one has failed, before the others that have begun are waited for
     """
     count = min(allowed() if count is None else count, len(works))
     if count <= 1:
         return [work() for work in _looking(works)]
     with ThreadPoolExecutor(count, "together") as pool:
-        begun = [pool.submit(work) for work in works]
+        begun = [pool.submit(do, work) for work in works]
         try:
             return [_result(one) for one in begun]
         except BaseException:
+            end()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
