@@ -23,7 +23,7 @@ from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Look
 from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.table import ALSO
-from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.base import LiveEstimator, keep
 from livesvm.solvers.models.keyed_window import unused_keys
 from livesvm.solvers.models.large_predictor import Trained, of_signs
 from livesvm.solvers.models.large_proofs import proofs
@@ -70,6 +70,7 @@ class LiveL2SVC(LiveEstimator):
     [-1.0, 1.0]
     """
 
+    classes: Iterable[Any] | None
     fit = _NotOffered()
     support_ = _NotOffered()
     support_vectors_ = _NotOffered()
@@ -89,13 +90,7 @@ class LiveL2SVC(LiveEstimator):
         classes: Iterable[Any] | None = None,
         cache_mb: float = 512,
     ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.classes = cast(Any, classes)
-        self.cache_mb = cache_mb
+        keep(self, locals())
         self._examples_here = SlidingWindow()
         self._labels: NDArray[Any] = np.empty(0) if classes is None else np.unique(np.array(list(classes)))
         self._trained: Trained | None = None

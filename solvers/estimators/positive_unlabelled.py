@@ -14,7 +14,7 @@ from livesvm.solvers import validation
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.thresholds import WithThresholds
-from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.base import LiveEstimator, keep
 from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning
@@ -80,6 +80,8 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     True
     """
 
+    prior: float | str | None
+    lam: float | str | None
     fit_intercept = True
     classes_ = np.array([0, 1])
     class_mass_: Floats
@@ -102,14 +104,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         cache_mb: float = 512,
         scale: str = "none",
     ) -> None:
-        self.prior = prior
-        self.lam = lam
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_mb = cache_mb
-        self.scale = scale
+        keep(self, locals())
 
     def _check_first(self, y: ArrayLike | None) -> None:
         given = labels(y, np.shape(validation.column(y, "y"))[0])

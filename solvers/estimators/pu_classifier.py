@@ -18,6 +18,7 @@ from livesvm.solvers.estimators.scikit import _Estimator, _written_out, warn_of
 from livesvm.solvers.estimators.thresholds import WithThresholds
 from livesvm.solvers.kernels.kernel import Gram, Kernel
 from livesvm.solvers.models import scaling
+from livesvm.solvers.models.base import keep
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.pu.held_out import Folds, HeldOut
@@ -109,15 +110,7 @@ class PUClassifier(ClassifierMixin, _Estimator, WithThresholds):  # type: ignore
         start: Start = "nested",
         cache_mb: float = 200,
     ) -> None:
-        self.prior = prior
-        self.lam = lam
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.start = start
-        self.cache_mb = cache_mb
+        keep(self, locals())
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, progress: Progress | None = None

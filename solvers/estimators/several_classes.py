@@ -15,6 +15,7 @@ from livesvm.solvers.analyses.regularization.pairwise import pairwise_regulariza
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.class_labels import column_of, labels_with, several_labels, targets_of
 from livesvm.solvers.estimators.classification import LiveSVC
+from livesvm.solvers.models.base import keep
 from livesvm.solvers.models.class_window import ClassWindow
 from livesvm.solvers.models.pairs_predictor import by_other_class, scores, winners
 from livesvm.solvers.models.window import Window
@@ -62,6 +63,10 @@ class LiveMultiClassSVC(LiveSVC):
     ((4,), (0,), 4)
     """
 
+    decision_function_shape: str
+    break_ties: bool
+    n_jobs: int | None
+
     def __init__(
         self,
         C: float = 1.0,
@@ -79,21 +84,7 @@ class LiveMultiClassSVC(LiveSVC):
         break_ties: bool = False,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(
-            C,
-            kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            class_weight=class_weight,
-            fit_intercept=fit_intercept,
-            cache_mb=cache_mb,
-            scale=scale,
-        )
-        self.classes = cast(Any, classes)
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.n_jobs = n_jobs
+        keep(self, locals())
 
     # -- answers -------------------------------------------------------------------------------------------------------
 

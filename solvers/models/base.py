@@ -779,6 +779,11 @@ class LiveEstimator(Fitted):
         self.n_features_in_ = window.width
 
 
+def keep(model: object, given: dict[str, Any]) -> None:
+    """Let a model have the parameters that its constructor was given, by their names."""
+    vars(model).update((name, value) for name, value in given.items() if name not in ("self", "__class__"))
+
+
 def _center_in(arrays: Mapping[str, Any]) -> Floats | None:
     """Return the center of a checkpoint's kernel; None: it has none, as none had before there were centers."""
     return validation.plain(arrays["center"], np.float64) if "center" in arrays else None
