@@ -16,13 +16,13 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.positive_unlabelled import flag_warnings, labels
 from livesvm.solvers.estimators.scikit import _Estimator, _written_out, warn_of
 from livesvm.solvers.estimators.thresholds import WithThresholds
-from livesvm.solvers.kernels.kernel import Gram, Kernel
+from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.base import keep
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.pu.held_out import Folds, HeldOut
-from livesvm.solvers.pu.prior import PriorEstimate, estimate_prior, is_open
+from livesvm.solvers.pu.prior import PriorEstimate, estimate_prior, is_open, numbered
 from livesvm.solvers.pu.problem import (
     PUProblem,
     check_both_kinds,
@@ -35,6 +35,7 @@ from livesvm.solvers.pu.problem import (
 from livesvm.solvers.pu.usmo import Solution, Start, usmo
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.sparse import dense
 
 
 class PUClassifier(ClassifierMixin, _Estimator, WithThresholds):  # type: ignore[misc]
@@ -229,14 +230,11 @@ class PUClassifier(ClassifierMixin, _Estimator, WithThresholds):  # type: ignore
                 raise InvalidInput(f"must be a number or 'scale', not {gamma!r}", field="gamma")
             gamma = 1.0 if self.kernel == "precomputed" else scaling.gamma(X, weights, self.kernel)
         self.gamma_ = validation.positive(gamma, "gamma")
-        checked = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
-        kernel = replace(checked, degree=int(self.degree), coef0=float(self.coef0))
+        kernel = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
         if kernel.name != "precomputed":
             scaling.size_of_kernel(kernel, X)
-            return kernel, X
-        gram = Gram()
-        numbers = gram.admit(X, np.empty(0, np.int64))
-        return replace(kernel, gram=gram), numbers[:, None].astype(np.float64)
+        kernel, rows = numbered(kernel, X)
+        return kernel, dense(rows)
 
     def _take_over(self, X: ArrayLike, rows: Floats, chosen: Any, problem: PUProblem, solution: Solution) -> None:
         beta = np.empty(chosen.size)

@@ -262,5 +262,5 @@ def _tile(left: Numbers, rows: Examples, columns: Examples, part: slice) -> Numb
 def _finished(kernel: Kernel, values: Numbers) -> Numbers:
     """Return what the kernel makes of products with its gamma, or of squared distances with minus it; in place."""
     form = kernel.form
-    (form.quick or form.finish)(values, kernel.coef0, int(kernel.degree))
+    (form.quick or form.finish)(values, kernel.coef0, kernel.degree)
     return values
