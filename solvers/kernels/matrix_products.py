@@ -36,19 +36,15 @@ WRITTEN_OUT = 2**24  #: numbers, at most, of sparse examples that are written ou
 
 @dataclass(frozen=True)
 class Examples:
-    """Examples as the products take them.
-
-    Attributes
-    ----------
-    values : features, dense or CSR: (n, d), for the kernel rbf (n, d + 2), where gamma |x|^2 and 1 come last; of the
-        kernel "precomputed" the whole matrix of kernel values
-    numbers : (n,) of the kernel "precomputed": rows of ``values``, and columns of those of the others; else empty
-    center : (d,) what dense features have lost, so that little cancels in distances; None: nothing
-    """
+    """Examples as the products take them."""
 
     kernel: Kernel
+    #: features, dense or CSR: (n, d), for the kernel rbf (n, d + 2), where gamma |x|^2 and 1 come last; of the kernel
+    #: "precomputed" the whole matrix of kernel values
     values: Any
+    #: (n,) of the kernel "precomputed": rows of ``values``, and columns of those of the others; else empty
     numbers: Ints
+    #: (d,) what dense features have lost, so that little cancels in distances; None: nothing
     center: Floats | None = None
 
     @classmethod

@@ -94,23 +94,15 @@ def live_losses(positive: Bools, weights: Floats, mass: Floats, prior: float, la
 
 @dataclass(frozen=True)
 class PUProblem:
-    """Positive and unlabelled examples with their costs, see :func:`costs`.
-
-    Attributes
-    ----------
-    P, U : (p, d) and (n, d) features
-    c1, c2 : (p,) and (n,) costs; ``sum c1 < sum c2``
-    q : (n,) ``K_UP c1``: f of the positives alone
-    own : ``c1'K_PP c1``
-    """
+    """Positive and unlabelled examples with their costs, see :func:`costs`."""
 
     kernel: Kernel
-    P: Floats
-    U: Floats
-    c1: Floats
-    c2: Floats
-    q: Floats
-    own: float
+    P: Floats  #: (p, d) features of the positives
+    U: Floats  #: (n, d) and of the unlabelled
+    c1: Floats  #: (p,) costs
+    c2: Floats  #: (n,) costs; ``sum c1 < sum c2``
+    q: Floats  #: (n,) ``K_UP c1``: f of the positives alone
+    own: float  #: ``c1'K_PP c1``
 
     @property
     def p(self) -> int:

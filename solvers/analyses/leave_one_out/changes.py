@@ -11,24 +11,14 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 @dataclass(frozen=True)
 class Changes:
-    """The coefficients of models less those of one, by place: of the free all, of others those that are not 0.
+    """The coefficients of models less those of one, by place: of the free all, of others those that are not 0."""
 
-    Parameters
-    ----------
-    free : (F,) places
-    of_free : (m, F)
-    starts : (m + 1,) where in the next two each model begins
-    places : (k,) others
-    of_others : (k,)
-    of_b : (m,)
-    """
-
-    free: Ints
-    of_free: Floats
-    starts: Ints
-    places: Ints
-    of_others: Floats
-    of_b: Floats
+    free: Ints  #: (F,) places
+    of_free: Floats  #: (m, F)
+    starts: Ints  #: (m + 1,) where in the next two each model begins
+    places: Ints  #: (k,) others
+    of_others: Floats  #: (k,)
+    of_b: Floats  #: (m,)
 
     @property
     def nbytes(self) -> int:
