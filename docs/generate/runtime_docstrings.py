@@ -10,11 +10,12 @@ import griffe
 
 
 class RuntimeDocstrings(griffe.Extension):
-    """Give a class that has no docstring in its source the one that it has when it is loaded."""
+    """Give public estimators the docstrings that they have when they are loaded."""
 
     def on_class_instance(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Read the docstring of a public estimator."""
-        if cls.docstring is None and cls.module.path == "livesvm.solvers.estimators.scikit" and cls.name[0] != "_":
+        """Read the docstring of a public estimator, in which what is the same as elsewhere is written out."""
+        is_public = cls.name in import_module("livesvm.solvers").__all__
+        if is_public and cls.module.path.startswith("livesvm.solvers.estimators."):
             loaded = getattr(import_module(cls.module.path), cls.name)
             text = inspect.cleandoc(loaded.__doc__ or "")
             cls.docstring = griffe.Docstring(text, parent=cls, parser=griffe.Parser.numpy)
