@@ -32,20 +32,12 @@ TAU = 1e-2  # of the models of folds, in units of f: a share tells no more
 
 
 class Threshold(NamedTuple):
-    """Where decisions are cut, and what comes of that on held-out examples.
+    """Where decisions are cut, and what comes of that on held-out examples."""
 
-    Attributes
-    ----------
-    value : rows with a larger decision are predicted to be positive
-    alerts : share of the unlabelled that are above
-    precision : estimated share of positives among these, ``prior * recall / alerts``: as right as the prior is
-    recall : share of the positives that are above
-    """
-
-    value: float
-    alerts: float
-    precision: float
-    recall: float
+    value: float  #: rows with a larger decision are predicted to be positive
+    alerts: float  #: share of the unlabelled that are above
+    precision: float  #: estimated share of positives among these, ``prior * recall / alerts``: as right as the prior is
+    recall: float  #: share of the positives that are above
 
 
 @dataclass(frozen=True)

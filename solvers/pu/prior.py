@@ -31,21 +31,14 @@ EDGE = 1e-3  # estimates are kept that far from 0 and 1, where a prior makes no 
 
 @dataclass(frozen=True)
 class PriorEstimate:
-    """An estimated class prior and how far it may be off.
+    """An estimated class prior and how far it may be off."""
 
-    Attributes
-    ----------
-    prior : the estimate, in (0, 1)
-    low, high : 90% interval of it when both samples are drawn again (bootstrap percentiles)
-    bound : the prior is below it with probability 0.9, whatever the distributions: uniform bounds of both shares
-    threshold : the share of held-out positives above the chosen threshold
-    """
-
-    prior: float
-    low: float
-    high: float
+    prior: float  #: the estimate, in (0, 1)
+    low: float  #: lower end of its 90% interval when both samples are drawn again (bootstrap percentiles)
+    high: float  #: upper end
+    #: the prior is below it with probability 0.9, whatever the distributions: uniform bounds of both shares
     bound: float
-    threshold: float
+    threshold: float  #: the share of held-out positives above the chosen threshold
 
 
 def is_open(prior: object) -> bool:

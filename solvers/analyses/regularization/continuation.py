@@ -62,25 +62,15 @@ class Ended(NamedTuple):
 
 @dataclass(frozen=True)
 class PathReport:
-    """What computing a path took.
+    """What computing a path took."""
 
-    Attributes
-    ----------
-    events : changes of sides
-    legs : how many tracked ways the path is made of
-    exchanges : pivots along a null space, where an example depended on the free ones [Ong et al., eq. 30-34]
-    last_resorts : how often nothing else broke a cycle of ties than spreading them
-    relative_gap : the largest duality gap at the end of a leg, from recomputed f, before any correction
-    seconds : wall time
-    ended : the ends, of two, at which the path could not be followed to the acceptable gap any further
-    """
-
-    events: int
-    legs: int
-    exchanges: int
-    last_resorts: int
-    relative_gap: float
-    seconds: float
+    events: int  #: changes of sides
+    legs: int  #: how many tracked ways the path is made of
+    exchanges: int  #: pivots along a null space, where an example depended on the free ones [Ong et al., eq. 30-34]
+    last_resorts: int  #: how often nothing else broke a cycle of ties than spreading them
+    relative_gap: float  #: the largest duality gap at the end of a leg, from recomputed f, before any correction
+    seconds: float  #: wall time
+    #: the ends, of two, at which the path could not be followed to the acceptable gap any further
     ended: tuple[Ended, ...] = ()
 
 
