@@ -21,7 +21,7 @@ from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.models.window_edits import Edited
 from livesvm.solvers.problem.piecewise_linear import Losses
-from livesvm.solvers.pu.held_out import STEPS, Folds, HeldOut
+from livesvm.solvers.pu.held_out import STEPS, Folds
 from livesvm.solvers.pu.metrics import zero_one_risk
 from livesvm.solvers.pu.prior import PriorEstimate, check_enough, estimate_prior, is_open, numbered
 from livesvm.solvers.pu.problem import check_both_kinds, checked_lam, checked_prior, is_lam_open, live_losses
@@ -88,7 +88,6 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     prior_estimate_: PriorEstimate | None
     chosen_lam_: float | None  #: None where it was given
     _begun: bool  # whether there have been both kinds
-    _held_out: HeldOut | None = None  # of the window as it is
     _loss_parameters = ("prior_", "lam_")
     _shares_costs = True
 
@@ -173,19 +172,6 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         """
         self._check_fitted()
         return self._decision(X)
-
-    def held_out(self) -> HeldOut:
-        """Return decisions of the window's examples by models that have not seen them, of folds; found once.
-
-        Returns
-        -------
-        HeldOut
-            Decisions of positives and of unlabelled examples, in units of f.
-        """
-        self._check_fitted()
-        if self._held_out is None:
-            self._held_out = self._folds().held_out(self.prior_, self.lam_)
-        return self._held_out
 
     def regularization_path(
         self, lam_min: float, lam_max: float, *, progress: Progress | None = None

@@ -21,7 +21,7 @@ from livesvm.solvers.models import scaling
 from livesvm.solvers.models.base import keep
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.warnings import ModelWarning
-from livesvm.solvers.pu.held_out import Folds, HeldOut
+from livesvm.solvers.pu.held_out import Folds
 from livesvm.solvers.pu.prior import PriorEstimate, estimate_prior, is_open, numbered
 from livesvm.solvers.pu.problem import (
     PUProblem,
@@ -163,7 +163,7 @@ class PUClassifier(ClassifierMixin, _Estimator, WithThresholds):  # type: ignore
         solution = usmo(problem, tau, start=self.start, cache_bytes=cache_bytes, progress=progress)
         self._take_over(X, rows, chosen, problem, solution)
         self.prior_, self.prior_estimate_, self.lam_ = prior, estimate, lam
-        self._folds, self._held_out = folds, None
+        self._examples, self._held_out = folds, None
         decisions = self.predictor_.decision_function(given[~chosen])
         self.warnings_ = flag_warnings(int(np.count_nonzero(decisions > 0)), decisions.size, lam)
         warn_of(self.warnings_)
@@ -183,23 +183,10 @@ class PUClassifier(ClassifierMixin, _Estimator, WithThresholds):  # type: ignore
         ndarray, shape (m,)
             f(x); positive for what is predicted to be positive.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         rows = validation.matrix(X)
         self._check_features(X, reset=False)
         return self.predictor_.decision_function(rows)
-
-    def held_out(self) -> HeldOut:
-        """Return decisions of the training rows by models that have not seen them, of folds; found once.
-
-        Returns
-        -------
-        HeldOut
-            Decisions of positives and of unlabelled examples, in units of f.
-        """
-        check_is_fitted(self)
-        if self._held_out is None:
-            self._held_out = self._folds.held_out(self.prior_, self.lam_)
-        return self._held_out
 
     def certificate(self) -> Certificate:
         """Return how far the model is from the optimum, recomputed from the data: as long as many passes may take.
@@ -209,18 +196,23 @@ class PUClassifier(ClassifierMixin, _Estimator, WithThresholds):  # type: ignore
         Certificate
             Violation, gap and objectives.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         return self._problem.certificate(self.solution_.sigma, self.solution_.b)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
     _problem: PUProblem
+    _examples: Folds
     solution_: Solution
     predictor_: Predictor
     prior_estimate_: PriorEstimate | None
     warnings_: list[ModelWarning]
-    _folds: Folds
-    _held_out: HeldOut | None
+
+    def _check_fitted(self) -> None:
+        check_is_fitted(self)
+
+    def _folds(self) -> Folds:
+        return self._examples
 
     def _kernel(self, X: Floats, weights: Floats) -> tuple[Kernel, Floats]:
         """Return the kernel, and what it takes for the rows of ``X``."""

@@ -147,16 +147,6 @@ class LiveMultiClassSVC(LiveSVC):
         places = scores(decisions, n).argmax(axis=1) if self.break_ties else winners(decisions, n)
         return self.classes_[places]
 
-    def predictor(self) -> Any:
-        """Return the model as it is now, frozen: a ``Predictor``, of more than two classes a ``PairsPredictor``.
-
-        Returns
-        -------
-        Predictor or PairsPredictor
-            Safe to share between threads.
-        """
-        return super().predictor()
-
     def certificate_of(self, first: Any, second: Any) -> Any:
         """Return the certificate of the pair of two labels.
 
@@ -260,21 +250,25 @@ class LiveMultiClassSVC(LiveSVC):
         It has the whole window: examples of other classes have no weight.
         """
         window = self._of_classes
-        arrays, y = window.to_arrays(), window.y.astype(np.int64)
+        y = window.y.astype(np.int64)
         indices = np.isin(y, two)
         beta, segments = np.zeros(y.size), np.zeros(y.size, np.int64)
         beta[indices], segments[indices] = window.standing_of(two, indices)
-        names = ("C", "kernel", "degree", "coef0", "fit_intercept", "cache_mb")
-        parameters = {name: getattr(self, name) for name in names}
         own = {
             "y": np.where(y == two[1], 1.0, -1.0),
             "sample_weight": self._weighed() * indices,
             "beta": beta,
             "segments": segments,
-            "intercept": window.pairs[two].intercept,
             "classes": np.array([0, 1]),
         }
-        return LiveSVC.from_arrays({**parameters, "gamma": window.kernel.gamma}, {**arrays, **own})
+        return self._pair_with(two, window.to_arrays() | own, cache_mb=self.cache_mb)
+
+    def _pair_with(self, two: tuple[int, int], arrays: dict[str, Any], **parameters: Any) -> LiveSVC:
+        """Return the model of one pair of places in ``classes_`` with these arrays."""
+        window = self._of_classes
+        names = ("C", "kernel", "degree", "coef0", "fit_intercept")
+        parameters |= {name: getattr(self, name) for name in names} | {"gamma": window.kernel.gamma}
+        return LiveSVC.from_arrays(parameters, arrays | {"intercept": window.pairs[two].intercept})
 
     def _weighed(self) -> Floats:
         """Return the weights of the window's examples times those of their classes, (n,)."""
@@ -289,8 +283,6 @@ class LiveMultiClassSVC(LiveSVC):
         here = np.flatnonzero(is_here)
         beta, segments = window.standing_of(two, is_here)
         X = arrays["X"][here]
-        names = ("C", "kernel", "degree", "coef0", "fit_intercept", "scale")
-        parameters = {name: getattr(self, name) for name in names}
         own = {
             "X": X if window.kernel.gram is None else X[:, here],
             "y": np.where(y[here] == two[1], 1.0, -1.0),
@@ -299,12 +291,9 @@ class LiveMultiClassSVC(LiveSVC):
             "keys": [arrays["keys"][i] for i in here.tolist()],
             "beta": beta,
             "segments": segments,
-            "intercept": window.pairs[two].intercept,
             "classes": self.classes_[list(two)],
         }
-        return LiveSVC.from_arrays(
-            {**parameters, "gamma": window.kernel.gamma, "cache_mb": cache_mb}, {**arrays, **own}
-        )
+        return self._pair_with(two, arrays | own, cache_mb=cache_mb, scale=self.scale)
 
     # -- labels --------------------------------------------------------------------------------------------------------
 
