@@ -21,8 +21,7 @@ from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.models.window_edits import Edited
 from livesvm.solvers.problem.piecewise_linear import Losses
-from livesvm.solvers.pu.held_out import STEPS, Folds
-from livesvm.solvers.pu.metrics import zero_one_risk
+from livesvm.solvers.pu.held_out import STEPS, Folds, zero_one_risk
 from livesvm.solvers.pu.prior import PriorEstimate, check_enough, estimate_prior, is_open, numbered
 from livesvm.solvers.pu.problem import check_both_kinds, checked_lam, checked_prior, is_lam_open, live_losses
 from livesvm.solvers.runtime.progress import Progress

@@ -16,7 +16,7 @@ from livesvm.solvers.frank_wolfe.problem import Known, Problem
 from livesvm.solvers.frank_wolfe.solution import Look, Solution, Trace
 from livesvm.solvers.frank_wolfe.solve import Options, solve
 from livesvm.solvers.kernels.matrix_products import Examples
-from livesvm.solvers.runtime.parallel_solves import solve_in_parallel
+from livesvm.solvers.runtime.threads import solve_in_parallel
 from livesvm.solvers.runtime.types import Floats, Ints
 
 MOST_POINTS = 2000  #: of the gap against time that are kept

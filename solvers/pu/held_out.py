@@ -15,7 +15,6 @@ from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.rows import KernelRows
 from livesvm.solvers.pu.landmarks import landmarks
-from livesvm.solvers.pu.metrics import zero_one_risk
 from livesvm.solvers.pu.problem import LITTLE, costs, pu_problem
 from livesvm.solvers.pu.usmo import usmo
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
@@ -169,3 +168,14 @@ class Folds:
 def _above(ascending: Floats, value: float) -> float:
     """Return the share of values above one."""
     return 1.0 - float(np.searchsorted(ascending, value, side="right")) / ascending.size
+
+
+def zero_one_risk(positives: Floats, unlabelled: Floats, prior: float) -> float:
+    """Return an unbiased estimate of the share of wrong labels, from decisions of positives and of unlabelled.
+
+    ``2 prior P(f <= 0 | positive) + P(f > 0) - prior`` [du Plessis et al. 2014]; of few examples it may be below 0.
+    NaN where either kind is missing.
+    """
+    if not positives.size or not unlabelled.size:
+        return float("nan")
+    return float(2.0 * prior * np.mean(positives <= 0) + np.mean(unlabelled > 0) - prior)
