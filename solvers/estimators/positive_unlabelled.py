@@ -23,7 +23,7 @@ from livesvm.solvers.models.window_edits import Edited
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.pu.held_out import STEPS, Folds, zero_one_risk
 from livesvm.solvers.pu.prior import PriorEstimate, check_enough, estimate_prior, is_open, numbered
-from livesvm.solvers.pu.problem import check_both_kinds, checked_lam, checked_prior, is_lam_open, live_losses
+from livesvm.solvers.pu.problem import check_both_kinds, is_lam_open, live_losses
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features
@@ -212,7 +212,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     def prior_(self) -> float:
         """The prior that counts; NaN before one that is open has been estimated."""
         if not is_open(self.prior):
-            return checked_prior(self.prior)
+            return validation.fraction(self.prior, "prior")
         estimate: PriorEstimate | None = getattr(self, "prior_estimate_", None)
         return math.nan if estimate is None else estimate.prior
 
@@ -220,7 +220,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     def lam_(self) -> float:
         """The lam that counts; NaN before one that is open has been chosen."""
         if not is_lam_open(self.lam):
-            return checked_lam(self.lam)
+            return validation.positive(self.lam, "lam")
         chosen: float | None = getattr(self, "chosen_lam_", None)
         return math.nan if chosen is None else chosen
 
@@ -277,7 +277,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     def _error(self, decisions: Floats, targets: Floats) -> float:
         known = targets > 0
-        return zero_one_risk(decisions[known], decisions[~known], checked_prior(self.prior_))
+        return zero_one_risk(decisions[known], decisions[~known], validation.fraction(self.prior_, "prior"))
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
         if not (self._begun and self.class_mass_.all()):
@@ -351,7 +351,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         for name in ("prior_estimate_", "chosen_lam_"):
             vars(self).setdefault(name, None)
         if not is_lam_open(self.lam):
-            checked_lam(self.lam)
+            validation.positive(self.lam, "lam")
         self._begun = not self._lacking(targets, weights)
         if self._begun:
             self._find_open(window, rows, targets > 0, weights)

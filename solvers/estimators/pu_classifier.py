@@ -26,8 +26,6 @@ from livesvm.solvers.pu.prior import PriorEstimate, estimate_prior, is_open, num
 from livesvm.solvers.pu.problem import (
     PUProblem,
     check_both_kinds,
-    checked_lam,
-    checked_prior,
     costs,
     is_lam_open,
     pu_problem,
@@ -153,10 +151,10 @@ class PUClassifier(ClassifierMixin, _Estimator, WithThresholds):  # type: ignore
         kernel, rows = self._kernel(rows, weights)
         chosen = known == 1.0
         P, U = rows[chosen], rows[~chosen]
-        lam = None if is_lam_open(self.lam) else checked_lam(self.lam)
+        lam = None if is_lam_open(self.lam) else validation.positive(self.lam, "lam")
         check_both_kinds(weights[~chosen].sum(), weights[chosen].sum())  # before a prior is estimated
         estimate = estimate_prior(kernel, P, U) if is_open(self.prior) else None
-        prior = checked_prior(self.prior) if estimate is None else estimate.prior
+        prior = validation.fraction(self.prior, "prior") if estimate is None else estimate.prior
         folds = Folds(kernel, rows, chosen, weights)
         lam = folds.best_lam(prior) if lam is None else lam
         problem = pu_problem(kernel, P, U, *costs(prior, lam, weights[chosen], weights[~chosen]))

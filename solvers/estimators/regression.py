@@ -132,10 +132,7 @@ class LiveSVR(WithPaths):
         if self.loss == "absolute":
             return epsilon_insensitive(targets, 0.0, costs)
         if self.loss == "pinball":
-            quantile = validation.number_or_none(self.quantile)
-            if quantile is None or not 0 < quantile < 1:
-                raise InvalidInput(f"must lie between 0 and 1, not {self.quantile!r}", field="quantile")
-            return pinball(targets, quantile, costs)
+            return pinball(targets, validation.fraction(self.quantile, "quantile"), costs)
         raise InvalidInput(f"must be 'epsilon_insensitive', 'absolute' or 'pinball', not {self.loss!r}", field="loss")
 
     def _cutoff_rule(self, s: float | None = None) -> CutoffRule:

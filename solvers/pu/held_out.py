@@ -19,7 +19,7 @@ from livesvm.solvers.pu.problem import LITTLE, costs, pu_problem
 from livesvm.solvers.pu.usmo import usmo
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
-from livesvm.solvers.validation import number_or_none
+from livesvm.solvers.validation import fraction
 
 FOLDS = 3
 MOST = 10_000  # examples of a kind that are looked at: the error of a share of them is a half percent
@@ -67,9 +67,9 @@ class HeldOut:
         if (alerts is None) == (precision is None):
             raise InvalidInput("give one of alerts and precision", field="alerts")
         if alerts is not None:
-            allowed = int(share_of(alerts, "alerts") * self.unlabelled.size)
+            allowed = int(fraction(alerts, "alerts") * self.unlabelled.size)
             return self.at(float(self.unlabelled[-1 - allowed]))
-        wanted = share_of(precision, "precision")
+        wanted = fraction(precision, "precision")
         below = np.nextafter(min(self.unlabelled[0], self.positives[0]), -np.inf)
         found = [self.at(value) for value in (float(below), *np.unique(self.unlabelled).tolist())]
         for one in found:
@@ -81,14 +81,6 @@ class HeldOut:
 
     def _precision(self, recall: float, alerts: float) -> float:
         return min(1.0, self.prior * recall / alerts) if alerts else 0.0
-
-
-def share_of(value: object, field: str) -> float:
-    """Return a number in (0, 1); raises InvalidInput for anything else."""
-    number = number_or_none(value)
-    if number is None or not 0.0 < number < 1.0:
-        raise InvalidInput(f"must lie between 0 and 1, both excluded, not {value!r}", field=field)
-    return number
 
 
 class Folds:

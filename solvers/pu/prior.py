@@ -17,10 +17,10 @@ import numpy as np
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.kernel import Gram, Kernel
 from livesvm.solvers.pu.landmarks import landmarks
-from livesvm.solvers.pu.problem import checked_prior
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Bools, Floats
 from livesvm.solvers.sparse import Features, dense, stacked
+from livesvm.solvers.validation import fraction
 
 DELTA = 0.1  # the bounds hold with probability 1 - DELTA [Garg et al.]
 SLACK = 0.01  # their gamma
@@ -45,7 +45,7 @@ def is_open(prior: object) -> bool:
     """Say whether a prior is left to be estimated: None or "estimate"; raises InvalidInput for what is no prior."""
     if prior is None or (isinstance(prior, str) and prior == "estimate"):
         return True
-    checked_prior(prior)
+    fraction(prior, "prior")
     return False
 
 
