@@ -23,7 +23,7 @@ from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.shared import Shared
 from livesvm.solvers.models.memory_shares import PairShares
 from livesvm.solvers.models.pair import NO_EXAMPLES, Pair, PairChange
-from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, summary
+from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, Two, summary
 from livesvm.solvers.models.per_class import Parts
 from livesvm.solvers.models.scaling import NOTHING
 from livesvm.solvers.models.window import Change
@@ -34,8 +34,6 @@ from livesvm.solvers.runtime.threads import solve_in_parallel
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows
 from livesvm.solvers.validation import Key, plain, plain_features
-
-Two = tuple[int, int]
 
 NAMES = tuple(vars(Trace()))
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.pairs_predictor import Two
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
@@ -15,8 +16,6 @@ from livesvm.solvers.robust.ramp_losses import CutoffRule
 from livesvm.solvers.robust.settings import Robustness, Terms
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features
-
-Two = tuple[int, int]
 
 
 class View:

@@ -44,13 +44,7 @@ def outlier_path(
 ) -> OutlierPath:
     """Follow the outlier path of a model's window from its convex optimum.
 
-    Parameters ---------- parameter : "theta": theta falls from 1 to ``theta`` while the cutoffs stand at ``s``; "s":
-    the cutoffs come in until
-        ``s`` while beyond them a loss keeps the share ``theta`` of its slope
-    theta : in [0, 1)
-    s : classification: a margin, <= 0, by default 0; regression: the size of a residual, > 0, in units of y, by default
-        with "theta" 3.7 times their median, 2.5 standard deviations of normal ones, with "s" a fifth of the largest
-    progress : called with how many thousandths are done, and 1000; returning False cancels
+    Parameters as of the models' method of this name; ``progress`` is told thousandths.
 
     Raises
     ------

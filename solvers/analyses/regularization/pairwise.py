@@ -19,11 +19,11 @@ from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, join
 from livesvm.solvers.analyses.regularization.optima import Optima, Sizes
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, Turns, regularization_path
 from livesvm.solvers.errors import InvalidInput, NotOptimal
-from livesvm.solvers.models.model_view import Two, View
-from livesvm.solvers.models.pairs_predictor import by_other_class, winners
+from livesvm.solvers.models.model_view import View
+from livesvm.solvers.models.pairs_predictor import Two, by_other_class, winners
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.interrupt import check
-from livesvm.solvers.runtime.progress import Progress
+from livesvm.solvers.runtime.progress import Progress, part_of
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, dense
 
@@ -253,11 +253,6 @@ def pairwise_regularization_path(
         raise InvalidInput("all examples have one class; a path needs two at least", field="window")
     paths = {}
     for number, two in enumerate(todo):
-        tell = None if progress is None else _part_of(progress, number, len(todo))
+        tell = part_of(progress, number, len(todo))
         paths[two] = regularization_path(copy.pair_alone(two), "C", minimum, maximum, tell)
     return PairwiseRegularizationPath(copy, paths, time.perf_counter() - started)
-
-
-def _part_of(progress: Progress, number: int, count: int) -> Progress:
-    """Return what tells of one part of ``count`` equal ones."""
-    return lambda done, of: progress(number * of + done, count * of)
