@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -76,18 +76,14 @@ class View:
 
     def of_pair(self, two: Two) -> LiveEstimator:
         """Return a private model of one pair that has the whole window, those of other classes with no weight."""
-        model: Any = self.model
-        found: LiveEstimator = model._of_pair(two)
-        return found
+        return cast("LiveEstimator", cast(Any, self.model)._of_pair(two))
 
     def pair_alone(self, two: Two) -> LiveEstimator:
         """Return a private model of one pair that has the examples of its classes alone, under their labels.
 
         Kernel rows of all such models together may take as much memory as those of this one.
         """
-        model: Any = self.model
-        found: LiveEstimator = model._alone(two, model.cache_mb / len(self.pairs))
-        return found
+        return cast("LiveEstimator", cast(Any, self.model)._alone(two, self.model.cache_mb / len(self.pairs)))
 
     @property
     def labels(self) -> list[Any]:

@@ -7,7 +7,6 @@ ordinary way.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
@@ -74,13 +73,12 @@ def leave_each_out(
             decisions, events = left.decisions, left.changes
     blocked = np.isnan(decisions)
     decisions[blocked], more = leave_by_paths(
-        state, indices[blocked], totals[blocked], partial(_later, report, indices.size)
+        state,
+        indices[blocked],
+        totals[blocked],
+        lambda done, count: report(indices.size - count + done, indices.size),
     )
     return decisions, events + more
-
-
-def _later(report: Callable[[int, int], None], total: int, done: int, count: int) -> None:
-    report(total - count + done, total)
 
 
 def leave_by_paths(

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,19 +130,9 @@ def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | N
         fixed=robust.s if parameter == "theta" else robust.theta,
         depth=depth,
         note="" if has_outliers else NO_EXAMPLES,
-        restored=partial(_restored, type(model), _public(view.model)),
+        restored=partial(type(model).from_arrays, view.model.get_params(deep=False)),
         arrays=arrays,
     )
-
-
-def _public(model: LiveEstimator) -> dict[str, Any]:
-    """Return the attributes of a model that its user has set."""
-    return {name: value for name, value in vars(model).items() if "_" not in (name[0], name[-1])}
-
-
-def _restored(kind: type[LiveEstimator], attributes: Mapping[str, Any], arrays: Mapping[str, Any]) -> LiveEstimator:
-    """Return the model of some arrays; among the attributes are its parameters."""
-    return kind.from_arrays({name: attributes[name] for name in signature(kind).parameters}, arrays)
 
 
 def _convex(view: View) -> View:
