@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.frank_wolfe.problem import Problem
-from livesvm.solvers.kernels.matrix_products import Examples, Numbers, block
+from livesvm.solvers.kernels.matrix_products import Examples, block
 from livesvm.solvers.runtime.interrupt import check
-from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.runtime.types import Floats, Ints, Numbers
 
 SAMPLE = 59  #: one of so many is among the worst 5%, with probability 0.95 [Frandi et al., Theorem 1]
 TRIES = 3  #: samples without any example to gain by after which every example is looked at

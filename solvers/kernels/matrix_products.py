@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from livesvm.solvers.errors import InvalidInput
@@ -20,9 +19,7 @@ from livesvm.solvers.kernels import sparse_products
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.table import Base
 from livesvm.solvers.runtime.threads import together
-from livesvm.solvers.runtime.types import Floats, Ints
-
-Numbers = NDArray[Any]  #: of single or double precision
+from livesvm.solvers.runtime.types import Floats, Ints, Numbers
 
 COLUMNS = 128  #: and ROWS: a tile of values, which stays in the cache of a core from the product to the sum
 ROWS = 512

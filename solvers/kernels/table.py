@@ -11,11 +11,9 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.errors import InvalidInput
-
-Numbers = NDArray[Any]  #: of single or double precision
+from livesvm.solvers.runtime.types import Numbers
 
 
 class Base(IntEnum):

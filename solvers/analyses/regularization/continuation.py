@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,13 +13,10 @@ from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.parametric import track
 from livesvm.solvers.homotopy.piecewise import Changes, Segments
 from livesvm.solvers.homotopy.refresh import restore, take_checkpoint
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.problem.state import PathState, are_free
 from livesvm.solvers.runtime.progress import Teller
 from livesvm.solvers.runtime.types import Floats, Ints
-
-if TYPE_CHECKING:
-    from livesvm.solvers.models.model_view import View
-
 
 LEG = 10.0  # a leg goes from a value to at most this multiple of it
 STEPS = 1000  # of a path, in reports of progress

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,7 @@ from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, join
 from livesvm.solvers.analyses.regularization.optima import Optima, Sizes
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, Turns, regularization_path
 from livesvm.solvers.errors import InvalidInput, NotOptimal
+from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View
 from livesvm.solvers.models.pairs_predictor import Two, by_other_class, winners
 from livesvm.solvers.problem.state import are_free
@@ -26,9 +27,6 @@ from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.progress import Progress, part_of
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, dense
-
-if TYPE_CHECKING:
-    from livesvm.solvers.models.base import LiveEstimator
 
 OFTEN = 1024  # changes of sign between two looks at whether to stop
 

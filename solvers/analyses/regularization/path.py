@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,16 +24,14 @@ from livesvm.solvers.analyses.regularization.optima import Optima, Sizes
 from livesvm.solvers.analyses.regularization.validation_sweep import Pieces, residual_sums, sign_changes
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.piecewise import Position, position
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.models.window import ON_BOUNDARY
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
-
-if TYPE_CHECKING:
-    from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.model_view import View
 
 BLOCK = 512  # rows whose kernel values are held at once
 
