@@ -181,13 +181,6 @@ class LiveSVC(WithPaths):
         return np.array([_weight_of(label, self.class_weight) for label in labels])
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return everything a checkpoint needs: arrays, numbers, and the keys as a list.
-
-        Returns
-        -------
-        dict
-            As of every live model, with ``classes``.
-        """
         return {**super().to_arrays(), "classes": self.classes_}
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:

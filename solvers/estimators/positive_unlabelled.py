@@ -151,24 +151,6 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         return report
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Return f(x).
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-
-        Returns
-        -------
-        ndarray, shape (m,)
-            f(x); positive for what is predicted to be positive.
-
-        Raises
-        ------
-        InvalidInput
-            Also while the model waits for examples of one kind.
-        """
         self._check_fitted()
         return self._decision(X)
 
@@ -398,13 +380,6 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         return super()._like(**{"prior": self.prior_, "lam": self.lam_, **self._own(parameters)})
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return everything a checkpoint needs: arrays, numbers, and the keys as a list.
-
-        Returns
-        -------
-        dict
-            As of every live model, with what was left open and found.
-        """
         estimate, lam = self.prior_estimate_, self.chosen_lam_
         return super().to_arrays() | {
             "prior_estimate": np.array([] if estimate is None else astuple(estimate)),

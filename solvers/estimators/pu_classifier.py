@@ -168,19 +168,6 @@ class PUClassifier(ClassifierMixin, _Estimator, WithThresholds):  # type: ignore
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Return f(x).
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features; with the kernel "precomputed" kernel values (m, n) with the training
-            rows.
-
-        Returns
-        -------
-        ndarray, shape (m,)
-            f(x); positive for what is predicted to be positive.
-        """
         self._check_fitted()
         rows = validation.matrix(X)
         self._check_features(X, reset=False)

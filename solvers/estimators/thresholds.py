@@ -17,6 +17,24 @@ class WithThresholds:
     _held_out: HeldOut | None = None  #: of the examples as they are
 
     def decision_function(self, X: ArrayLike) -> Floats:
+        """Return f(x).
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the examples
+            learnt, oldest first; with a function for a kernel, what that takes.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            f(x); positive for what is predicted to be positive.
+
+        Raises
+        ------
+        InvalidInput
+            Also while a live model waits for examples of one kind.
+        """
         raise NotImplementedError
 
     def held_out(self) -> HeldOut:

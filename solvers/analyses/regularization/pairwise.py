@@ -77,7 +77,7 @@ class PairwiseRegularizationPath(Optima):
         self._paths = dict(paths)
         self._classes = copy.window.y.astype(np.int64)
 
-    def _at(self, value: float) -> Any:
+    def at(self, value: float) -> Any:
         model = self._view.model
         arrays = model.to_arrays()
         rows, segments, intercepts, start = [], [], list(arrays["intercept"]), 0
@@ -92,7 +92,7 @@ class PairwiseRegularizationPath(Optima):
         parameters = {**model.get_params(deep=False), self.parameter: float(value)}
         return type(model).from_arrays(parameters, {**arrays, **known})
 
-    def _coefficients(self, value: float) -> Floats:
+    def coefficients(self, value: float) -> Floats:
         rows = np.zeros((len(self._view.pairs), len(self.keys)))
         for row, two in zip(rows, self._view.pairs, strict=True):
             if two in self._paths:
@@ -119,10 +119,10 @@ class PairwiseRegularizationPath(Optima):
         """
         return -np.array([path.intercept(value) for path in self.pairs.values()])
 
-    def _sizes(self, value: float) -> Sizes:
+    def sizes(self, value: float) -> Sizes:
         return Sizes(*(int(np.count_nonzero(counts)) for counts in self._counts(value)))
 
-    def _errors(self, X: ArrayLike, y: ArrayLike | None) -> ErrorCurve:
+    def validation_error(self, X: ArrayLike, y: ArrayLike | None = None) -> ErrorCurve:
         rows = self._view.model.predictor().validate(X)
         m = rows.shape[0]
         if m == 0:

@@ -92,13 +92,13 @@ class RegularizationPath(Optima):
         self._legs = legs
         self._highs = [leg.high for leg in legs]
 
-    def _at(self, value: float) -> Any:
+    def at(self, value: float) -> Any:
         found = self.position(value)
         known = {"beta": found.beta, "segments": found.segment, "intercept": found.b}
         parameters = {**self._model.get_params(deep=False), self.parameter: float(value)}
         return type(self._model).from_arrays(parameters, {**self._arrays, **known})
 
-    def _coefficients(self, value: float) -> Floats:
+    def coefficients(self, value: float) -> Floats:
         return self.position(value).beta
 
     def intercept(self, value: float) -> float:
@@ -122,12 +122,12 @@ class RegularizationPath(Optima):
         found = self.position(value)
         return found.b - self._view.window.moved(found.beta)
 
-    def _sizes(self, value: float) -> Sizes:
+    def sizes(self, value: float) -> Sizes:
         found = self.position(value)
         free = are_free(found.segment)
         return Sizes(int(np.count_nonzero(free)), int(np.count_nonzero(free | (found.beta != 0.0))))
 
-    def _errors(self, X: ArrayLike, y: ArrayLike | None) -> ErrorCurve:
+    def validation_error(self, X: ArrayLike, y: ArrayLike | None = None) -> ErrorCurve:
         rows, targets = self._examples(X, y)
         prices = self._view.prices
         starts = [self._pieces(leg) for leg in self._legs]
