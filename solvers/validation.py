@@ -283,6 +283,14 @@ def fraction(value: Any, field: str) -> float:
     return number
 
 
+def whole(value: Any, field: str) -> int:
+    """Return a whole number of at least 1."""
+    number = number_or_none(value)
+    if number is None or number < 1 or number != int(number):
+        raise InvalidInput(f"must be a whole number of at least 1, not {value!r}", field=field)
+    return int(number)
+
+
 def number_or_none(value: Any) -> float | None:
     """Return a finite number as a float, None for anything else."""
     if type(value) is float and math.isfinite(value):

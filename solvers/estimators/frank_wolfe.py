@@ -27,7 +27,6 @@ from livesvm.solvers.estimators.training_data import (
     matrix_of,
     scale_of,
     seed_of,
-    whole,
 )
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.core_set import SAMPLE
@@ -232,15 +231,15 @@ class FrankWolfeSVC(ClassifierMixin, _Estimator):  # type: ignore[misc]
             raise InvalidInput(f"unknown variant {self.variant!r}; one of {known}", field="variant")
         tol = validation.positive(self.tol, "tol")
         cache = int(2**20 * validation.positive(self.cache_mb, "cache_mb"))
-        sampling = None if self.sampling is None else whole(self.sampling, "sampling")
-        most = None if self.max_iter is None else whole(self.max_iter, "max_iter")
+        sampling = None if self.sampling is None else validation.whole(self.sampling, "sampling")
+        most = None if self.max_iter is None else validation.whole(self.max_iter, "max_iter")
         seed, full_pass = seed_of(self.random_state), bool(self.full_pass)
         return Options(cast("Variant", self.variant), tol, sampling, cache, most, seed, full_pass)
 
     def _threads(self) -> int:
         if self.n_jobs is None or self.n_jobs == -1:
             return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return whole(self.n_jobs, "n_jobs")
+        return validation.whole(self.n_jobs, "n_jobs")
 
     def _made_kernel(self, X: Any, weights: Floats, keeps: bool) -> Kernel:
         gamma = self.gamma

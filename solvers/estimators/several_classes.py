@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -438,12 +439,7 @@ class LiveMultiClassSVC(LiveSVC):
     def _threads(self) -> int | None:
         if self.n_jobs is None:
             return None
-        import os
-
-        jobs = validation.number_or_none(self.n_jobs)
-        if jobs is None or jobs != int(jobs) or jobs < -1 or jobs == 0:
-            raise InvalidInput(f"must be -1, None or a whole number from 1, not {self.n_jobs!r}", field="n_jobs")
-        return int(jobs) if jobs > 0 else os.cpu_count() or 1
+        return os.cpu_count() or 1 if self.n_jobs == -1 else validation.whole(self.n_jobs, "n_jobs")
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
         if vars(self).get("classes_", targets[:0]).size < 3:

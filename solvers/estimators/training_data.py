@@ -83,14 +83,6 @@ def scale_of(X: Any, weights: Floats) -> float:
     return float(1.0 / (X.shape[1] * variance))
 
 
-def whole(value: Any, field: str) -> int:
-    """Return a whole number of at least 1; raises InvalidInput."""
-    number = validation.number_or_none(value)
-    if number is None or number < 1 or number != int(number):
-        raise InvalidInput(f"must be a whole number of at least 1, not {value!r}", field=field)
-    return int(number)
-
-
 def seed_of(random_state: Any) -> int:
     """Return a seed of what scikit-learn calls a random state; raises InvalidInput."""
     if isinstance(random_state, np.random.Generator):

@@ -206,11 +206,6 @@ class ClassWindow:
         numbers = self.numbers
         return float(self.shared.diagonals[numbers].max(initial=0.0)), float(self._weight[numbers].max(initial=0.0))
 
-    @property
-    def members(self) -> dict[Key, int]:
-        """The number of each example by its key, oldest first."""
-        return self.keys
-
     def rename(self, places: Ints, n_classes: int) -> None:
         """Let class ``i`` be class ``places[i]`` of ``n_classes``, in the same order; the others are new."""
         was = {(int(places[a]), int(places[b])): pair for (a, b), pair in self.pairs.items()}
