@@ -391,10 +391,6 @@ class LiveL2SVC(LiveEstimator):
     def _proofs(self) -> dict[tuple[Any, Any], Certificate]:
         return proofs(self._known(), self._examples_here, self._labels, self._kernel_of, float(self.C))
 
-    def robustness(self) -> Robustness | None:
-        """Return None: its losses are convex."""
-        return None
-
     def prepare(self) -> None:
         """Do nothing: an update needs nothing but the window."""
 

@@ -28,14 +28,9 @@ _BLOCK = 1024  # rows of X whose kernel values are held at once
 
 @dataclass(frozen=True)
 class PairsCertificate(Certificate):
-    """The certificates of all pairs: objectives and gaps summed up, violations and relative gaps at their worst.
+    """The certificates of all pairs: objectives and gaps summed up, violations and relative gaps at their worst."""
 
-    Attributes
-    ----------
-    pairs : certificate by pair of places in ``classes_``
-    """
-
-    pairs: Mapping[Two, Certificate]
+    pairs: Mapping[Two, Certificate]  #: certificate by pair of places in ``classes_``
 
     @property
     def worst(self) -> Two | None:
