@@ -8,10 +8,9 @@ and 5. The live model is not touched: all of it happens on a copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +26,6 @@ from livesvm.solvers.robust.ramp_losses import CutoffRule, Parameter, true_sides
 from livesvm.solvers.robust.settings import Robustness, checked, share
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 from livesvm.solvers.runtime.types import Floats
-from livesvm.solvers.validation import Key
 
 PERMILLE = 1000  # progress is reported in these
 NO_EXAMPLES = "no example is beyond the cutoffs: there are no outliers, and the path is a single model"
@@ -53,27 +51,13 @@ def outlier_path(
     """
     with steadily(progress, PERMILLE) as teller:
         begun = begin(model, parameter, theta, s)
-        partition, start, end, tell = begun.partition, begun.start, begun.end, partial(_tell, teller)
-        if begun.note:
-            walked = stay(partition, start, end)
-        elif parameter == "theta":
-            walked = walk_theta(partition, end, tell)
-        else:
-            walked = walk_s(partition, begun.cutoff_rule, begun.y, start, end, tell)
+        path, walked, tell = begun.path, begun.path.walked, partial(_tell, teller)
+        if not path.note and parameter == "theta":
+            walked = walk_theta(begun.partition, path.end, tell)
+        elif not path.note:
+            walked = walk_s(begun.partition, begun.cutoff_rule, begun.y, path.start, path.end, tell)
         tell(1.0)
-    return OutlierPath(
-        parameter=parameter,
-        fixed=begun.fixed,
-        start=start,
-        end=end,
-        keys=begun.keys,
-        note=begun.note,
-        walked=walked,
-        depth=begun.depth,
-        grows=parameter == "s" and begun.cutoff_rule.inwards > 0,
-        restored=begun.restored,
-        arrays=begun.arrays,
-    )
+    return replace(path, walked=walked)
 
 
 class Begun(NamedTuple):
@@ -82,14 +66,7 @@ class Begun(NamedTuple):
     partition: Partition  #: of a private copy of the model
     cutoff_rule: CutoffRule
     y: Floats  #: (n,) targets
-    keys: tuple[Key, ...]
-    start: float
-    end: float
-    fixed: float  #: the value of the parameter that does not run
-    depth: Floats  #: (n,) where every example stands, in units of s; those deepest beyond their cutoff have the least
-    note: str
-    restored: Callable[[Mapping[str, Any]], LiveEstimator]
-    arrays: Mapping[str, Any]
+    path: OutlierPath  #: on which nothing happens yet
 
 
 def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | None) -> Begun:
@@ -120,19 +97,20 @@ def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | N
     )
     if parameter == "theta":
         partition.sides = true_sides(partition.cutoffs, partition.f)
-    return Begun(
-        partition=partition,
-        cutoff_rule=cutoff_rule,
-        y=y,
-        keys=tuple(view.window.keys),
+    path = OutlierPath(
+        parameter=parameter,
+        fixed=robust.s if parameter == "theta" else robust.theta,
         start=start,
         end=end,
-        fixed=robust.s if parameter == "theta" else robust.theta,
-        depth=depth,
+        keys=tuple(view.window.keys),
         note="" if has_outliers else NO_EXAMPLES,
+        walked=stay(partition, start, end),
+        depth=depth,
+        grows=parameter == "s" and cutoff_rule.inwards > 0,
         restored=partial(type(model).from_arrays, view.model.get_params(deep=False)),
         arrays=arrays,
     )
+    return Begun(partition, cutoff_rule, y, path)
 
 
 def _convex(view: View) -> View:
