@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 
 from livesvm.solvers.analyses.leave_one_out.assessment import checked, leave_together, may_be_missed, tell_nothing
 from livesvm.solvers.analyses.leave_one_out.by_path import leave_by_paths
-from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
+from livesvm.solvers.analyses.leave_one_out.by_pivots import Changes, leave_by_pivots
 from livesvm.solvers.analyses.leave_one_out.by_updates import updated_without
-from livesvm.solvers.analyses.leave_one_out.changes import Changes
 from livesvm.solvers.homotopy.optimality import scales
 from livesvm.solvers.homotopy.refresh import refresh
 from livesvm.solvers.models.base import LiveEstimator
