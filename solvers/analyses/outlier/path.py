@@ -41,7 +41,7 @@ def outlier_path(
 ) -> OutlierPath:
     """Follow the outlier path of a model's window from its convex optimum.
 
-    Parameters as of the models' method of this name; ``progress`` is told thousandths.
+    Parameters as of the models' method of this name; ``progress`` counts thousandths.
 
     Raises
     ------
