@@ -24,9 +24,9 @@ from livesvm.solvers.warm_up import warm_up
 
 if TYPE_CHECKING:
     from livesvm.solvers.estimators.files import load_model, save_model
+    from livesvm.solvers.estimators.frank_wolfe import FrankWolfeSVC
     from livesvm.solvers.estimators.pu_classifier import PUClassifier
     from livesvm.solvers.estimators.scikit import (
-        FrankWolfeSVC,
         IncrementalOneClassSVM,
         IncrementalPUClassifier,
         IncrementalSVC,
@@ -75,7 +75,7 @@ __all__ = [
 ]
 
 _WITH_SCIKIT_LEARN = {
-    "FrankWolfeSVC": "scikit",
+    "FrankWolfeSVC": "frank_wolfe",
     "IncrementalOneClassSVM": "scikit",
     "IncrementalPUClassifier": "scikit",
     "IncrementalSVC": "scikit",

@@ -27,22 +27,14 @@ ROOM = 4  #: rows that are rewritten have space for a fourth of themselves
 
 @dataclass(frozen=True, eq=False)
 class SparseRows:
-    """Rows (m, d) of finite numbers.
+    """Rows (m, d) of finite numbers."""
 
-    Attributes
-    ----------
-    width : d
-    indices, values : of all that is held; those of one row ascend, each once
-    start, stop : (m,) where each row's begin and end
-    free : how many at the end of ``indices`` and ``values`` no example uses; 0 where others may
-    """
-
-    width: int
-    indices: Indices
-    values: Floats
-    start: Ints
-    stop: Ints
-    free: int = 0
+    width: int  #: d
+    indices: Indices  #: of all that is held; those of one row ascend, each once
+    values: Floats  #: at these
+    start: Ints  #: (m,) where each row begins in both
+    stop: Ints  #: (m,) and ends
+    free: int = 0  #: how many at the end of ``indices`` and ``values`` no example uses; 0 where others may
 
     ndim = 2
 

@@ -277,6 +277,22 @@ def not_negative(value: Any, field: str) -> float:
     return number
 
 
+def fraction(value: Any, field: str) -> float:
+    """Return a number between 0 and 1, both excluded."""
+    number = number_or_none(value)
+    if number is None or not 0.0 < number < 1.0:
+        raise InvalidInput(f"must lie between 0 and 1, both excluded, not {value!r}", field=field)
+    return number
+
+
+def whole(value: Any, field: str) -> int:
+    """Return a whole number of at least 1."""
+    number = number_or_none(value)
+    if number is None or number < 1 or number != int(number):
+        raise InvalidInput(f"must be a whole number of at least 1, not {value!r}", field=field)
+    return int(number)
+
+
 def number_or_none(value: Any) -> float | None:
     """Return a finite number as a float, None for anything else."""
     if type(value) is float and math.isfinite(value):

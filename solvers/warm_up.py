@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from livesvm.solvers.active_set import degeneracy
 from livesvm.solvers.active_set.ratio_test import find_likely
@@ -17,7 +18,8 @@ from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.one_class import LiveOneClassSVM
 from livesvm.solvers.estimators.regression import LiveSVR
 from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
-from livesvm.solvers.frank_wolfe import warm_up as frank_wolfe
+from livesvm.solvers.frank_wolfe import core_vector, steps, subproblem
+from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
 from livesvm.solvers.homotopy.batch_update import fill, hold_near
 from livesvm.solvers.homotopy.edit import compute_f_of_new, place
 from livesvm.solvers.homotopy.finalize import rounding_left
@@ -27,6 +29,7 @@ from livesvm.solvers.homotopy.refresh import refresh_free, uncertain_band
 from livesvm.solvers.homotopy.run import NO_EXAMPLES, spread_ties, walk_of
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.lines import Lines, Scaling, write_scaled
+from livesvm.solvers.kernels.matrix_products import Examples, write
 from livesvm.solvers.models.slide import Sliding, Standing, decide, slide, stand
 from livesvm.solvers.problem.piecewise_linear import hinge
 from livesvm.solvers.problem.state import PathState, empty_motion
@@ -122,7 +125,24 @@ def _batches(X: Array, y: Array) -> None:
     P, U = X[y > 0], X[y < 0]
     for kernel in (Kernel("linear"), Kernel("rbf", 0.5)):
         usmo(pu_problem(kernel, P, U, *costs(0.5, 0.01, np.ones(len(P)), np.ones(len(U)))))
-    frank_wolfe.warm_up()
+    _frank_wolfe()
+
+
+def _frank_wolfe() -> None:
+    """Compile what Frank-Wolfe methods need."""
+    X = np.array([[0.0], [1.0]])
+    indices, weights = np.arange(2), np.ones((2, 2))
+    examples, thin = (Examples.of(Kernel("linear"), each) for each in (X, sparse.csr_array([[0.0, 0.0, 1.0]])))
+    for own, few in ((examples, thin), (examples.single(), thin.single())):
+        write(few, few, np.empty((1, 1), few.dtype), np.arange(1))
+        rows = ActiveRows(own, 2**20, 1, np.random.default_rng(0), 2)
+        rows.times(indices, weights)
+        y, g = np.array([-1.0, 1.0]), np.array([0.5, 1.0])
+        numbers, counts = np.array([1.0, 0.75, 1.0]), np.zeros(3, np.int64)
+        arrays = rows.values, rows.place_of, y, np.ones(2), np.array([2.0, 3.0]), np.full(2, 0.5), g, numbers, counts
+        steps.walk(*arrays, True, 0.1, 1)
+        core_vector.minimize_pairwise(rows.values, y, np.ones(2), np.array([2.0, 3.0]), np.full(2, 0.5), g, 0.1, 1)
+    subproblem.descend(np.eye(2), np.zeros(2), -np.ones(2), np.zeros(2), 1, 0.1)
 
 
 def _what_comes_up_rarely(model: LiveSVC) -> None:

@@ -1,4 +1,4 @@
-"""An extension of Griffe: take the docstrings that code makes when it is loaded, which are in no source file."""
+"""An extension of Griffe: take the docstrings that code has when it is loaded, where the source has others or none."""
 
 from __future__ import annotations
 
@@ -10,11 +10,23 @@ import griffe
 
 
 class RuntimeDocstrings(griffe.Extension):
-    """Give a class that has no docstring in its source the one that it has when it is loaded."""
+    """Give public estimators, and methods that inherit one, the docstrings that they have when they are loaded."""
 
     def on_class_instance(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Read the docstring of a public estimator."""
-        if cls.docstring is None and cls.module.path == "livesvm.solvers.estimators.scikit" and cls.name[0] != "_":
+        """Read the docstring of a public estimator, in which what is the same as elsewhere is written out."""
+        is_public = cls.name in import_module("livesvm.solvers").__all__
+        if is_public and cls.module.path.startswith("livesvm.solvers.estimators."):
             loaded = getattr(import_module(cls.module.path), cls.name)
-            text = inspect.cleandoc(loaded.__doc__ or "")
-            cls.docstring = griffe.Docstring(text, parent=cls, parser=griffe.Parser.numpy)
+            cls.docstring = _docstring(inspect.cleandoc(loaded.__doc__ or ""), cls)
+
+    def on_function_instance(self, *, func: griffe.Function, **_: Any) -> None:
+        """Read the docstring that a method without one inherits."""
+        parent = func.parent
+        is_ours = func.module.path.startswith("livesvm.solvers.") and func.name[0] != "_"
+        if func.docstring is None and is_ours and isinstance(parent, griffe.Class):
+            kind = getattr(import_module(func.module.path), parent.name, None)
+            func.docstring = _docstring(inspect.getdoc(getattr(kind, func.name, None)) or "", func)
+
+
+def _docstring(text: str, of: griffe.Object) -> griffe.Docstring | None:
+    return griffe.Docstring(text, parent=of, parser=griffe.Parser.numpy) if text else None

@@ -81,7 +81,8 @@ class Conformal:
         """
         if self.classes is not None:
             raise InvalidInput("asks for an interval; this model has classes, and sets of them", field="coverage")
-        level, m = _level(coverage), validation.features(X, width=self.models.predictor.n_features).shape[0]
+        level = validation.fraction(coverage, "coverage")
+        m = validation.features(X, width=self.models.predictor.n_features).shape[0]
         low, high = np.empty(m), np.empty(m)
         for part, f in self._blocks(X, m):
             scores = self.scores[:, None]
@@ -114,7 +115,8 @@ class Conformal:
         """
         if self.classes is None:
             raise InvalidInput("asks for a set of classes; this model has none, and intervals", field="coverage")
-        level, m = _level(coverage), validation.features(X, width=self.models.predictor.n_features).shape[0]
+        level = validation.fraction(coverage, "coverage")
+        m = validation.features(X, width=self.models.predictor.n_features).shape[0]
         found = np.empty((m, self.classes.size), dtype=bool)
         share, n = self.weights / (self.weights.sum() + 1.0), self.classes.size
         for part, f in self._blocks(X, m):
@@ -190,10 +192,3 @@ def conformal(model: LiveEstimator, *, weights: ArrayLike | None = None, progres
         raise InvalidInput("has no targets, and so no residuals", field="model")
     scores = scores_of(view, found.own, y)
     return Conformal(labels, scores, counted, found)
-
-
-def _level(coverage: float) -> float:
-    level = validation.number_or_none(coverage)
-    if level is None or not 0 < level < 1:
-        raise InvalidInput(f"must be between 0 and 1, not {coverage!r}", field="coverage")
-    return level

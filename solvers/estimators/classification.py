@@ -12,6 +12,7 @@ from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.class_labels import column_of, labels_with, targets_of, two_labels
 from livesvm.solvers.estimators.paths import WithPaths
+from livesvm.solvers.models.base import keep
 from livesvm.solvers.models.window_edits import Edited
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.robust.ramp_losses import LABELS, CutoffRule
@@ -29,6 +30,8 @@ class LiveSVC(WithPaths):
     Parameters are those of ``IncrementalSVC``, which it is for two classes.
     """
 
+    class_weight: Mapping[Any, float] | str | None
+    classes: Any
     _loss_parameters = ("C", "class_weight")
     balance_: dict[float, float]  #: with "balanced" classes, the weight of each target's
 
@@ -46,16 +49,7 @@ class LiveSVC(WithPaths):
         cache_mb: float = 512,
         scale: str = "none",
     ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.class_weight = class_weight
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.cache_mb = cache_mb
-        self.scale = scale
+        keep(self, locals())
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return f(x) for ``X`` (m, d), as (m,); positive for ``classes_[1]``."""
@@ -187,13 +181,6 @@ class LiveSVC(WithPaths):
         return np.array([_weight_of(label, self.class_weight) for label in labels])
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return everything a checkpoint needs: arrays, numbers, and the keys as a list.
-
-        Returns
-        -------
-        dict
-            As of every live model, with ``classes``.
-        """
         return {**super().to_arrays(), "classes": self.classes_}
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:

@@ -9,10 +9,14 @@ from typing import Any, NamedTuple, Self, cast, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from sklearn.base import ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.estimators.scikit import _Estimator, _written_out
 from livesvm.solvers.estimators.training_data import (
     check_convex,
     check_costs,
@@ -23,7 +27,6 @@ from livesvm.solvers.estimators.training_data import (
     matrix_of,
     scale_of,
     seed_of,
-    whole,
 )
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.core_set import SAMPLE
@@ -34,6 +37,7 @@ from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.frank_wolfe.warm_start import carried
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples, product
+from livesvm.solvers.models.base import keep
 from livesvm.solvers.models.pairs_predictor import scores as class_scores
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -50,7 +54,7 @@ class Last(NamedTuple):
     solutions: list[Solution]
 
 
-class FrankWolfeClassifier:
+class FrankWolfeSVC(ClassifierMixin, _Estimator):  # type: ignore[misc]
     """A support vector classifier with squared losses, for large data, by Frank-Wolfe methods [Frandi et al.].
 
     It minimizes ``1/2 |w|^2 + 1/2 b^2 + C/2 sum_i weight_i max(0, 1 - y_i f(x_i))^2``, whose dual is ``a'K~a`` over the
@@ -122,6 +126,8 @@ class FrankWolfeClassifier:
     True
     """
 
+    __doc__ = _written_out(__doc__)
+
     def __init__(
         self,
         C: float = 1.0,
@@ -140,23 +146,7 @@ class FrankWolfeClassifier:
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.variant = variant
-        self.tol = tol
-        self.sampling = sampling
-        self.full_pass = full_pass
-        self.max_iter = max_iter
-        self.cache_mb = cache_mb
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
-    def _check_features(self, X: Any, *, reset: bool) -> None:
-        """Note or compare the names of the features; only scikit-learn's estimators know any."""
+        keep(self, locals())
 
     # -- training ------------------------------------------------------------------------------------------------------
 
@@ -231,10 +221,7 @@ class FrankWolfeClassifier:
         self.classes_ = classes
         self._keep(rows, kernel, prepared, own, solutions)
         self._warn()
-        if self.warm_start:
-            self._last = Last(classes, n, own, solutions)
-        else:
-            vars(self).pop("_last", None)
+        self._last = Last(classes, n, own, solutions) if self.warm_start else None
         return self
 
     def _options(self) -> Options:
@@ -244,15 +231,15 @@ class FrankWolfeClassifier:
             raise InvalidInput(f"unknown variant {self.variant!r}; one of {known}", field="variant")
         tol = validation.positive(self.tol, "tol")
         cache = int(2**20 * validation.positive(self.cache_mb, "cache_mb"))
-        sampling = None if self.sampling is None else whole(self.sampling, "sampling")
-        most = None if self.max_iter is None else whole(self.max_iter, "max_iter")
+        sampling = None if self.sampling is None else validation.whole(self.sampling, "sampling")
+        most = None if self.max_iter is None else validation.whole(self.max_iter, "max_iter")
         seed, full_pass = seed_of(self.random_state), bool(self.full_pass)
         return Options(cast("Variant", self.variant), tol, sampling, cache, most, seed, full_pass)
 
     def _threads(self) -> int:
         if self.n_jobs is None or self.n_jobs == -1:
             return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return whole(self.n_jobs, "n_jobs")
+        return validation.whole(self.n_jobs, "n_jobs")
 
     def _made_kernel(self, X: Any, weights: Floats, keeps: bool) -> Kernel:
         gamma = self.gamma
@@ -315,8 +302,6 @@ class FrankWolfeClassifier:
     def _warn(self) -> None:
         """Warn unless the gap is what was asked for."""
         if self.relative_gap_ > self.tol:
-            from sklearn.exceptions import ConvergenceWarning
-
             message = f"the relative gap is {self.relative_gap_:.1e} after {self.n_iter_} steps, not {self.tol:g}"
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
@@ -361,7 +346,7 @@ class FrankWolfeClassifier:
 
     def _decisions(self, X: Any) -> Floats:
         """Return the decisions of each pair, (m, pairs)."""
-        self._check_fitted()
+        check_is_fitted(self)
         rows = matrix_of(X)
         self._check_features(X, reset=False)
         validation.check_width(rows.shape[1], self.n_features_in_, "X")
@@ -396,7 +381,7 @@ class FrankWolfeClassifier:
         Gap
             Relative gap, and primal and dual objective, of the worst pair of classes [Frandi et al., eq. 39].
         """
-        self._check_fitted()
+        check_is_fitted(self)
         rows = examples_of(X)
         labels = labels_of(y, rows.shape[0])
         costs = self.C * validation.sample_weights(sample_weight, rows.shape[0])
@@ -413,8 +398,7 @@ class FrankWolfeClassifier:
                 gaps.append(gap_of(problem, a[indices], problem.parts(problem.examples, a[indices])))
         return max(gaps, key=lambda gap: gap.relative)
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "classes_"):
-            from sklearn.exceptions import NotFittedError
-
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

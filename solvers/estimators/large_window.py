@@ -22,8 +22,7 @@ from livesvm.solvers.frank_wolfe.problem import Known, check_finite
 from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Look
 from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.table import ALSO
-from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.base import LiveEstimator, keep
 from livesvm.solvers.models.keyed_window import unused_keys
 from livesvm.solvers.models.large_predictor import Trained, of_signs
 from livesvm.solvers.models.large_proofs import proofs
@@ -70,6 +69,7 @@ class LiveL2SVC(LiveEstimator):
     [-1.0, 1.0]
     """
 
+    classes: Iterable[Any] | None
     fit = _NotOffered()
     support_ = _NotOffered()
     support_vectors_ = _NotOffered()
@@ -89,13 +89,7 @@ class LiveL2SVC(LiveEstimator):
         classes: Iterable[Any] | None = None,
         cache_mb: float = 512,
     ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.classes = cast(Any, classes)
-        self.cache_mb = cache_mb
+        keep(self, locals())
         self._examples_here = SlidingWindow()
         self._labels: NDArray[Any] = np.empty(0) if classes is None else np.unique(np.array(list(classes)))
         self._trained: Trained | None = None
@@ -329,7 +323,7 @@ class LiveL2SVC(LiveEstimator):
         if gamma == "scale":
             known = self._trained is not None and self._trained.kernel.name == self.kernel
             gamma = self.gamma_ if known else scale()
-        return Kernel(self._kernel_name(), validation.positive(gamma, "gamma"), self.degree, self.coef0)
+        return Kernel(self.kernel, validation.positive(gamma, "gamma"), self.degree, self.coef0)
 
     def _start(self, pair: Pair, slots: Ints, labels: NDArray[Any]) -> Known | None:
         trained = self._trained
@@ -397,10 +391,6 @@ class LiveL2SVC(LiveEstimator):
     def _proofs(self) -> dict[tuple[Any, Any], Certificate]:
         return proofs(self._known(), self._examples_here, self._labels, self._kernel_of, float(self.C))
 
-    def robustness(self) -> Robustness | None:
-        """Return None: its losses are convex."""
-        return None
-
     def prepare(self) -> None:
         """Do nothing: an update needs nothing but the window."""
 
@@ -421,16 +411,13 @@ class LiveL2SVC(LiveEstimator):
         if X is None:
             return
         gamma = self.gamma if isinstance(self.gamma, float) else 1.0
-        kernel = Kernel(self._kernel_name(), gamma, self.degree, self.coef0)
+        kernel = Kernel(self.kernel, gamma, self.degree, self.coef0)
         check_finite(kernel.diagonal(validation.examples(X)))
 
     def _known(self) -> Trained:
         if self._trained is None:
             raise InvalidInput("has not been trained yet", field="model")
         return self._trained
-
-    def _kernel_name(self) -> Any:
-        return ALSO.get(self.kernel, self.kernel)
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 
@@ -461,8 +448,7 @@ class LiveL2SVC(LiveEstimator):
         self.n_features_in_ = self._examples_here.X.shape[1]
         if not arrays["trained"]:
             return
-        kernel = replace(Kernel("linear"), name=self._kernel_name(), gamma=self.gamma_)
-        kernel = replace(kernel, degree=int(self.degree), coef0=float(self.coef0))
+        kernel = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
         self._trained = Trained.from_arrays(kernel, arrays, self.window_features)
         self.n_features_in_ = int(self._trained.X.shape[1])
 

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import keep
 from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.problem.piecewise_linear import Losses, one_class
 from livesvm.solvers.runtime.progress import Progress
@@ -34,6 +35,7 @@ class LiveOneClassSVM(ChangingEstimator):
     support_, support_vectors_, dual_coef_, intercept_, keys_, n_window_ : as in ``IncrementalSVC``
     """
 
+    nu: float
     fit_intercept = True
     _loss_parameters = ("nu",)
 
@@ -48,13 +50,7 @@ class LiveOneClassSVM(ChangingEstimator):
         cache_mb: float = 512,
         scale: str = "none",
     ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_mb = cache_mb
-        self.scale = scale
+        keep(self, locals())
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return the signed distance to the boundary; negative for outliers.

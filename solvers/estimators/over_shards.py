@@ -31,21 +31,13 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Sharded:
-    """A training set in shards.
+    """A training set in shards."""
 
-    Attributes
-    ----------
-    crew : the shards
-    parts : which rows of all each has, in their order
-    y, weights : (n,) labels and weights of all rows
-    take : features of rows by their numbers, (k, d), dense or CSR
-    """
-
-    crew: Crew
-    parts: Sequence[slice]
-    y: NDArray[Any]
-    weights: Floats
-    take: Callable[[Ints], Any]
+    crew: Crew  #: the shards
+    parts: Sequence[slice]  #: which rows of all each has, in their order
+    y: NDArray[Any]  #: (n,) labels of all rows
+    weights: Floats  #: (n,)
+    take: Callable[[Ints], Any]  #: features of rows by their numbers, (k, d), dense or CSR
 
     def each(self, column: NDArray[Any]) -> list[NDArray[Any]]:
         """Return a shard's part of a column (n,), for each of them."""

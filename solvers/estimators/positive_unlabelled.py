@@ -14,17 +14,16 @@ from livesvm.solvers import validation
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.thresholds import WithThresholds
-from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.base import LiveEstimator, keep
 from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.models.window_edits import Edited
 from livesvm.solvers.problem.piecewise_linear import Losses
-from livesvm.solvers.pu.held_out import STEPS, Folds, HeldOut
-from livesvm.solvers.pu.metrics import zero_one_risk
+from livesvm.solvers.pu.held_out import STEPS, Folds, zero_one_risk
 from livesvm.solvers.pu.prior import PriorEstimate, check_enough, estimate_prior, is_open, numbered
-from livesvm.solvers.pu.problem import check_both_kinds, checked_lam, checked_prior, is_lam_open, live_losses
+from livesvm.solvers.pu.problem import check_both_kinds, is_lam_open, live_losses
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features
@@ -80,13 +79,14 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     True
     """
 
+    prior: float | str | None
+    lam: float | str | None
     fit_intercept = True
     classes_ = np.array([0, 1])
     class_mass_: Floats
     prior_estimate_: PriorEstimate | None
     chosen_lam_: float | None  #: None where it was given
     _begun: bool  # whether there have been both kinds
-    _held_out: HeldOut | None = None  # of the window as it is
     _loss_parameters = ("prior_", "lam_")
     _shares_costs = True
 
@@ -102,14 +102,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         cache_mb: float = 512,
         scale: str = "none",
     ) -> None:
-        self.prior = prior
-        self.lam = lam
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_mb = cache_mb
-        self.scale = scale
+        keep(self, locals())
 
     def _check_first(self, y: ArrayLike | None) -> None:
         given = labels(y, np.shape(validation.column(y, "y"))[0])
@@ -158,39 +151,8 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         return report
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Return f(x).
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-
-        Returns
-        -------
-        ndarray, shape (m,)
-            f(x); positive for what is predicted to be positive.
-
-        Raises
-        ------
-        InvalidInput
-            Also while the model waits for examples of one kind.
-        """
         self._check_fitted()
         return self._decision(X)
-
-    def held_out(self) -> HeldOut:
-        """Return decisions of the window's examples by models that have not seen them, of folds; found once.
-
-        Returns
-        -------
-        HeldOut
-            Decisions of positives and of unlabelled examples, in units of f.
-        """
-        self._check_fitted()
-        if self._held_out is None:
-            self._held_out = self._folds().held_out(self.prior_, self.lam_)
-        return self._held_out
 
     def regularization_path(
         self, lam_min: float, lam_max: float, *, progress: Progress | None = None
@@ -232,7 +194,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     def prior_(self) -> float:
         """The prior that counts; NaN before one that is open has been estimated."""
         if not is_open(self.prior):
-            return checked_prior(self.prior)
+            return validation.fraction(self.prior, "prior")
         estimate: PriorEstimate | None = getattr(self, "prior_estimate_", None)
         return math.nan if estimate is None else estimate.prior
 
@@ -240,7 +202,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     def lam_(self) -> float:
         """The lam that counts; NaN before one that is open has been chosen."""
         if not is_lam_open(self.lam):
-            return checked_lam(self.lam)
+            return validation.positive(self.lam, "lam")
         chosen: float | None = getattr(self, "chosen_lam_", None)
         return math.nan if chosen is None else chosen
 
@@ -297,7 +259,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     def _error(self, decisions: Floats, targets: Floats) -> float:
         known = targets > 0
-        return zero_one_risk(decisions[known], decisions[~known], checked_prior(self.prior_))
+        return zero_one_risk(decisions[known], decisions[~known], validation.fraction(self.prior_, "prior"))
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
         if not (self._begun and self.class_mass_.all()):
@@ -371,7 +333,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         for name in ("prior_estimate_", "chosen_lam_"):
             vars(self).setdefault(name, None)
         if not is_lam_open(self.lam):
-            checked_lam(self.lam)
+            validation.positive(self.lam, "lam")
         self._begun = not self._lacking(targets, weights)
         if self._begun:
             self._find_open(window, rows, targets > 0, weights)
@@ -418,13 +380,6 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         return super()._like(**{"prior": self.prior_, "lam": self.lam_, **self._own(parameters)})
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return everything a checkpoint needs: arrays, numbers, and the keys as a list.
-
-        Returns
-        -------
-        dict
-            As of every live model, with what was left open and found.
-        """
         estimate, lam = self.prior_estimate_, self.chosen_lam_
         return super().to_arrays() | {
             "prior_estimate": np.array([] if estimate is None else astuple(estimate)),

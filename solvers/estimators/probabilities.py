@@ -151,12 +151,9 @@ def calibrated(model: Any, method: str) -> Calibration:
 
     frozen = FrozenEstimator(_Decisions(classes))
     made = CalibratedClassifierCV(frozen, method=method, cv=[(every_example, every_example)], ensemble=False)
-    made.fit(values, y, sample_weight=_unless_equal(model.window_sample_weight))
+    weights = model.window_sample_weight
+    made.fit(values, y, sample_weight=None if (weights == weights[0]).all() else weights)
     maps = made.calibrated_classifiers_[0].calibrators
     if method == "sigmoid":
         return Calibration(method, tuple((np.array([one.a_]), np.array([one.b_])) for one in maps))
     return Calibration(method, tuple((one.X_thresholds_, one.y_thresholds_) for one in maps))
-
-
-def _unless_equal(weights: Floats) -> Floats | None:
-    return None if (weights == weights[0]).all() else weights

@@ -16,17 +16,16 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.positive_unlabelled import flag_warnings, labels
 from livesvm.solvers.estimators.scikit import _Estimator, _written_out, warn_of
 from livesvm.solvers.estimators.thresholds import WithThresholds
-from livesvm.solvers.kernels.kernel import Gram, Kernel
+from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models import scaling
+from livesvm.solvers.models.base import keep
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.warnings import ModelWarning
-from livesvm.solvers.pu.held_out import Folds, HeldOut
-from livesvm.solvers.pu.prior import PriorEstimate, estimate_prior, is_open
+from livesvm.solvers.pu.held_out import Folds
+from livesvm.solvers.pu.prior import PriorEstimate, estimate_prior, is_open, numbered
 from livesvm.solvers.pu.problem import (
     PUProblem,
     check_both_kinds,
-    checked_lam,
-    checked_prior,
     costs,
     is_lam_open,
     pu_problem,
@@ -34,6 +33,7 @@ from livesvm.solvers.pu.problem import (
 from livesvm.solvers.pu.usmo import Solution, Start, usmo
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.sparse import dense
 
 
 class PUClassifier(ClassifierMixin, _Estimator, WithThresholds):  # type: ignore[misc]
@@ -109,15 +109,7 @@ class PUClassifier(ClassifierMixin, _Estimator, WithThresholds):  # type: ignore
         start: Start = "nested",
         cache_mb: float = 200,
     ) -> None:
-        self.prior = prior
-        self.lam = lam
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.start = start
-        self.cache_mb = cache_mb
+        keep(self, locals())
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, progress: Progress | None = None
@@ -159,53 +151,27 @@ class PUClassifier(ClassifierMixin, _Estimator, WithThresholds):  # type: ignore
         kernel, rows = self._kernel(rows, weights)
         chosen = known == 1.0
         P, U = rows[chosen], rows[~chosen]
-        lam = None if is_lam_open(self.lam) else checked_lam(self.lam)
+        lam = None if is_lam_open(self.lam) else validation.positive(self.lam, "lam")
         check_both_kinds(weights[~chosen].sum(), weights[chosen].sum())  # before a prior is estimated
         estimate = estimate_prior(kernel, P, U) if is_open(self.prior) else None
-        prior = checked_prior(self.prior) if estimate is None else estimate.prior
+        prior = validation.fraction(self.prior, "prior") if estimate is None else estimate.prior
         folds = Folds(kernel, rows, chosen, weights)
         lam = folds.best_lam(prior) if lam is None else lam
         problem = pu_problem(kernel, P, U, *costs(prior, lam, weights[chosen], weights[~chosen]))
         solution = usmo(problem, tau, start=self.start, cache_bytes=cache_bytes, progress=progress)
         self._take_over(X, rows, chosen, problem, solution)
         self.prior_, self.prior_estimate_, self.lam_ = prior, estimate, lam
-        self._folds, self._held_out = folds, None
+        self._examples, self._held_out = folds, None
         decisions = self.predictor_.decision_function(given[~chosen])
         self.warnings_ = flag_warnings(int(np.count_nonzero(decisions > 0)), decisions.size, lam)
         warn_of(self.warnings_)
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Return f(x).
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features; with the kernel "precomputed" kernel values (m, n) with the training
-            rows.
-
-        Returns
-        -------
-        ndarray, shape (m,)
-            f(x); positive for what is predicted to be positive.
-        """
-        check_is_fitted(self)
+        self._check_fitted()
         rows = validation.matrix(X)
         self._check_features(X, reset=False)
         return self.predictor_.decision_function(rows)
-
-    def held_out(self) -> HeldOut:
-        """Return decisions of the training rows by models that have not seen them, of folds; found once.
-
-        Returns
-        -------
-        HeldOut
-            Decisions of positives and of unlabelled examples, in units of f.
-        """
-        check_is_fitted(self)
-        if self._held_out is None:
-            self._held_out = self._folds.held_out(self.prior_, self.lam_)
-        return self._held_out
 
     def certificate(self) -> Certificate:
         """Return how far the model is from the optimum, recomputed from the data: as long as many passes may take.
@@ -215,18 +181,23 @@ class PUClassifier(ClassifierMixin, _Estimator, WithThresholds):  # type: ignore
         Certificate
             Violation, gap and objectives.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         return self._problem.certificate(self.solution_.sigma, self.solution_.b)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
     _problem: PUProblem
+    _examples: Folds
     solution_: Solution
     predictor_: Predictor
     prior_estimate_: PriorEstimate | None
     warnings_: list[ModelWarning]
-    _folds: Folds
-    _held_out: HeldOut | None
+
+    def _check_fitted(self) -> None:
+        check_is_fitted(self)
+
+    def _folds(self) -> Folds:
+        return self._examples
 
     def _kernel(self, X: Floats, weights: Floats) -> tuple[Kernel, Floats]:
         """Return the kernel, and what it takes for the rows of ``X``."""
@@ -236,14 +207,11 @@ class PUClassifier(ClassifierMixin, _Estimator, WithThresholds):  # type: ignore
                 raise InvalidInput(f"must be a number or 'scale', not {gamma!r}", field="gamma")
             gamma = 1.0 if self.kernel == "precomputed" else scaling.gamma(X, weights, self.kernel)
         self.gamma_ = validation.positive(gamma, "gamma")
-        checked = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
-        kernel = replace(checked, degree=int(self.degree), coef0=float(self.coef0))
+        kernel = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
         if kernel.name != "precomputed":
             scaling.size_of_kernel(kernel, X)
-            return kernel, X
-        gram = Gram()
-        numbers = gram.admit(X, np.empty(0, np.int64))
-        return replace(kernel, gram=gram), numbers[:, None].astype(np.float64)
+        kernel, rows = numbered(kernel, X)
+        return kernel, dense(rows)
 
     def _take_over(self, X: ArrayLike, rows: Floats, chosen: Any, problem: PUProblem, solution: Solution) -> None:
         beta = np.empty(chosen.size)

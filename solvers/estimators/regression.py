@@ -9,6 +9,7 @@ from livesvm.solvers import validation
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.paths import WithPaths
+from livesvm.solvers.models.base import keep
 from livesvm.solvers.problem.piecewise_linear import Losses, epsilon_insensitive, pinball
 from livesvm.solvers.robust.ramp_losses import RESIDUALS, CutoffRule
 from livesvm.solvers.runtime.progress import Progress
@@ -44,6 +45,9 @@ class LiveSVR(WithPaths):
     [1.45]
     """
 
+    epsilon: float
+    loss: str
+    quantile: float
     _loss_parameters = ("C", "epsilon", "loss", "quantile")
 
     def __init__(
@@ -61,17 +65,7 @@ class LiveSVR(WithPaths):
         cache_mb: float = 512,
         scale: str = "none",
     ) -> None:
-        self.C = C
-        self.epsilon = epsilon
-        self.kernel = kernel
-        self.loss = loss
-        self.quantile = quantile
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.cache_mb = cache_mb
-        self.scale = scale
+        keep(self, locals())
 
     def predict(self, X: ArrayLike) -> Floats:
         """Return f(x).
@@ -138,10 +132,7 @@ class LiveSVR(WithPaths):
         if self.loss == "absolute":
             return epsilon_insensitive(targets, 0.0, costs)
         if self.loss == "pinball":
-            quantile = validation.number_or_none(self.quantile)
-            if quantile is None or not 0 < quantile < 1:
-                raise InvalidInput(f"must lie between 0 and 1, not {self.quantile!r}", field="quantile")
-            return pinball(targets, quantile, costs)
+            return pinball(targets, validation.fraction(self.quantile, "quantile"), costs)
         raise InvalidInput(f"must be 'epsilon_insensitive', 'absolute' or 'pinball', not {self.loss!r}", field="loss")
 
     def _cutoff_rule(self, s: float | None = None) -> CutoffRule:

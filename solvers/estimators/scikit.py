@@ -17,13 +17,12 @@ from sklearn.utils.validation import validate_data
 
 from livesvm.solvers.errors import InvalidInput, InvalidType
 from livesvm.solvers.estimators.drop_in import IGNORED, DropIn
-from livesvm.solvers.estimators.frank_wolfe import FrankWolfeClassifier
 from livesvm.solvers.estimators.one_class import LiveOneClassSVM
 from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
 from livesvm.solvers.estimators.probabilities import PROBABILITY, Probabilities
 from livesvm.solvers.estimators.regression import LiveSVR
 from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
-from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.base import LiveEstimator, keep
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.sparse import as_scipy
 
@@ -123,11 +122,6 @@ def _written_out(doc: str | None, ignored: Iterable[str] = (), more: str = "") -
 _OF_REGRESSION = tuple(name for name in IGNORED if name != "random_state")
 
 
-def _keep(model: object, given: dict[str, Any]) -> None:
-    """Let a model have the parameters that its constructor was given, by their names."""
-    vars(model).update((name, value) for name, value in given.items() if name not in ("self", "__class__"))
-
-
 class IncrementalSVC(ClassifierMixin, _Estimator, DropIn, Probabilities, LiveMultiClassSVC):  # type: ignore[misc]
     __doc__ = _written_out(LiveMultiClassSVC.__doc__, IGNORED, PROBABILITY)
 
@@ -155,7 +149,7 @@ class IncrementalSVC(ClassifierMixin, _Estimator, DropIn, Probabilities, LiveMul
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
-        _keep(self, locals())
+        keep(self, locals())
 
     n_support_ = LiveMultiClassSVC.n_support_
 
@@ -203,7 +197,7 @@ class IncrementalSVR(RegressorMixin, _Estimator, DropIn, LiveSVR):  # type: igno
         max_iter: int = -1,
         verbose: bool = False,
     ) -> None:
-        _keep(self, locals())
+        keep(self, locals())
 
 
 class IncrementalPUClassifier(ClassifierMixin, _Estimator, LivePUClassifier):  # type: ignore[misc]
@@ -237,13 +231,4 @@ class IncrementalOneClassSVM(OutlierMixin, _Estimator, DropIn, LiveOneClassSVM):
         max_iter: int = -1,
         verbose: bool = False,
     ) -> None:
-        _keep(self, locals())
-
-
-class FrankWolfeSVC(ClassifierMixin, _Estimator, FrankWolfeClassifier):  # type: ignore[misc]
-    __doc__ = _written_out(FrankWolfeClassifier.__doc__)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+        keep(self, locals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -15,6 +16,7 @@ from livesvm.solvers.analyses.regularization.pairwise import pairwise_regulariza
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.class_labels import column_of, labels_with, several_labels, targets_of
 from livesvm.solvers.estimators.classification import LiveSVC
+from livesvm.solvers.models.base import keep
 from livesvm.solvers.models.class_window import ClassWindow
 from livesvm.solvers.models.pairs_predictor import by_other_class, scores, winners
 from livesvm.solvers.models.window import Window
@@ -62,6 +64,10 @@ class LiveMultiClassSVC(LiveSVC):
     ((4,), (0,), 4)
     """
 
+    decision_function_shape: str
+    break_ties: bool
+    n_jobs: int | None
+
     def __init__(
         self,
         C: float = 1.0,
@@ -79,21 +85,7 @@ class LiveMultiClassSVC(LiveSVC):
         break_ties: bool = False,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(
-            C,
-            kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            class_weight=class_weight,
-            fit_intercept=fit_intercept,
-            cache_mb=cache_mb,
-            scale=scale,
-        )
-        self.classes = cast(Any, classes)
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.n_jobs = n_jobs
+        keep(self, locals())
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
@@ -155,16 +147,6 @@ class LiveMultiClassSVC(LiveSVC):
         n = self.classes_.size
         places = scores(decisions, n).argmax(axis=1) if self.break_ties else winners(decisions, n)
         return self.classes_[places]
-
-    def predictor(self) -> Any:
-        """Return the model as it is now, frozen: a ``Predictor``, of more than two classes a ``PairsPredictor``.
-
-        Returns
-        -------
-        Predictor or PairsPredictor
-            Safe to share between threads.
-        """
-        return super().predictor()
 
     def certificate_of(self, first: Any, second: Any) -> Any:
         """Return the certificate of the pair of two labels.
@@ -269,21 +251,25 @@ class LiveMultiClassSVC(LiveSVC):
         It has the whole window: examples of other classes have no weight.
         """
         window = self._of_classes
-        arrays, y = window.to_arrays(), window.y.astype(np.int64)
+        y = window.y.astype(np.int64)
         indices = np.isin(y, two)
         beta, segments = np.zeros(y.size), np.zeros(y.size, np.int64)
         beta[indices], segments[indices] = window.standing_of(two, indices)
-        names = ("C", "kernel", "degree", "coef0", "fit_intercept", "cache_mb")
-        parameters = {name: getattr(self, name) for name in names}
         own = {
             "y": np.where(y == two[1], 1.0, -1.0),
             "sample_weight": self._weighed() * indices,
             "beta": beta,
             "segments": segments,
-            "intercept": window.pairs[two].intercept,
             "classes": np.array([0, 1]),
         }
-        return LiveSVC.from_arrays({**parameters, "gamma": window.kernel.gamma}, {**arrays, **own})
+        return self._pair_with(two, window.to_arrays() | own, cache_mb=self.cache_mb)
+
+    def _pair_with(self, two: tuple[int, int], arrays: dict[str, Any], **parameters: Any) -> LiveSVC:
+        """Return the model of one pair of places in ``classes_`` with these arrays."""
+        window = self._of_classes
+        names = ("C", "kernel", "degree", "coef0", "fit_intercept")
+        parameters |= {name: getattr(self, name) for name in names} | {"gamma": window.kernel.gamma}
+        return LiveSVC.from_arrays(parameters, arrays | {"intercept": window.pairs[two].intercept})
 
     def _weighed(self) -> Floats:
         """Return the weights of the window's examples times those of their classes, (n,)."""
@@ -298,8 +284,6 @@ class LiveMultiClassSVC(LiveSVC):
         here = np.flatnonzero(is_here)
         beta, segments = window.standing_of(two, is_here)
         X = arrays["X"][here]
-        names = ("C", "kernel", "degree", "coef0", "fit_intercept", "scale")
-        parameters = {name: getattr(self, name) for name in names}
         own = {
             "X": X if window.kernel.gram is None else X[:, here],
             "y": np.where(y[here] == two[1], 1.0, -1.0),
@@ -308,12 +292,9 @@ class LiveMultiClassSVC(LiveSVC):
             "keys": [arrays["keys"][i] for i in here.tolist()],
             "beta": beta,
             "segments": segments,
-            "intercept": window.pairs[two].intercept,
             "classes": self.classes_[list(two)],
         }
-        return LiveSVC.from_arrays(
-            {**parameters, "gamma": window.kernel.gamma, "cache_mb": cache_mb}, {**arrays, **own}
-        )
+        return self._pair_with(two, arrays | own, cache_mb=cache_mb, scale=self.scale)
 
     # -- labels --------------------------------------------------------------------------------------------------------
 
@@ -458,12 +439,7 @@ class LiveMultiClassSVC(LiveSVC):
     def _threads(self) -> int | None:
         if self.n_jobs is None:
             return None
-        import os
-
-        jobs = validation.number_or_none(self.n_jobs)
-        if jobs is None or jobs != int(jobs) or jobs < -1 or jobs == 0:
-            raise InvalidInput(f"must be -1, None or a whole number from 1, not {self.n_jobs!r}", field="n_jobs")
-        return int(jobs) if jobs > 0 else os.cpu_count() or 1
+        return os.cpu_count() or 1 if self.n_jobs == -1 else validation.whole(self.n_jobs, "n_jobs")
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
         if vars(self).get("classes_", targets[:0]).size < 3:

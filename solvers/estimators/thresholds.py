@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -12,11 +14,42 @@ from livesvm.solvers.runtime.types import Floats, Ints
 class WithThresholds:
     """A classifier whose decisions can be cut elsewhere than at 0."""
 
+    _held_out: HeldOut | None = None  #: of the examples as they are
+
     def decision_function(self, X: ArrayLike) -> Floats:
+        """Return f(x).
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the examples
+            learnt, oldest first; with a function for a kernel, what that takes.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            f(x); positive for what is predicted to be positive.
+
+        Raises
+        ------
+        InvalidInput
+            Also while a live model waits for examples of one kind.
+        """
         raise NotImplementedError
 
     def held_out(self) -> HeldOut:
-        raise NotImplementedError
+        """Return decisions of the examples by models that have not seen them, of folds; found once.
+
+        Returns
+        -------
+        HeldOut
+            Decisions of positives and of unlabelled examples, in units of f.
+        """
+        model: Any = self
+        model._check_fitted()
+        if self._held_out is None:
+            self._held_out = model._folds().held_out(model.prior_, model.lam_)
+        return self._held_out
 
     def predict(self, X: ArrayLike, *, alerts: float | None = None, precision: float | None = None) -> Ints:
         """Return 1 for each row above 0, or above the :meth:`threshold` that is asked for, else 0.

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, NotPositiveSemidefinite
+from livesvm.solvers.estimators.class_labels import column_of, labels_with
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.one_versus_one import Pair
 from livesvm.solvers.frank_wolfe.problem import Problem, check_finite
@@ -65,17 +66,8 @@ def check_costs(costs: Floats) -> None:
 
 def labels_of(y: ArrayLike | None, n: int) -> NDArray[Any]:
     """Return labels (n,); raises InvalidInput for anything else, as targets of a regression."""
-    labels = validation.column(y, "y")
-    if labels.shape != (n,):
-        raise InvalidInput(f"{labels.shape[0]} labels for {n} rows", field="y")
-    if labels.dtype.kind == "f":
-        validation.check_finite(labels, "y")
-    from sklearn.utils.multiclass import check_classification_targets
-
-    try:
-        check_classification_targets(labels)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(str(error), field="y") from None
+    labels = column_of(y, n, "y")
+    labels_with(labels[:0], labels, "y")
     return labels
 
 
@@ -89,14 +81,6 @@ def scale_of(X: Any, weights: Floats) -> float:
     if variance <= 0.0:
         return 1.0
     return float(1.0 / (X.shape[1] * variance))
-
-
-def whole(value: Any, field: str) -> int:
-    """Return a whole number of at least 1; raises InvalidInput."""
-    number = validation.number_or_none(value)
-    if number is None or number < 1 or number != int(number):
-        raise InvalidInput(f"must be a whole number of at least 1, not {value!r}", field=field)
-    return int(number)
 
 
 def seed_of(random_state: Any) -> int:

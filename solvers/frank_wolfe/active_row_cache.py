@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.kernels.matrix_products import Examples, write
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.threads import together
-from livesvm.solvers.runtime.types import Floats, Ints
-
-Numbers = NDArray[Any]
+from livesvm.solvers.runtime.types import Floats, Ints, Numbers
 
 SHARE = 8192  #: columns that a thread adds up at once
 SPARE = 8  #: one column for so many examples is there for those that come later

@@ -37,24 +37,15 @@ Tell = Callable[[float], None]
 
 @dataclass
 class Active:
-    """What is searched: active examples, their coefficients of the twin, and the parts of g at them.
+    """What is searched: active examples, their coefficients of the twin, and the parts of g at them."""
 
-    Attributes
-    ----------
-    indices : (k,) places among all
-    y, ridge, of_class : (k,) theirs
-    b : (k,) coefficients; all others are 0
-    parts : (2, k) of g
-    rows : their kernel rows
-    """
-
-    indices: Ints
-    y: Floats
-    ridge: Floats
-    of_class: Ints
-    b: Floats
-    parts: Floats
-    rows: ActiveRows
+    indices: Ints  #: (k,) places among all
+    y: Floats  #: (k,) their labels
+    ridge: Floats  #: (k,) 1 / C_i
+    of_class: Ints  #: (k,) 0 negative, 1 positive
+    b: Floats  #: (k,) coefficients; all others are 0
+    parts: Floats  #: (2, k) of g
+    rows: ActiveRows  #: their kernel rows
 
 
 def active_of(problem: Problem, indices: Ints, b: Floats, parts: Floats, rows: ActiveRows) -> Active:

@@ -24,24 +24,16 @@ ROUNDS = 60  #: looks at all, at most
 
 @dataclass
 class Search:
-    """Where the search is.
-
-    Attributes
-    ----------
-    examples : all, in the precision of the search
-    b, parts : (n,) and (2, n); the parts of those that are not active are as of the last look
-    exact : where all parts were known in double precision last
-    seen : where those of every example were known last
-    """
+    """Where the search is."""
 
     problem: Problem
-    examples: Examples
+    examples: Examples  #: all, in the precision of the search
     cache_bytes: int
     random: np.random.Generator
-    b: Floats
-    parts: Floats
-    exact: Known | None = None
-    seen: Known | None = None
+    b: Floats  #: (n,) coefficients of the twin
+    parts: Floats  #: (2, n) of g; those of examples that are not active are as of the last look
+    exact: Known | None = None  #: where all parts were known in double precision last
+    seen: Known | None = None  #: where those of every example were known last
     computed: int = 0
     steps: int = 0
     active: Active = field(init=False)

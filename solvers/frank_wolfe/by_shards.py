@@ -28,22 +28,13 @@ SEEDS = 2**31
 
 @dataclass(frozen=True)
 class Over:
-    """One problem whose rows are in shards.
+    """One problem whose rows are in shards."""
 
-    Attributes
-    ----------
-    crew : the shards, each of which has begun with this problem
-    counts : (shards, 2) how many rows of each class each has
-    norm : the largest gamma |x|^2
-    threads : how many may work here at once
-    begin : what shards have begun with
-    """
-
-    crew: Crew
-    counts: Ints
-    norm: float
-    threads: int
-    begin: Sequence[Callable[[Shard], Ints]]
+    crew: Crew  #: the shards, each of which has begun with this problem
+    counts: Ints  #: (shards, 2) how many rows of each class each has
+    norm: float  #: the largest gamma |x|^2
+    threads: int  #: how many may work here at once
+    begin: Sequence[Callable[[Shard], Ints]]  #: what shards have begun with
 
     @property
     def n(self) -> int:

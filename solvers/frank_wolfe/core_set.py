@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.frank_wolfe.problem import Problem
-from livesvm.solvers.kernels.matrix_products import Examples, Numbers, block
+from livesvm.solvers.kernels.matrix_products import Examples, block
 from livesvm.solvers.runtime.interrupt import check
-from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.runtime.types import Floats, Ints, Numbers
 
 SAMPLE = 59  #: one of so many is among the worst 5%, with probability 0.95 [Frandi et al., Theorem 1]
 TRIES = 3  #: samples without any example to gain by after which every example is looked at
@@ -31,18 +31,13 @@ class Core:
     Parameters
     ----------
     a : (n,) coefficients of all, of which no more than ``capacity`` are not 0
-    capacity : examples, at most
-
-    Attributes
-    ----------
     examples : all, in the precision of the search
-    values : (k or more, k or more) kernel values of the core, as many as there is space for
-    y, ridge, diagonal : (k,) its labels, 1 / C_i, and K~_ii
-    computed : kernel values, so far
+    capacity : examples, at most
     """
 
     def __init__(self, problem: Problem, examples: Examples, a: Floats, capacity: int) -> None:
-        self.problem, self.examples, self.computed = problem, examples, 0
+        self.problem, self.examples = problem, examples
+        self.computed = 0  #: kernel values, so far
         self.indices = np.flatnonzero(a)
         self.a = a[self.indices]
         self.place_of = np.full(problem.n, -1, np.int64)
@@ -51,13 +46,13 @@ class Core:
         self._gathered = examples.take(self.indices)
         self._describe()
         own, k = self.kernel(self.indices), self.indices.size
-        self.values: Numbers = np.empty((capacity, capacity), own.dtype)
+        self.values: Numbers = np.empty((capacity, capacity), own.dtype)  #: those of the core come first
         self.values[:k, :k] = own
         self.g = self.g_of(self.indices, own)
 
     def _describe(self) -> None:
-        self.y = self.problem.y[self.indices]
-        self.ridge, self.diagonal = (each[self.indices] for each in self._all)
+        self.y = self.problem.y[self.indices]  #: (k,)
+        self.ridge, self.diagonal = (each[self.indices] for each in self._all)  #: (k,) 1 / C_i, and K~_ii
 
     @property
     def R(self) -> float:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from livesvm.solvers.frank_wolfe.steps import Numbers
 from livesvm.solvers.runtime.compile import compiled
-from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.runtime.types import Floats, Numbers
 
 FLAT = 1e-300  #: the least curvature
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,12 +16,10 @@ from livesvm.solvers.frank_wolfe.problem import Known, Problem
 from livesvm.solvers.frank_wolfe.solution import Look, Solution, Trace
 from livesvm.solvers.frank_wolfe.solve import Options, solve
 from livesvm.solvers.kernels.matrix_products import Examples
-from livesvm.solvers.runtime.parallel_solves import solve_in_parallel
+from livesvm.solvers.runtime.threads import solve_in_parallel
 from livesvm.solvers.runtime.types import Floats, Ints
 
 MOST_POINTS = 2000  #: of the gap against time that are kept
-
-T = TypeVar("T")
 
 
 class Pair(NamedTuple):

@@ -28,20 +28,12 @@ UNTOUCHED = 1e-12  #: relative difference of coefficients that are the same but 
 
 @dataclass(frozen=True)
 class Problem:
-    """Examples, labels and weights of one problem.
+    """Examples, labels and weights of one problem."""
 
-    Attributes
-    ----------
-    examples : n examples in double precision
-    y : (n,) of -1 and 1, both there
-    costs : (n,) the positive weights C_i of the squared losses
-    threads : how many may work at once
-    """
-
-    examples: Examples
-    y: Floats
-    costs: Floats
-    threads: int = 1
+    examples: Examples  #: n examples in double precision
+    y: Floats  #: (n,) of -1 and 1, both there
+    costs: Floats  #: (n,) the positive weights C_i of the squared losses
+    threads: int = 1  #: how many may work at once
 
     @property
     def n(self) -> int:
@@ -93,19 +85,13 @@ class Problem:
 
 @dataclass(frozen=True)
 class Known:
-    """Coefficients b (n,) of the twin, whose parts of g (2, n) are known in double precision, but for those ``rough``.
+    """Coefficients of the twin, whose parts of g are known in double precision, but for those of ``rough``."""
 
-    Attributes
-    ----------
-    age : how often these were brought along since all of them were computed from the data
-    come : (m,) examples that came since
-    rough : (n,) of bool, whose parts are known in single precision alone; None: no example's
-    """
-
-    b: Floats
-    parts: Floats
-    age: int = 0
-    come: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    b: Floats  #: (n,)
+    parts: Floats  #: (2, n)
+    age: int = 0  #: how often these were brought along since all of them were computed from the data
+    come: Ints = field(default_factory=lambda: np.empty(0, np.int64))  #: (m,) examples that came since
+    #: (n,) of bool, whose parts are known in single precision alone; None: no example's
     rough: NDArray[np.bool_] | None = None
 
 
@@ -116,17 +102,11 @@ def rough_of(b: Floats, parts: Floats) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Gap:
-    """How far an answer is from the optimum.
+    """How far an answer is from the optimum."""
 
-    Attributes
-    ----------
-    relative : ``2 (R - min g) / R``, which bounds ``(R - R*) / R`` [Frandi et al., eq. 39, but relative to R]
-    primal, dual : objectives of the SVM at b: no other model's primal is below the dual
-    """
-
-    relative: float
-    primal: float
-    dual: float
+    relative: float  #: ``2 (R - min g) / R``, which bounds ``(R - R*) / R`` [Frandi et al., eq. 39, but relative to R]
+    primal: float  #: objective of the SVM at b
+    dual: float  #: no other model's primal is below it
 
 
 def gap_of(problem: Problem, b: Floats, parts: Floats) -> Gap:

@@ -120,16 +120,10 @@ class Proof(NamedTuple):
 
 @dataclass
 class Shard:
-    """Rows of a training set.
+    """Rows of a training set."""
 
-    Parameters
-    ----------
-    X : (n, d) dense or CSR, finite
-    threads : how many may work at once
-    """
-
-    X: Any
-    threads: int = 1
+    X: Any  #: (n, d) dense or CSR, finite
+    threads: int = 1  #: how many may work at once
 
     # -- before a training ---------------------------------------------------------------------------------------------
 

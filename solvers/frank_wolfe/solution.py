@@ -18,30 +18,17 @@ Look = Callable[[float, float], object]  #: called with seconds, and the relativ
 
 @dataclass(frozen=True)
 class Solution:
-    """An answer, with its gap recomputed from the data in double precision.
+    """An answer, with its gap recomputed from the data in double precision."""
 
-    Attributes
-    ----------
-    a : (n,) coefficients on the simplex
-    b : (n,) those of the twin, ``a / R``
-    parts : (2, n) of ``K~b``; in single precision where that does not matter, see ``rough_of``
-    gap : how far it is from the optimum
-    steps : steps taken: of one coefficient, or of a block
-    kernel_values : how many were computed, without those of the proof
-    is_converged : whether the gap is what was asked for
-    trace : (k, 2) seconds, and the relative gap known then
-    age : how often ``parts`` were brought along, see ``Known``
-    """
-
-    a: Floats
-    b: Floats
-    parts: Floats
-    gap: Gap
-    steps: int
-    kernel_values: int
-    is_converged: bool
-    trace: Floats
-    age: int = 0
+    a: Floats  #: (n,) coefficients on the simplex
+    b: Floats  #: (n,) those of the twin, ``a / R``
+    parts: Floats  #: (2, n) of ``K~b``; in single precision where that does not matter, see ``rough_of``
+    gap: Gap  #: how far it is from the optimum
+    steps: int  #: steps taken: of one coefficient, or of a block
+    kernel_values: int  #: how many were computed, without those of the proof
+    is_converged: bool  #: whether the gap is what was asked for
+    trace: Floats  #: (k, 2) seconds, and the relative gap known then
+    age: int = 0  #: how often ``parts`` were brought along, see ``Known``
 
     @property
     def known(self) -> Known:
@@ -69,16 +56,11 @@ def solution(
 
 @dataclass
 class Trace:
-    """The gap against time, told as progress on its logarithm; thinned out where there is much of it.
-
-    Attributes
-    ----------
-    look : called with each point
-    """
+    """The gap against time, told as progress on its logarithm; thinned out where there is much of it."""
 
     tol: float
     tell: Callable[[int, int], None] | None = None
-    look: Look | None = None
+    look: Look | None = None  #: called with each point
     points: list[tuple[float, float]] = field(default_factory=list)
     _begun: float = field(default_factory=time.perf_counter)
     _first: float = 0.0

@@ -22,25 +22,15 @@ BLOCKS = 1_000_000
 
 @dataclass(frozen=True)
 class Options:
-    """How to solve.
-
-    Attributes
-    ----------
-    tol : relative gap
-    sampling : examples of a sample; None: all are looked at; the default variant does not sample
-    cache_bytes : what kernel rows may take
-    max_steps : None: the default of the variant
-    seed : of what is left to chance
-    looks_at_all : whether a sample without any example to gain by is followed by a look at all
-    """
+    """How to solve."""
 
     variant: Variant = "auto"
-    tol: float = 0.1
-    sampling: int | None = SAMPLE
-    cache_bytes: int = 2**30
-    max_steps: int | None = None
-    seed: int = 0
-    looks_at_all: bool = True
+    tol: float = 0.1  #: relative gap
+    sampling: int | None = SAMPLE  #: examples of a sample; None: all are looked at; the default variant does not sample
+    cache_bytes: int = 2**30  #: what kernel rows may take
+    max_steps: int | None = None  #: None: the default of the variant
+    seed: int = 0  #: of what is left to chance
+    looks_at_all: bool = True  #: whether a sample without any example to gain by is followed by a look at all
 
 
 def solve(problem: Problem, options: Options, trace: Trace, start: Known | None = None) -> Solution:

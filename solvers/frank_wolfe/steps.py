@@ -12,15 +12,10 @@ nearest of the active points, and its stopping rule is relative to Delta^2, whic
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.runtime.compile import compiled
-from livesvm.solvers.runtime.types import Floats, Ints
-
-Numbers = NDArray[Any]
+from livesvm.solvers.runtime.types import Floats, Ints, Numbers
 
 SMALLEST_SCALE = 1e-100  #: and the largest is its inverse: beyond, the factor is multiplied into a and g
 

@@ -14,12 +14,12 @@ import numpy as np
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels import sparse_values
-from livesvm.solvers.kernels.table import Base, Form, form_of
+from livesvm.solvers.kernels.table import ALSO, Base, Form, form_of
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, check, parts
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
-from livesvm.solvers.validation import number_or_none, positive
+from livesvm.solvers.validation import number_or_none, positive, whole
 
 _TILE = 32  # examples whose kernel values with each other are computed for those with themselves
 _OWN_WORK = 16  # what a kernel value takes besides its products, in products
@@ -111,11 +111,11 @@ class Kernel:
     def __post_init__(self) -> None:
         form_of(self.name)
         positive(self.gamma, "gamma")
-        degree = number_or_none(self.degree)
-        if degree is None or degree < 1 or degree != int(degree):
-            raise InvalidInput(f"must be a whole number of at least 1, not {self.degree!r}", field="degree")
-        if number_or_none(self.coef0) is None:
+        degree, coef0 = whole(self.degree, "degree"), number_or_none(self.coef0)
+        if coef0 is None:
             raise InvalidInput(f"must be a finite number, not {self.coef0!r}", field="coef0")
+        for attribute, value in (("name", ALSO.get(self.name, self.name)), ("degree", degree), ("coef0", coef0)):
+            object.__setattr__(self, attribute, value)
 
     @property
     def always_positive(self) -> bool:
@@ -187,7 +187,7 @@ class Kernel:
         for values in _runs(out, rows, first, n):
             if form.base == Base.PRODUCT:
                 values *= self.gamma
-            form.finish(values, self.coef0, int(self.degree))
+            form.finish(values, self.coef0, self.degree)
 
     def diagonal(self, X: Features) -> Floats:
         """Return ``k(X[i], X[i])`` for ``X`` (m, d)."""

@@ -26,18 +26,11 @@ LEAST = 1e-12  # of the largest diagonal entry: what is left of it below is roun
 
 @dataclass(frozen=True)
 class LowRank:
-    """Pivots among n examples. Products take memory that is linear in n, and no more than twice n r kernel values.
+    """Pivots among n examples. Products take memory that is linear in n, and no more than twice n r kernel values."""
 
-    Attributes
-    ----------
-    pivots : (r,) which examples they are
-    factor : (r, r) lower Cholesky factor of their kernel matrix
-    error : no entry of the kernel matrix is further than that from what is put in its place, but for rounding
-    """
-
-    pivots: Ints
-    factor: Floats
-    error: float
+    pivots: Ints  #: (r,) which examples they are
+    factor: Floats  #: (r, r) lower Cholesky factor of their kernel matrix
+    error: float  #: no entry of the kernel matrix is further than that from what is put in its place, but for rounding
 
     def product(self, rows: KernelRows, X: Floats, indices: Ints, c: Floats) -> Floats:
         """Return the sum of ``c[k] k(x, x_who[k])`` for every x of ``X`` (l, d), as (l,), with that error."""

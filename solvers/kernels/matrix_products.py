@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from livesvm.solvers.errors import InvalidInput
@@ -20,9 +19,7 @@ from livesvm.solvers.kernels import sparse_products
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.table import Base
 from livesvm.solvers.runtime.threads import together
-from livesvm.solvers.runtime.types import Floats, Ints
-
-Numbers = NDArray[Any]  #: of single or double precision
+from livesvm.solvers.runtime.types import Floats, Ints, Numbers
 
 COLUMNS = 128  #: and ROWS: a tile of values, which stays in the cache of a core from the product to the sum
 ROWS = 512
@@ -36,19 +33,15 @@ WRITTEN_OUT = 2**24  #: numbers, at most, of sparse examples that are written ou
 
 @dataclass(frozen=True)
 class Examples:
-    """Examples as the products take them.
-
-    Attributes
-    ----------
-    values : features, dense or CSR: (n, d), for the kernel rbf (n, d + 2), where gamma |x|^2 and 1 come last; of the
-        kernel "precomputed" the whole matrix of kernel values
-    numbers : (n,) of the kernel "precomputed": rows of ``values``, and columns of those of the others; else empty
-    center : (d,) what dense features have lost, so that little cancels in distances; None: nothing
-    """
+    """Examples as the products take them."""
 
     kernel: Kernel
+    #: features, dense or CSR: (n, d), for the kernel rbf (n, d + 2), where gamma |x|^2 and 1 come last; of the kernel
+    #: "precomputed" the whole matrix of kernel values
     values: Any
+    #: (n,) of the kernel "precomputed": rows of ``values``, and columns of those of the others; else empty
     numbers: Ints
+    #: (d,) what dense features have lost, so that little cancels in distances; None: nothing
     center: Floats | None = None
 
     @classmethod
@@ -262,5 +255,5 @@ def _tile(left: Numbers, rows: Examples, columns: Examples, part: slice) -> Numb
 def _finished(kernel: Kernel, values: Numbers) -> Numbers:
     """Return what the kernel makes of products with its gamma, or of squared distances with minus it; in place."""
     form = kernel.form
-    (form.quick or form.finish)(values, kernel.coef0, int(kernel.degree))
+    (form.quick or form.finish)(values, kernel.coef0, kernel.degree)
     return values

@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.runtime.compile import compiled
-from livesvm.solvers.runtime.types import Ints
-
-Numbers = NDArray[Any]  #: of single or double precision
+from livesvm.solvers.runtime.types import Ints, Numbers
 
 
 def times(values: Any, which: slice, left: Numbers) -> Numbers:

@@ -11,11 +11,9 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.errors import InvalidInput
-
-Numbers = NDArray[Any]  #: of single or double precision
+from livesvm.solvers.runtime.types import Numbers
 
 
 class Base(IntEnum):
@@ -29,21 +27,15 @@ class Base(IntEnum):
 
 @dataclass(frozen=True)
 class Form:
-    """A kernel function.
-
-    Parameters
-    ----------
-    finish : turns values of the base into those of the kernel, in place, with coef0 and degree: products times gamma,
-        distances times minus gamma
-    is_positive : whether every kernel matrix is positive semi-definite, for a coef0
-    has_gamma : whether there is a gamma; without one products are taken as they are
-    quick : the same as ``finish`` but for rounding, in less time, where there is such a way
-    """
+    """A kernel function."""
 
     base: Base
+    #: turns values of the base into those of the kernel, in place, with coef0 and degree: products times gamma,
+    #: distances times minus gamma
     finish: Callable[[Numbers, float, int], None]
-    is_positive: Callable[[float], bool]
-    has_gamma: bool = True
+    is_positive: Callable[[float], bool]  #: whether every kernel matrix is positive semi-definite, for a coef0
+    has_gamma: bool = True  #: whether there is a gamma; without one products are taken as they are
+    #: the same as ``finish`` but for rounding, in less time, where there is such a way
     quick: Callable[[Numbers, float, int], None] | None = None
 
     @property

@@ -20,7 +20,6 @@ from livesvm.solvers.errors import InvalidInput, InvalidType, NotOptimal
 from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.kernels.function import FunctionKernel, objects_in, unused_numbers
 from livesvm.solvers.kernels.kernel import Gram, Kernel
-from livesvm.solvers.kernels.table import ALSO
 from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.centering import center_of, is_movable
 from livesvm.solvers.models.feature_scale import FeatureScale
@@ -547,10 +546,8 @@ class LiveEstimator(Fitted):
     def _kernel(self, gamma: float) -> Kernel:
         if callable(self.kernel):
             return FunctionKernel(function=self.kernel, objects=self._objects)
-        name = ALSO.get(self.kernel, self.kernel)
-        gram = Gram() if name == "precomputed" else None
-        checked = Kernel(name, gamma, self.degree, self.coef0, gram)
-        return replace(checked, degree=int(self.degree), coef0=float(self.coef0))
+        gram = Gram() if self.kernel == "precomputed" else None
+        return Kernel(self.kernel, gamma, self.degree, self.coef0, gram)
 
     def _new_window(self, X: Features, weights: Floats) -> Window:
         if isinstance(self.gamma, str):
@@ -776,6 +773,11 @@ class LiveEstimator(Fitted):
             window.restore(arrays, losses, total)
         self._take_over(window)
         self.n_features_in_ = window.width
+
+
+def keep(model: object, given: dict[str, Any]) -> None:
+    """Let a model have the parameters that its constructor was given, by their names."""
+    vars(model).update((name, value) for name, value in given.items() if name not in ("self", "__class__"))
 
 
 def _center_in(arrays: Mapping[str, Any]) -> Floats | None:

@@ -13,16 +13,11 @@ from livesvm.solvers.runtime.types import Floats
 
 @dataclass(frozen=True)
 class Calibration:
-    """A map from decisions to probabilities for each class, of two classes for the second alone.
+    """A map from decisions to probabilities for each class, of two classes for the second alone."""
 
-    Attributes
-    ----------
-    method : "sigmoid": a and b of 1 / (1 + exp(a f + b)) [Platt]; "isotonic": places and values, linear between them
-    maps : those two, (1,) or (k,) each, for every column of ``columns``
-    """
-
+    #: "sigmoid": a and b of 1 / (1 + exp(a f + b)) [Platt]; "isotonic": places and values, linear between them
     method: str
-    maps: tuple[tuple[Floats, Floats], ...]
+    maps: tuple[tuple[Floats, Floats], ...]  #: those two, (1,) or (k,) each, for every column of ``columns``
 
     def probabilities(self, values: Floats) -> Floats:
         """Return the probability of each class, (m, n_classes), from ``columns`` (m, k)."""

@@ -23,19 +23,17 @@ from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.shared import Shared
 from livesvm.solvers.models.memory_shares import PairShares
 from livesvm.solvers.models.pair import NO_EXAMPLES, Pair, PairChange
-from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, summary
+from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, Two, summary
 from livesvm.solvers.models.per_class import Parts
 from livesvm.solvers.models.scaling import NOTHING
 from livesvm.solvers.models.window import Change
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.robust.ramp_losses import Sides
-from livesvm.solvers.runtime.parallel_solves import solve_in_parallel
+from livesvm.solvers.runtime.threads import solve_in_parallel
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows
 from livesvm.solvers.validation import Key, plain, plain_features
-
-Two = tuple[int, int]
 
 NAMES = tuple(vars(Trace()))
 
@@ -207,11 +205,6 @@ class ClassWindow:
         """Return the largest k(x, x) and the largest weight."""
         numbers = self.numbers
         return float(self.shared.diagonals[numbers].max(initial=0.0)), float(self._weight[numbers].max(initial=0.0))
-
-    @property
-    def members(self) -> dict[Key, int]:
-        """The number of each example by its key, oldest first."""
-        return self.keys
 
     def rename(self, places: Ints, n_classes: int) -> None:
         """Let class ``i`` be class ``places[i]`` of ``n_classes``, in the same order; the others are new."""

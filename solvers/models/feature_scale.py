@@ -17,18 +17,13 @@ KINDS = ("none", "standard", "minmax", "robust")
 
 @dataclass(frozen=True)
 class FeatureScale:
-    """What is taken off every feature, and what it is divided by then.
+    """What is taken off every feature, and what it is divided by then."""
 
-    Attributes
-    ----------
-    kind : "standard": mean and standard deviation, rows weighted; "minmax": least value and range; "robust": median and
-        the distance of the quartiles
-    offset, factor : (d,) in units of the features; a factor is never 0
-    """
-
+    #: "standard": mean and standard deviation, rows weighted; "minmax": least value and range; "robust": median and
+    #: the distance of the quartiles
     kind: str
-    offset: Floats
-    factor: Floats
+    offset: Floats  #: (d,) in units of the features; a factor is never 0
+    factor: Floats  #: (d,) in units of the features; a factor is never 0
 
     def apply(self, X: Features) -> Floats:
         """Return features (m, d) on this scale, dense."""

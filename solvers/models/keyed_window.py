@@ -13,10 +13,6 @@ class KeyedWindow(Protocol):
     next_key: int  #: larger than every whole number that has been a key
 
     @property
-    def members(self) -> dict[Key, int]:
-        """The place of each example by its key, oldest first."""
-
-    @property
     def held_bytes(self) -> int:
         """Bytes of all arrays, and of the table of keys."""
 

@@ -22,26 +22,15 @@ ROWS = 512  #: of X that are prepared at once for decisions, at most
 
 
 class Trained(NamedTuple):
-    """What the last retraining found.
+    """What the last retraining found."""
 
-    Attributes
-    ----------
-    classes : (k,) labels
-    kernel : that it was found with
-    X : (s, d) dense or CSR, the support vectors of all pairs
-    coefficients : (pairs, s) ``a_i y_i``, positive for the second class of a pair; their sizes sum up to 1
-    R : (pairs,) decisions are in its units
-    relative_gap : the largest of all pairs
-    age : how often what is known of g was brought along, see ``frank_wolfe.problem.Known``
-    """
-
-    classes: NDArray[Any]
-    kernel: Kernel
-    X: Any
-    coefficients: Floats
-    R: Floats
-    relative_gap: float
-    age: int = 0
+    classes: NDArray[Any]  #: (k,) labels
+    kernel: Kernel  #: that it was found with
+    X: Any  #: (s, d) dense or CSR, the support vectors of all pairs
+    coefficients: Floats  #: (pairs, s) ``a_i y_i``, positive for the second class of a pair; their sizes sum up to 1
+    R: Floats  #: (pairs,) decisions are in its units
+    relative_gap: float  #: the largest of all pairs
+    age: int = 0  #: how often what is known of g was brought along, see ``frank_wolfe.problem.Known``
 
     @property
     def pairs(self) -> list[tuple[int, int]]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from livesvm.solvers.models.pairs_predictor import Two
 from livesvm.solvers.runtime.types import Ints
-
-Two = tuple[int, int]
 
 ROOM = 1.25  #: slots for an example, as states make space
 SPARE = 64  #: slots more

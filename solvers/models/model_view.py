@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.pairs_predictor import Two
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
@@ -15,8 +16,6 @@ from livesvm.solvers.robust.ramp_losses import CutoffRule
 from livesvm.solvers.robust.settings import Robustness, Terms
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features
-
-Two = tuple[int, int]
 
 
 class View:
@@ -77,18 +76,14 @@ class View:
 
     def of_pair(self, two: Two) -> LiveEstimator:
         """Return a private model of one pair that has the whole window, those of other classes with no weight."""
-        model: Any = self.model
-        found: LiveEstimator = model._of_pair(two)
-        return found
+        return cast("LiveEstimator", cast(Any, self.model)._of_pair(two))
 
     def pair_alone(self, two: Two) -> LiveEstimator:
         """Return a private model of one pair that has the examples of its classes alone, under their labels.
 
         Kernel rows of all such models together may take as much memory as those of this one.
         """
-        model: Any = self.model
-        found: LiveEstimator = model._alone(two, model.cache_mb / len(self.pairs))
-        return found
+        return cast("LiveEstimator", cast(Any, self.model)._alone(two, self.model.cache_mb / len(self.pairs)))
 
     @property
     def labels(self) -> list[Any]:

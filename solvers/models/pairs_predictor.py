@@ -28,14 +28,9 @@ _BLOCK = 1024  # rows of X whose kernel values are held at once
 
 @dataclass(frozen=True)
 class PairsCertificate(Certificate):
-    """The certificates of all pairs: objectives and gaps summed up, violations and relative gaps at their worst.
+    """The certificates of all pairs: objectives and gaps summed up, violations and relative gaps at their worst."""
 
-    Attributes
-    ----------
-    pairs : certificate by pair of places in ``classes_``
-    """
-
-    pairs: Mapping[Two, Certificate]
+    pairs: Mapping[Two, Certificate]  #: certificate by pair of places in ``classes_``
 
     @property
     def worst(self) -> Two | None:
@@ -59,26 +54,18 @@ def summary(pairs: Mapping[Two, Certificate], n: int) -> PairsCertificate:
 
 @dataclass(frozen=True)
 class PairsPredictor:
-    """Decision functions of all pairs at one moment; immutable, safe to share between threads.
-
-    Attributes
-    ----------
-    support : (d, n_support) features of examples that are a support vector of some pair, transposed; of sparse ones
-        rows; of the kernel "precomputed", (1, n_support) their places in the window
-    chosen : for each pair, which of them are its support vectors
-    coefficients : for each pair, their coefficients, positive for its second class
-    intercepts : (n_pairs,)
-    scale : what features go through first
-    """
+    """Decision functions of all pairs at one moment; immutable, safe to share between threads."""
 
     kernel: Kernel
+    #: (d, n_support) features of examples that are a support vector of some pair, transposed; of sparse ones rows; of
+    #: the kernel "precomputed", (1, n_support) their places in the window
     support: Features
-    chosen: tuple[Ints, ...]
-    coefficients: tuple[Floats, ...]
-    intercepts: Floats
+    chosen: tuple[Ints, ...]  #: for each pair, which of them are its support vectors
+    coefficients: tuple[Floats, ...]  #: for each pair, their coefficients, positive for its second class
+    intercepts: Floats  #: (n_pairs,)
     n_features: int | None
     n_classes: int
-    scale: FeatureScale | None = None
+    scale: FeatureScale | None = None  #: what features go through first
 
     @property
     def n_support(self) -> int:

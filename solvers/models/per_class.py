@@ -7,12 +7,11 @@ import numpy as np
 from livesvm.solvers.homotopy.edit import Batch
 from livesvm.solvers.kernels.shared import Shared
 from livesvm.solvers.models.pair import NO_EXAMPLES, PairChange, Work
+from livesvm.solvers.models.pairs_predictor import Two
 from livesvm.solvers.models.window import Change
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.runtime.entry_point import kind_of
 from livesvm.solvers.runtime.types import Floats, Ints
-
-Two = tuple[int, int]
 
 NO_COSTS, NO_ROWS = np.empty(0), np.empty((0, 0))
 

@@ -64,20 +64,12 @@ class Standing(NamedTuple):
 
 
 class Sliding(NamedTuple):
-    """The model that slides.
+    """The model that slides."""
 
-    Parameters
-    ----------
-    gamma : of the kernel rbf
-    losses : gives those of targets (n,) with weights (n,)
-    n_features : of an example
-    write : writes the features of examples
-    """
-
-    gamma: float
-    losses: Callable[[Floats, Floats], Losses]
-    n_features: int
-    write: Write
+    gamma: float  #: of the kernel rbf
+    losses: Callable[[Floats, Floats], Losses]  #: gives those of targets (n,) with weights (n,)
+    n_features: int  #: of an example
+    write: Write  #: writes the features of examples
 
     @classmethod
     def of(cls, model: LiveEstimator, n_features: int, write: Write) -> Sliding:

@@ -15,27 +15,15 @@ NOWHERE = -1
 
 
 class SlidingWindow:
-    """Examples by slot; a slot is free again once its example has left.
-
-    Attributes
-    ----------
-    slots : slot by key, oldest first
-    X : (capacity, d) features
-    y : (capacity,) numbers of classes
-    weights : (capacity,)
-    place : (capacity,) among the support vectors of the last training, or NOWHERE
-    taught : (capacity,) number of the class that the last training knew it by, or NOWHERE
-    costs : (capacity,) C times weight in that training
-    parts : (2, classes, capacity) of g there, in the pairs with each of its classes; see ``frank_wolfe.problem``
-    """
+    """Examples by slot; a slot is free again once its example has left."""
 
     def __init__(self) -> None:
-        self.slots: dict[Key, int] = {}
+        self.slots: dict[Key, int] = {}  #: by key, oldest first
         self.next_key = 0
         self._free: list[int] = []
-        self.X: Floats = np.empty((0, 0))
-        self.y: Ints = np.empty(0, np.int64)
-        self.weights: Floats = np.empty(0)
+        self.X: Floats = np.empty((0, 0))  #: (capacity, d) features
+        self.y: Ints = np.empty(0, np.int64)  #: (capacity,) numbers of classes
+        self.weights: Floats = np.empty(0)  #: (capacity,)
         self.forget()
 
     @property
@@ -52,14 +40,11 @@ class SlidingWindow:
     def forget(self) -> None:
         """Know nothing of any training."""
         capacity = self.y.size
-        self.place, self.taught = np.full((2, capacity), NOWHERE)
-        self.costs = np.zeros(capacity)
+        self.place = np.full(capacity, NOWHERE)  #: (capacity,) among the support vectors of the last training
+        self.taught = np.full(capacity, NOWHERE)  #: (capacity,) number of the class that the last training knew it by
+        self.costs = np.zeros(capacity)  #: (capacity,) C times weight in that training
+        #: (2, classes, capacity) of g there, in the pairs with each of its classes; see ``frank_wolfe.problem``
         self.parts = np.zeros((2, 0, capacity))
-
-    @property
-    def members(self) -> dict[Key, int]:
-        """The slot of each example by its key, oldest first."""
-        return self.slots
 
     def leave(self, keys: list[Key]) -> None:
         """Let examples leave."""

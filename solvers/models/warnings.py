@@ -20,17 +20,12 @@ ALL = 0.99  #: share of the features' variance that makes one of them the only o
 
 
 class ModelWarning(NamedTuple):
-    """One thing that is wrong.
+    """One thing that is wrong."""
 
-    Attributes
-    ----------
-    name : "kernel_is_constant", "kernel_is_identity", "one_feature_decides", "gap_is_large" or "most_are_free"; of
-        positive and unlabelled examples "nothing_is_flagged", "everything_is_flagged" or "waits"
-    message : what was found, and what to do about it
-    """
-
+    #: "kernel_is_constant", "kernel_is_identity", "one_feature_decides", "gap_is_large" or "most_are_free"; of
+    #: positive and unlabelled examples "nothing_is_flagged", "everything_is_flagged" or "waits"
     name: str
-    message: str
+    message: str  #: what was found, and what to do about it
 
 
 def warnings_of(window: Any, scale: str) -> list[ModelWarning]:

@@ -15,12 +15,11 @@ from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.rows import KernelRows
 from livesvm.solvers.pu.landmarks import landmarks
-from livesvm.solvers.pu.metrics import zero_one_risk
 from livesvm.solvers.pu.problem import LITTLE, costs, pu_problem
 from livesvm.solvers.pu.usmo import usmo
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
-from livesvm.solvers.validation import number_or_none
+from livesvm.solvers.validation import fraction
 
 FOLDS = 3
 MOST = 10_000  # examples of a kind that are looked at: the error of a share of them is a half percent
@@ -32,20 +31,12 @@ TAU = 1e-2  # of the models of folds, in units of f: a share tells no more
 
 
 class Threshold(NamedTuple):
-    """Where decisions are cut, and what comes of that on held-out examples.
+    """Where decisions are cut, and what comes of that on held-out examples."""
 
-    Attributes
-    ----------
-    value : rows with a larger decision are predicted to be positive
-    alerts : share of the unlabelled that are above
-    precision : estimated share of positives among these, ``prior * recall / alerts``: as right as the prior is
-    recall : share of the positives that are above
-    """
-
-    value: float
-    alerts: float
-    precision: float
-    recall: float
+    value: float  #: rows with a larger decision are predicted to be positive
+    alerts: float  #: share of the unlabelled that are above
+    precision: float  #: estimated share of positives among these, ``prior * recall / alerts``: as right as the prior is
+    recall: float  #: share of the positives that are above
 
 
 @dataclass(frozen=True)
@@ -76,9 +67,9 @@ class HeldOut:
         if (alerts is None) == (precision is None):
             raise InvalidInput("give one of alerts and precision", field="alerts")
         if alerts is not None:
-            allowed = int(share_of(alerts, "alerts") * self.unlabelled.size)
+            allowed = int(fraction(alerts, "alerts") * self.unlabelled.size)
             return self.at(float(self.unlabelled[-1 - allowed]))
-        wanted = share_of(precision, "precision")
+        wanted = fraction(precision, "precision")
         below = np.nextafter(min(self.unlabelled[0], self.positives[0]), -np.inf)
         found = [self.at(value) for value in (float(below), *np.unique(self.unlabelled).tolist())]
         for one in found:
@@ -90,14 +81,6 @@ class HeldOut:
 
     def _precision(self, recall: float, alerts: float) -> float:
         return min(1.0, self.prior * recall / alerts) if alerts else 0.0
-
-
-def share_of(value: object, field: str) -> float:
-    """Return a number in (0, 1); raises InvalidInput for anything else."""
-    number = number_or_none(value)
-    if number is None or not 0.0 < number < 1.0:
-        raise InvalidInput(f"must lie between 0 and 1, both excluded, not {value!r}", field=field)
-    return number
 
 
 class Folds:
@@ -177,3 +160,14 @@ class Folds:
 def _above(ascending: Floats, value: float) -> float:
     """Return the share of values above one."""
     return 1.0 - float(np.searchsorted(ascending, value, side="right")) / ascending.size
+
+
+def zero_one_risk(positives: Floats, unlabelled: Floats, prior: float) -> float:
+    """Return an unbiased estimate of the share of wrong labels, from decisions of positives and of unlabelled.
+
+    ``2 prior P(f <= 0 | positive) + P(f > 0) - prior`` [du Plessis et al. 2014]; of few examples it may be below 0.
+    NaN where either kind is missing.
+    """
+    if not positives.size or not unlabelled.size:
+        return float("nan")
+    return float(2.0 * prior * np.mean(positives <= 0) + np.mean(unlabelled > 0) - prior)

@@ -4,6 +4,10 @@ With ``F = f - b`` a coefficient may grow while ``F + up`` is above, and may shr
 others ask for; ``up`` and ``down`` are +jump or -jump, by the half of its box that it would move in, or infinite at an
 end. At the optimum ``max(F + up) <= -b <= min(F + down)``: these are the conditions of [Sansone et al., eq. 13] in
 one, as ``D_1`` may move in the lower half, ``D_2`` in the upper one, and ``D_3`` in either.
+
+One coefficient grows by t and another shrinks by t, so that the sum stays [Sansone et al., section 4.1]. The objective
+falls at the rate ``slope - curvature t``; where either coefficient crosses the middle of its box, the rate drops by
+``2 jump``, as the derivative of ``jump |sigma - c2/2|`` does.
 """
 
 from __future__ import annotations
@@ -12,12 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from livesvm.solvers.pu.two_variable_step import moved, step_of
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import is_stopped
 from livesvm.solvers.runtime.types import Floats, Ints
 
 STEPS, STOP = 0, 1  #: places among the counters of a descent: steps taken, and whether to stop
+EXACT = 4.0 * float(np.finfo(np.float64).eps)  #: of its box: a coefficient that close to an end or the middle is there
 DEPENDENT = 1e-14  #: of the diagonal: two examples whose difference is that short are the same
 
 
@@ -31,6 +35,45 @@ class WorkingSet(NamedTuple):
     up: Floats  #: (q,) work: what is added to F where a coefficient grows
     down: Floats  #: (q,) work: the same where it shrinks
     counters: Ints  #: (2,)
+
+
+@compiled
+def best_step(slope: float, curvature: float, kink_up: float, kink_down: float, limit: float, jump: float) -> float:
+    """Return the t in [0, limit] at which the objective is least.
+
+    ``kink_up`` and ``kink_down`` are the t at which the one that grows, and the one that shrinks, reaches its middle;
+    infinite where it is beyond. A curvature of 0, that of two duplicates, goes on to the next kink or the limit.
+    """
+    near, far = min(kink_up, kink_down), max(kink_up, kink_down)
+    for kink in (near, far):
+        if kink >= limit:
+            break
+        if slope <= curvature * kink:
+            return slope / curvature
+        slope -= 2.0 * jump
+        if slope <= curvature * kink:
+            return kink
+    return slope / curvature if slope < curvature * limit else limit
+
+
+@compiled
+def moved(sigma: float, t: float, top: float) -> float:
+    """Return a coefficient that has moved by t, exactly at an end or in the middle of its box where it is that near."""
+    value, near = sigma + t, EXACT * top
+    if abs(value - 0.5 * top) <= near:
+        return 0.5 * top
+    if value <= near:
+        return 0.0
+    return top if value >= top - near else value
+
+
+@compiled
+def step_of(slope: float, curvature: float, sigma_up: float, top_up: float, sigma_down: float, top_down: float,
+            jump: float) -> float:  # fmt: skip
+    """Return how far a pair moves: the first coefficient up, the second down."""
+    kink_up = 0.5 * top_up - sigma_up if sigma_up < 0.5 * top_up else np.inf
+    kink_down = sigma_down - 0.5 * top_down if sigma_down > 0.5 * top_down else np.inf
+    return best_step(slope, curvature, kink_up, kink_down, min(top_up - sigma_up, sigma_down), jump)
 
 
 @compiled

@@ -17,10 +17,10 @@ import numpy as np
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.kernel import Gram, Kernel
 from livesvm.solvers.pu.landmarks import landmarks
-from livesvm.solvers.pu.problem import checked_prior
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Bools, Floats
 from livesvm.solvers.sparse import Features, dense, stacked
+from livesvm.solvers.validation import fraction
 
 DELTA = 0.1  # the bounds hold with probability 1 - DELTA [Garg et al.]
 SLACK = 0.01  # their gamma
@@ -31,28 +31,21 @@ EDGE = 1e-3  # estimates are kept that far from 0 and 1, where a prior makes no 
 
 @dataclass(frozen=True)
 class PriorEstimate:
-    """An estimated class prior and how far it may be off.
+    """An estimated class prior and how far it may be off."""
 
-    Attributes
-    ----------
-    prior : the estimate, in (0, 1)
-    low, high : 90% interval of it when both samples are drawn again (bootstrap percentiles)
-    bound : the prior is below it with probability 0.9, whatever the distributions: uniform bounds of both shares
-    threshold : the share of held-out positives above the chosen threshold
-    """
-
-    prior: float
-    low: float
-    high: float
+    prior: float  #: the estimate, in (0, 1)
+    low: float  #: lower end of its 90% interval when both samples are drawn again (bootstrap percentiles)
+    high: float  #: upper end
+    #: the prior is below it with probability 0.9, whatever the distributions: uniform bounds of both shares
     bound: float
-    threshold: float
+    threshold: float  #: the share of held-out positives above the chosen threshold
 
 
 def is_open(prior: object) -> bool:
     """Say whether a prior is left to be estimated: None or "estimate"; raises InvalidInput for what is no prior."""
     if prior is None or (isinstance(prior, str) and prior == "estimate"):
         return True
-    checked_prior(prior)
+    fraction(prior, "prior")
     return False
 
 

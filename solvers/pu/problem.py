@@ -25,29 +25,16 @@ from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.rows import KernelRows
 from livesvm.solvers.problem.piecewise_linear import Losses, double_hinge, linear
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
-from livesvm.solvers.validation import number_or_none, positive
+from livesvm.solvers.validation import fraction, positive
 
 TINY = float(np.finfo(np.float64).tiny)
 JUMP = 1.0  #: of the penalty ``JUMP |sigma - c2/2|``
 LITTLE = 2**22  # bytes of rows, where none is to be kept
 
 
-def checked_prior(prior: object) -> float:
-    """Return a class prior; raises InvalidInput unless it lies in (0, 1)."""
-    number = number_or_none(prior)
-    if number is None or not 0.0 < number < 1.0:
-        raise InvalidInput(f"must lie between 0 and 1, both excluded, not {prior!r}", field="prior")
-    return number
-
-
 def is_lam_open(lam: object) -> bool:
     """Say whether lam is left to be chosen: None or "auto"."""
     return lam is None or (isinstance(lam, str) and lam == "auto")
-
-
-def checked_lam(lam: object) -> float:
-    """Return the weight of ``|w|^2``; raises InvalidInput unless it is a positive number."""
-    return positive(lam, "lam")
 
 
 def check_both_kinds(unlabelled: float, positives: float) -> None:
@@ -66,9 +53,9 @@ def costs(prior: float, lam: float, positives: Floats, unlabelled: Floats) -> tu
     ------
     InvalidInput : there is no positive example with a weight, or no unlabelled one
     """
-    price = 0.5 / checked_lam(lam)
+    price = 0.5 / positive(lam, "lam")
     check_both_kinds(unlabelled.sum(), positives.sum())
-    share = checked_prior(prior)
+    share = fraction(prior, "prior")
     return share * price / positives.sum() * positives, price / unlabelled.sum() * unlabelled
 
 
@@ -81,7 +68,7 @@ def live_losses(positive: Bools, weights: Floats, mass: Floats, prior: float, la
     mass : (2,) sums of the weights of the window's unlabelled and positives
     """
     price = 0.5 / lam
-    c1 = np.where(positive, checked_prior(prior) * price / max(mass[1], TINY) * weights, 0.0)
+    c1 = np.where(positive, fraction(prior, "prior") * price / max(mass[1], TINY) * weights, 0.0)
     c2 = np.where(positive, 0.0, price / max(mass[0], TINY) * weights)
     flat, hinge = linear(c1), double_hinge(c2)
     which = positive[:, None]
@@ -94,23 +81,15 @@ def live_losses(positive: Bools, weights: Floats, mass: Floats, prior: float, la
 
 @dataclass(frozen=True)
 class PUProblem:
-    """Positive and unlabelled examples with their costs, see :func:`costs`.
-
-    Attributes
-    ----------
-    P, U : (p, d) and (n, d) features
-    c1, c2 : (p,) and (n,) costs; ``sum c1 < sum c2``
-    q : (n,) ``K_UP c1``: f of the positives alone
-    own : ``c1'K_PP c1``
-    """
+    """Positive and unlabelled examples with their costs, see :func:`costs`."""
 
     kernel: Kernel
-    P: Floats
-    U: Floats
-    c1: Floats
-    c2: Floats
-    q: Floats
-    own: float
+    P: Floats  #: (p, d) features of the positives
+    U: Floats  #: (n, d) and of the unlabelled
+    c1: Floats  #: (p,) costs
+    c2: Floats  #: (n,) costs; ``sum c1 < sum c2``
+    q: Floats  #: (n,) ``K_UP c1``: f of the positives alone
+    own: float  #: ``c1'K_PP c1``
 
     @property
     def p(self) -> int:

@@ -195,29 +195,20 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True)
 class Solution:
-    """What USMO has found.
+    """What USMO has found."""
 
-    Attributes
-    ----------
-    sigma : (n,) coefficients of the unlabelled, in [0, c2]; those of the positives are c1
-    b : the intercept
-    violation : by how much the worst pair violates optimality, in units of f: tau, or rounding of large f, or more
-        where pairs make next to no way and the gap is what was asked for
-    relative_gap : the duality gap divided by the larger of the two objectives
-    by_pivots : whether few pivots stood for all examples in large products: then these two are bounds, which take in
-        the error of that; in any case f is from the data, and no more than 20 passes of changes old
-    passes, steps : over all unlabelled; of two variables
-    history : violation and gap after every pass
-    """
-
-    sigma: Floats
-    b: float
+    sigma: Floats  #: (n,) coefficients of the unlabelled, in [0, c2]; those of the positives are c1
+    b: float  #: the intercept
+    #: by how much the worst pair violates optimality, in units of f: tau, or rounding of large f, or more where pairs
+    #: make next to no way and the gap is what was asked for
     violation: float
-    relative_gap: float
+    relative_gap: float  #: the duality gap divided by the larger of the two objectives
+    #: whether few pivots stood for all examples in large products: then these two are bounds, which take in the error
+    #: of that; in any case f is from the data, and no more than 20 passes of changes old
     by_pivots: bool
-    passes: int
-    steps: int
-    history: tuple[Look, ...]
+    passes: int  #: over all unlabelled
+    steps: int  #: of two variables
+    history: tuple[Look, ...]  #: violation and gap after every pass
     seconds: float
 
 

@@ -28,12 +28,6 @@ LEAST_WAY = 1e-6  #: of a walk: with less left, an example at a cutoff switches 
 
 
 @compiled
-def let_pass(p: Split, j: int) -> None:
-    """Let a walk go on where an example comes to a cutoff."""
-    p.stops.low[j], p.stops.high[j] = -np.inf, np.inf
-
-
-@compiled
 def follow_over_cutoffs(w: Walk, p: Split) -> int:
     """Follow the path to its end like ``follow_path``, but let examples that reach a cutoff early switch."""
     at = w.at[0]
@@ -73,7 +67,7 @@ def cross(w: Walk, p: Split) -> None:
     """
     e, motion, tau, j = w.examples, w.motion, w.at[0].tau, w.at[0].switching
     w.at[0].switching = -1
-    let_pass(p, j)
+    p.stops.low[j], p.stops.high[j] = -np.inf, np.inf
     k = p.now[0].switched
     if tau < LEAST_WAY or w.row_of[j] < 0 or k == p.indices.size:
         set_limits(w, j)

@@ -87,20 +87,14 @@ class Partition:
 
 
 class Rounds:
-    """One walk of a partition with all it works on, for as many steps as it takes; it answers what they ask for.
-
-    Attributes
-    ----------
-    w, p : what the compiled steps work on, by slot
-    stalls : how often ties had to be spread
-    """
+    """One walk of a partition with all it works on, for as many steps as it takes; it answers what they ask for."""
 
     def __init__(self, partition: Partition) -> None:
         self.state = partition.state
-        self.stalls = 0
+        self.stalls = 0  #: how often ties had to be spread
         self._slots = partition.slots
         n = self.state.n_slots
-        self.w, work = self._opened()
+        self.w, work = self._opened()  #: with ``p`` what the compiled steps work on, by slot
         self.p = Split(
             *partition.by_slot(),
             np.empty((ROWS_OF_TABLES, n)),

@@ -78,17 +78,12 @@ class CutoffRule(NamedTuple):
         return max(s, 2.0 * self.tube, ROUNDING * float(np.abs(y).max())) or 1.0
 
 
-def margins(y: Floats, f: Floats) -> Floats:
-    """Return ``y f``."""
-    return y * f
-
-
 def residual_sizes(y: Floats, f: Floats) -> Floats:
     """Return ``|y - f|``."""
     return np.abs(y - f)
 
 
-LABELS = CutoffRule(label_cutoffs, margins, 1.0)
+LABELS = CutoffRule(label_cutoffs, np.multiply, 1.0)  # margins, y f
 RESIDUALS = CutoffRule(residual_cutoffs, residual_sizes, -1.0)
 
 

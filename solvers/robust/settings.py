@@ -15,18 +15,13 @@ from livesvm.solvers.validation import Key, known_keys, mapping, number_or_none
 
 @dataclass(frozen=True)
 class Robustness:
-    """The robust losses of a model.
+    """The robust losses of a model."""
 
-    Attributes
-    ----------
-    theta : share of its slope that a loss keeps beyond its cutoff, in [0, 1]
-    s : where the cutoffs are: a margin (classification, <= 0) or the size of a residual (regression, > 0, in y units)
-    outliers : {key: side} of examples that start beyond a cutoff, -1 where f is too low and 1 where it is too high; the
-        rest of the window starts within. Examples on the wrong side switch.
-    """
-
-    theta: float
+    theta: float  #: share of its slope that a loss keeps beyond its cutoff, in [0, 1]
+    #: where the cutoffs are: a margin (classification, <= 0) or the size of a residual (regression, > 0, in y units)
     s: float
+    #: {key: side} of examples that start beyond a cutoff, -1 where f is too low and 1 where it is too high; the rest
+    #: of the window starts within. Examples on the wrong side switch.
     outliers: Mapping[Key, int] = field(default_factory=dict)
 
 

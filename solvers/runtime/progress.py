@@ -15,6 +15,11 @@ Progress = Callable[[int, int], bool]
 EVERY = 0.25  #: seconds between two calls without progress
 
 
+def part_of(progress: Progress | None, number: int, count: int) -> Progress | None:
+    """Return what tells of one part of ``count`` equal ones; of nothing nothing."""
+    return None if progress is None else lambda done, of: progress(number * of + done, count * of)
+
+
 class Teller:
     """Tells how much is done of a total; less than before is not informed."""
 

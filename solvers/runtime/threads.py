@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
+from operator import call
 from typing import TypeVar
 
-from livesvm.solvers.runtime.interrupt import check
+from livesvm.solvers.errors import Cancelled
+from livesvm.solvers.runtime.interrupt import Interrupt, check, interruptible
 from livesvm.solvers.runtime.types import Ints
 
 T = TypeVar("T")
@@ -69,19 +71,29 @@ def in_parts(work: Callable[[Ints], T], slots: Ints) -> list[T]:
     return together([partial(work, slots[start : start + PART]) for start in range(0, slots.size, PART)])
 
 
-def together(works: Sequence[Callable[[], T]], count: int | None = None) -> list[T]:
+def together(
+    works: Sequence[Callable[[], T]],
+    count: int | None = None,
+    do: Callable[[Callable[[], T]], T] = call,
+    end: Callable[[], None] = lambda: None,
+) -> list[T]:
     """Return what each of ``works`` returns, in their order, in which they are begun by as many threads as may be.
 
-    ``count`` is that number for a thread with a number of its own.
+    Parameters
+    ----------
+    count : that number for a thread with a number of its own
+    do : does one of them in another thread
+    end : called where one has failed, before the others that have begun are waited for
     """
     count = min(allowed() if count is None else count, len(works))
     if count <= 1:
         return [work() for work in _looking(works)]
     with ThreadPoolExecutor(count, "together") as pool:
-        begun = [pool.submit(work) for work in works]
+        begun = [pool.submit(do, work) for work in works]
         try:
             return [_result(one) for one in begun]
         except BaseException:
+            end()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
@@ -99,3 +111,51 @@ def _result(work: Future[T]) -> T:
         check()
     check()
     return work.result()
+
+
+def solve_in_parallel(works: Sequence[Callable[[], T]], count: int | None = None) -> list[T]:
+    """Return what each of ``works``, solves of one update, returns, in their order: all are done, or all have ended.
+
+    Parameters
+    ----------
+    count : how many threads may work; None: as many as :func:`threads` allows now
+
+    Raises
+    ------
+    SolverError : what the first of them raised, or a handler of this thread; all solves have ended then
+    """
+    team = _Team()
+    return together(works, count, team.do, team.end)
+
+
+class _Team:
+    """The solves under way, so that all can be ended."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._running: list[Interrupt] = []
+
+    def do(self, work: Callable[[], T]) -> T:
+        """Do some work, in a thread of its own, that ``end`` ends."""
+        with interruptible(self._stop) as interrupt:
+            with self._lock:
+                if self._is_over:
+                    self._stop()
+                self._running.append(interrupt)
+            try:
+                return work()
+            finally:
+                with self._lock:
+                    self._running.remove(interrupt)
+
+    def end(self) -> None:
+        """Have all solves stop soon."""
+        with self._lock:
+            self._is_over = True
+            for interrupt in self._running:
+                interrupt.ask()
+
+    @staticmethod
+    def _stop() -> None:
+        raise Cancelled("another part of this update has ended it")

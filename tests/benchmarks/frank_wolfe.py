@@ -37,7 +37,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
 
 from livesvm.solvers import FrankWolfeSVC
-from livesvm.solvers.frank_wolfe.warm_up import warm_up
+from livesvm.solvers.warm_up import warm_up
 from tests.benchmarks import frank_wolfe_paper
 from tests.benchmarks.apart import apart
 from tests.benchmarks.sets import DATA, OWN
@@ -348,7 +348,7 @@ def main() -> None:
     there = [name for name in (QUICK if asked.quick else SETS) if (asked.data / f"{name}.npz").is_file()]
     asked.sets = asked.sets or there or ["wdbc"]
     print(machine())
-    warm_up()
+    warm_up("batch solvers")
     for part in asked.parts:
         print(f"\n{part}: {PARTS[part].__doc__}")
         PARTS[part](asked)

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.pu.problem import checked_prior
 from livesvm.solvers.runtime.types import Bools, Floats
+from livesvm.solvers.validation import fraction
 
 
 class Scores(NamedTuple):
@@ -64,7 +64,7 @@ def pu_risk(positives: ArrayLike, unlabelled: ArrayLike, prior: float) -> float:
     ------
     InvalidInput : either is empty, or the prior is not in (0, 1)
     """
-    share = checked_prior(prior)
+    share = fraction(prior, "prior")
     P, U = (np.ravel(np.asarray(values, np.float64)) for values in (positives, unlabelled))
     for values, field in ((P, "positives"), (U, "unlabelled")):
         validation.check_finite(values, field)

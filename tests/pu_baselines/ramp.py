@@ -14,10 +14,9 @@ import numpy as np
 
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.pu.pair_selection import STOP, descend, working_set
-from livesvm.solvers.pu.problem import checked_prior
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
 from livesvm.solvers.runtime.types import Bools, Floats
-from livesvm.solvers.validation import positive
+from livesvm.solvers.validation import fraction, positive
 
 TAU = 1e-6  # violation of a round's optimum, in units of f
 MOST_ROUNDS = 100
@@ -40,7 +39,7 @@ def ramp_loss(kernel: Kernel, P: Floats, U: Floats, prior: float, lam: float) ->
     ----------
     P, U : (p, d) and (n, d) features
     """
-    share, price = checked_prior(prior), 0.5 / positive(lam, "lam")
+    share, price = fraction(prior, "prior"), 0.5 / positive(lam, "lam")
     X = np.concatenate([P, U])
     y = np.concatenate([np.ones(len(P)), -np.ones(len(U))])
     K = kernel.matrix(X, np.ascontiguousarray(X.T))

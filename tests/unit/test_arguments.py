@@ -158,7 +158,10 @@ def test_a_parameter_that_cannot_be_used_is_named_once(case: str) -> None:
 
 
 OTHERS: dict[str, tuple[LiveEstimator, str]] = {
-    "quantile": (IncrementalSVR(loss="pinball", quantile="a"), "quantile: must lie between 0 and 1, not 'a'"),  # type: ignore[arg-type]
+    "quantile": (
+        IncrementalSVR(loss="pinball", quantile="a"),  # type: ignore[arg-type]
+        "quantile: must lie between 0 and 1, both excluded, not 'a'",
+    ),
     "no nu": (IncrementalOneClassSVM(nu=None), "nu: must lie in (0, 1], not None"),  # type: ignore[arg-type]
     "nu": (IncrementalOneClassSVM(nu="a"), "nu: must lie in (0, 1], not 'a'"),  # type: ignore[arg-type]
 }

@@ -98,7 +98,7 @@ def test_what_cannot_be_asked_is_refused() -> None:
     for ask, reason in (
         (lambda: values.sets(ROWS, 0.9), "has none, and intervals"),
         (lambda: classes.intervals(ROWS, 0.9), "sets of them"),
-        (lambda: values.intervals(ROWS, 1.0), "coverage: must be between 0 and 1"),
+        (lambda: values.intervals(ROWS, 1.0), "coverage: must lie between 0 and 1"),
         (lambda: values.intervals(ROWS[:, :1], 0.9), "X"),
         (lambda: conformal(IncrementalOneClassSVM(nu=0.3, gamma=0.5).fit(X)), "no targets"),
         (lambda: conformal(IncrementalSVC(C=2.0, gamma=0.3).fit(X, SIGNS), weights=np.full(40, 2.0)), "weights"),

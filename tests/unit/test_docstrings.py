@@ -72,7 +72,7 @@ def test_a_class_documents_its_parameters(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_a_function_documents_its_parameters_and_what_it_returns(name: str) -> None:
     function = FUNCTIONS[name]
-    doc = function.__doc__ or ""
+    doc = inspect.getdoc(function) or ""
     assert documented(doc, "Parameters") == parameters_of(function)
     returned = inspect.signature(function).return_annotation
     returns = {"Returns", "Yields"} & set(sections(doc))

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from livesvm.solvers import IncrementalPUClassifier, PUClassifier, time_limit
 from livesvm.solvers.errors import InvalidInput, TimeLimit
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.pu.held_out import LAM, Folds, HeldOut
-from livesvm.solvers.pu.metrics import zero_one_risk
+from livesvm.solvers.pu.held_out import LAM, Folds, HeldOut, zero_one_risk
 from livesvm.solvers.pu.starts import from_scores, ranked
 from livesvm.solvers.runtime.types import Ints
 from livesvm.solvers.sparse import SparseRows

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from livesvm.solvers import IncrementalPUClassifier, PUClassifier
 from livesvm.solvers.errors import Cancelled, InvalidInput
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.pu.metrics import zero_one_risk
+from livesvm.solvers.pu.held_out import zero_one_risk
 from livesvm.solvers.pu.prior import best_bin, estimate_prior, held_out_scores
 from tests.oracle import Matrix, Vector
 from tests.pu_baselines.metrics import pu_risk, scores

@@ -12,9 +12,8 @@ from scipy.optimize import minimize
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.pu import landmarks as landmarks_module
-from livesvm.solvers.pu.held_out import Folds, HeldOut, Threshold
+from livesvm.solvers.pu.held_out import Folds, HeldOut, Threshold, zero_one_risk
 from livesvm.solvers.pu.landmarks import landmarks
-from livesvm.solvers.pu.metrics import zero_one_risk
 from livesvm.solvers.pu.prior import DELTA, EDGE, RIDGES, SLACK, best_bin, held_out_scores
 from livesvm.solvers.pu.problem import PUProblem, costs, live_losses, pu_losses, pu_problem, slacks
 from livesvm.solvers.pu.starts import NU, feasible_start, one_class_scores

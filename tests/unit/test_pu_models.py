@@ -12,7 +12,7 @@ from sklearn.base import clone
 from livesvm.solvers import IncrementalPUClassifier, PUClassifier, k_fold, leave_one_out, tune
 from livesvm.solvers.analyses.tuning.splits import splits
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.pu.metrics import zero_one_risk
+from livesvm.solvers.pu.held_out import zero_one_risk
 from tests.oracle import Matrix, Vector
 from tests.pu_problems import best_objective, two_clouds
 from tests.support.positive_unlabelled import assert_optimal, problem_of

@@ -10,10 +10,9 @@ from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.low_rank import low_rank
 from livesvm.solvers.kernels.rows import KernelRows
 from livesvm.solvers.pu import products, usmo
-from livesvm.solvers.pu.pair_selection import STEPS, working_set
+from livesvm.solvers.pu.pair_selection import STEPS, step_of, working_set
 from livesvm.solvers.pu.problem import PUProblem, costs, pu_problem
 from livesvm.solvers.pu.starts import feasible_start
-from livesvm.solvers.pu.two_variable_step import step_of
 from livesvm.solvers.runtime.interrupt import time_limit
 from tests.pu_baselines.quadratic_program import quadratic_program
 from tests.pu_problems import FAMILIES, Family, best_objective, draw, judged, two_clouds

@@ -119,9 +119,7 @@ class DriftTest:
     """
 
     def __init__(self, false_alarms: float = 0.01, *, run: int = RUN) -> None:
-        rate = validation.number_or_none(false_alarms)
-        if rate is None or not 0 < rate < 1:
-            raise InvalidInput(f"must be between 0 and 1, not {false_alarms!r}", field="false_alarms")
+        rate = validation.fraction(false_alarms, "false_alarms")
         if run < 10:
             raise InvalidInput(f"must be a whole number of at least 10, not {run!r}", field="run")
         self.false_alarms, self.run = rate, run

@@ -7,7 +7,6 @@ ordinary way.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from livesvm.solvers.active_set.degeneracy import clear
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.workspace import ITERATION_EVENTS, Walk
 from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
+from livesvm.solvers.analyses.leave_one_out.by_updates import undone
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Work, copy_loss
 from livesvm.solvers.homotopy.follow import follow
@@ -33,28 +33,20 @@ SMALL = 2000  # if the window is not larger than this
 PORTION = 32  # examples that leave between two reports of progress
 
 
-class _Undone(Exception):
-    """Raised to put the state back after a path has been followed to its end."""
-
-
 def decisions_without(state: PathState, slots: Ints, total: float, model: Floats | None = None) -> tuple[Floats, int]:
     """Return f at examples by the model without them, and the events on the way; the state is put back.
 
     ``total`` is what the betas of the others sum up to. ``model`` (n_slots + 1,) gets the coefficients, then b.
     """
-    decisions, events = np.empty(0), 0
-    try:
-        with UndoneOnError(state):
-            state.drop_losses(slots)
-            state.total = total
-            events = follow(state).events
-            beta = state.examples.beta[: state.n_slots]
-            decisions = times(state.kernel_rows(slots), beta) + state.b
-            if model is not None:
-                model[:-1], model[-1] = beta, state.b
-            raise _Undone
-    except _Undone:
-        return decisions, events
+    with undone(UndoneOnError(state)):
+        state.drop_losses(slots)
+        state.total = total
+        events = follow(state).events
+        beta = state.examples.beta[: state.n_slots]
+        decisions = times(state.kernel_rows(slots), beta) + state.b
+        if model is not None:
+            model[:-1], model[-1] = beta, state.b
+    return decisions, events
 
 
 def leave_each_out(
@@ -81,13 +73,12 @@ def leave_each_out(
             decisions, events = left.decisions, left.changes
     blocked = np.isnan(decisions)
     decisions[blocked], more = leave_by_paths(
-        state, indices[blocked], totals[blocked], partial(_later, report, indices.size)
+        state,
+        indices[blocked],
+        totals[blocked],
+        lambda done, count: report(indices.size - count + done, indices.size),
     )
     return decisions, events + more
-
-
-def _later(report: Callable[[int, int], None], total: int, done: int, count: int) -> None:
-    report(total - count + done, total)
 
 
 def leave_by_paths(

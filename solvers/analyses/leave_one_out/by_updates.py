@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 
@@ -14,8 +14,19 @@ from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
 
 
-class _Undo(Exception):
-    """Raised to undo an update once its result is known."""
+class _Undone(Exception):
+    """Raised to undo a change once its result is known."""
+
+
+@contextmanager
+def undone(on_error: AbstractContextManager[object]) -> Iterator[None]:
+    """Undo what is done inside, by what undoes it ``on_error``."""
+    try:
+        with on_error:
+            yield
+            raise _Undone
+    except _Undone:
+        pass
 
 
 def decisions_by_updates(copy: LiveEstimator, parts: Iterable[Ints], tell: Teller) -> tuple[Floats, int]:
@@ -45,11 +56,8 @@ def updated_without(copy: LiveEstimator, keys: list[Key]) -> Iterator[UpdateRepo
     gram = window.state.kernel.gram
     vacant = [] if gram is None else list(gram.vacant)
     try:
-        with window._undone_on_error():
+        with undone(window._undone_on_error()):
             yield copy.update(remove=keys)
-            raise _Undo
-    except _Undo:
-        pass
     finally:
         vars(copy).update(learnt)
         if gram is not None:

@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 
 from livesvm.solvers.analyses.leave_one_out.assessment import checked, leave_together, may_be_missed, tell_nothing
 from livesvm.solvers.analyses.leave_one_out.by_path import leave_by_paths
-from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
+from livesvm.solvers.analyses.leave_one_out.by_pivots import Changes, leave_by_pivots
 from livesvm.solvers.analyses.leave_one_out.by_updates import updated_without
-from livesvm.solvers.analyses.leave_one_out.changes import Changes
 from livesvm.solvers.homotopy.optimality import scales
 from livesvm.solvers.homotopy.refresh import refresh
 from livesvm.solvers.models.base import LiveEstimator
@@ -124,22 +123,13 @@ class _Models(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelsWithout:
-    """A model, and the models without one of its examples each.
+    """A model, and the models without one of its examples each."""
 
-    Attributes
-    ----------
-    keys : (n,) of the window's examples, oldest first
-    predictor : the model as it is
-    own : (n,) f(x_i) of the model without example i; of several classes (n, n_pairs)
-    events : changes of sides on all paths together
-    seconds : wall time
-    """
-
-    keys: tuple[Key, ...]
-    predictor: Predictor
-    own: Floats
-    events: int
-    seconds: float
+    keys: tuple[Key, ...]  #: (n,) of the window's examples, oldest first
+    predictor: Predictor  #: the model as it is
+    own: Floats  #: (n,) f(x_i) of the model without example i; of several classes (n, n_pairs)
+    events: int  #: changes of sides on all paths together
+    seconds: float  #: wall time
     _support: Predictor = field(repr=False)
     _models: list[_Models] = field(repr=False)
 

@@ -138,7 +138,7 @@ def pivot(s: Sides, columns: Columns, w: Work, count: int) -> tuple[int, int, in
         fewest = min(fewest, wrong)
         first, stop = 0, wrong
         if patience <= 0:
-            first = last_of(w, wrong)
+            first = int(np.argmax(w.wrong[:wrong]))  # the last of them alone
             stop = first + 1
         if count + stop - first > MOST_CHANGED + 1:
             return GIVEN_UP, count, changes
@@ -170,16 +170,6 @@ def change_sides(columns: Columns, w: Work, count: int, first: int, stop: int) -
             w.members[stay] = w.members[a]
             stay += 1
     return stay
-
-
-@compiled
-def last_of(w: Work, wrong: int) -> int:
-    """Return the last of the examples that are wrong."""
-    last = 0
-    for k in range(wrong):
-        if w.wrong[k] > w.wrong[last]:
-            last = k
-    return last
 
 
 @compiled

@@ -54,19 +54,12 @@ def _room(n: int) -> int:
 
 
 class Tableau:
-    """The free examples of an optimum, the inverse of their system, and the columns that were made of it.
-
-    Attributes
-    ----------
-    order : (N,) slots by place
-    n_others : places of the others, which come before those of the free
-    together : how many may leave at once
-    columns : those that were made
-    """
+    """The free examples of an optimum, the inverse of their system, and the columns that were made of it."""
 
     def __init__(self, state: PathState, free: Ints, others: Ints) -> None:
         self._state = state
-        self.order, self.n_others = np.concatenate([others, free]), others.size
+        self.order = np.concatenate([others, free])  #: (N,) slots by place
+        self.n_others = others.size  #: places of the others, which come before those of the free
         N, p = self.order.size, free.size
         self._XT = state.columns(self.order)
         self._rows = np.ones((p + 1, N))  # kernel rows of the free, and what b counts in f
@@ -78,11 +71,11 @@ class Tableau:
         self._Z = np.zeros((p + 1, p + 1))
         self._pulls: tuple[Ints, Floats] = np.full(N, -1), np.empty((0, 0))
         room = _room(N)
-        self.together = room if room == N else max(TOGETHER, room - FEWEST)
+        self.together = room if room == N else max(TOGETHER, room - FEWEST)  #: how many may leave at once
         self._kept = 0 if room == N else self.together  # columns before this one belong to those that leave now
         self._made = self._kept
         signs = np.where(np.random.default_rng(0).random((SKETCHES, p)) < 0.5, -1.0, 1.0)
-        self.columns = Columns(
+        self.columns = Columns(  #: those that were made
             np.full(N, -1, np.int64),
             np.zeros(N, np.int64),
             np.empty((room, N)),

@@ -47,7 +47,7 @@ class Candidates:
     def at(self, i: int) -> LiveEstimator:
         """Return the model of a candidate: a copy, fitted and live."""
         one = self.found[i]
-        return self.begun.restored(arrays_at(self.begun.arrays, one.solution, one.sides, one.robustness))
+        return self.begun.path.restored(arrays_at(self.begun.path.arrays, one.solution, one.sides, one.robustness))
 
 
 def cccp(
@@ -89,7 +89,8 @@ def cccp(
         A convex problem could not be solved, or the rounds do not end.
     """
     begun = begin(model, parameter, theta, s)
-    values = np.linspace(begun.start, begun.end, candidates) if isinstance(candidates, int) else np.array(candidates)
+    start, end = begun.path.start, begun.path.end
+    values = np.linspace(start, end, candidates) if isinstance(candidates, int) else np.array(candidates)
     rounds = Rounds(begun.partition)
     rounds.p = rounds.p._replace(near=-1.0)  # no example is at a cutoff: those not beyond it are within
     return Candidates(tuple(_solve(rounds, begun, parameter, value) for value in values.tolist()), begun)
@@ -103,7 +104,7 @@ def _solve(rounds: Rounds, begun: Begun, parameter: Parameter, value: float) -> 
     state, now = rounds.state, rounds.p.now[0]
     found = Candidate(
         value,
-        Robustness(value, begun.fixed) if parameter == "theta" else Robustness(begun.fixed, value),
+        Robustness(value, begun.path.fixed) if parameter == "theta" else Robustness(begun.path.fixed, value),
         float(now.objective),
         int(now.rounds),
         rounds.events - before,

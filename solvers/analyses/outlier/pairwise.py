@@ -18,10 +18,10 @@ from livesvm.solvers.analyses.outlier.path import outlier_path
 from livesvm.solvers.analyses.outlier.result import OutlierPath
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.model_view import Two, View
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.models.pairs_predictor import winners
 from livesvm.solvers.robust.ramp_losses import Parameter
-from livesvm.solvers.runtime.progress import Progress
+from livesvm.solvers.runtime.progress import Progress, part_of
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import dense
 from livesvm.solvers.validation import Key
@@ -242,13 +242,9 @@ def pairwise_outlier_path(
     todo = copy.both_there
     if not todo:
         raise InvalidInput("all examples have one class; no label contradicts another", field="window")
-
-    def follow(number: int, two: Two) -> OutlierPath:
-        def tell(done: int, of: int) -> bool:
-            return progress is None or progress(number * of + done, len(todo) * of)
-
-        return outlier_path(copy.pair_alone(two), parameter, theta=theta, s=s, progress=tell)
-
-    labels = copy.labels
-    paths = {(labels[a], labels[b]): follow(number, (a, b)) for number, (a, b) in enumerate(todo)}
+    labels, paths = copy.labels, {}
+    for number, (a, b) in enumerate(todo):
+        tell = part_of(progress, number, len(todo))
+        alone = copy.pair_alone((a, b))
+        paths[labels[a], labels[b]] = outlier_path(alone, parameter, theta=theta, s=s, progress=tell)
     return PairwiseOutlierPath(parameter, tuple(copy.window.keys), paths, copy)

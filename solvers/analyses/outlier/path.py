@@ -8,11 +8,9 @@ and 5. The live model is not touched: all of it happens on a copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from inspect import signature
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,7 +26,6 @@ from livesvm.solvers.robust.ramp_losses import CutoffRule, Parameter, true_sides
 from livesvm.solvers.robust.settings import Robustness, checked, share
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 from livesvm.solvers.runtime.types import Floats
-from livesvm.solvers.validation import Key
 
 PERMILLE = 1000  # progress is reported in these
 NO_EXAMPLES = "no example is beyond the cutoffs: there are no outliers, and the path is a single model"
@@ -44,13 +41,7 @@ def outlier_path(
 ) -> OutlierPath:
     """Follow the outlier path of a model's window from its convex optimum.
 
-    Parameters ---------- parameter : "theta": theta falls from 1 to ``theta`` while the cutoffs stand at ``s``; "s":
-    the cutoffs come in until
-        ``s`` while beyond them a loss keeps the share ``theta`` of its slope
-    theta : in [0, 1)
-    s : classification: a margin, <= 0, by default 0; regression: the size of a residual, > 0, in units of y, by default
-        with "theta" 3.7 times their median, 2.5 standard deviations of normal ones, with "s" a fifth of the largest
-    progress : called with how many thousandths are done, and 1000; returning False cancels
+    Parameters as of the models' method of this name; ``progress`` counts thousandths.
 
     Raises
     ------
@@ -60,27 +51,13 @@ def outlier_path(
     """
     with steadily(progress, PERMILLE) as teller:
         begun = begin(model, parameter, theta, s)
-        partition, start, end, tell = begun.partition, begun.start, begun.end, partial(_tell, teller)
-        if begun.note:
-            walked = stay(partition, start, end)
-        elif parameter == "theta":
-            walked = walk_theta(partition, end, tell)
-        else:
-            walked = walk_s(partition, begun.cutoff_rule, begun.y, start, end, tell)
+        path, walked, tell = begun.path, begun.path.walked, partial(_tell, teller)
+        if not path.note and parameter == "theta":
+            walked = walk_theta(begun.partition, path.end, tell)
+        elif not path.note:
+            walked = walk_s(begun.partition, begun.cutoff_rule, begun.y, path.start, path.end, tell)
         tell(1.0)
-    return OutlierPath(
-        parameter=parameter,
-        fixed=begun.fixed,
-        start=start,
-        end=end,
-        keys=begun.keys,
-        note=begun.note,
-        walked=walked,
-        depth=begun.depth,
-        grows=parameter == "s" and begun.cutoff_rule.inwards > 0,
-        restored=begun.restored,
-        arrays=begun.arrays,
-    )
+    return replace(path, walked=walked)
 
 
 class Begun(NamedTuple):
@@ -89,14 +66,7 @@ class Begun(NamedTuple):
     partition: Partition  #: of a private copy of the model
     cutoff_rule: CutoffRule
     y: Floats  #: (n,) targets
-    keys: tuple[Key, ...]
-    start: float
-    end: float
-    fixed: float  #: the value of the parameter that does not run
-    depth: Floats  #: (n,) where every example stands, in units of s; those deepest beyond their cutoff have the least
-    note: str
-    restored: Callable[[Mapping[str, Any]], LiveEstimator]
-    arrays: Mapping[str, Any]
+    path: OutlierPath  #: on which nothing happens yet
 
 
 def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | None) -> Begun:
@@ -127,29 +97,20 @@ def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | N
     )
     if parameter == "theta":
         partition.sides = true_sides(partition.cutoffs, partition.f)
-    return Begun(
-        partition=partition,
-        cutoff_rule=cutoff_rule,
-        y=y,
-        keys=tuple(view.window.keys),
+    path = OutlierPath(
+        parameter=parameter,
+        fixed=robust.s if parameter == "theta" else robust.theta,
         start=start,
         end=end,
-        fixed=robust.s if parameter == "theta" else robust.theta,
-        depth=depth,
+        keys=tuple(view.window.keys),
         note="" if has_outliers else NO_EXAMPLES,
-        restored=partial(_restored, type(model), _public(view.model)),
+        walked=stay(partition, start, end),
+        depth=depth,
+        grows=parameter == "s" and cutoff_rule.inwards > 0,
+        restored=partial(type(model).from_arrays, view.model.get_params(deep=False)),
         arrays=arrays,
     )
-
-
-def _public(model: LiveEstimator) -> dict[str, Any]:
-    """Return the attributes of a model that its user has set."""
-    return {name: value for name, value in vars(model).items() if "_" not in (name[0], name[-1])}
-
-
-def _restored(kind: type[LiveEstimator], attributes: Mapping[str, Any], arrays: Mapping[str, Any]) -> LiveEstimator:
-    """Return the model of some arrays; among the attributes are its parameters."""
-    return kind.from_arrays({name: attributes[name] for name in signature(kind).parameters}, arrays)
+    return Begun(partition, cutoff_rule, y, path)
 
 
 def _convex(view: View) -> View:

@@ -58,23 +58,14 @@ def _decisions(kernel: Floats, nodes: Nodes) -> Floats:
 
 @dataclass(frozen=True)
 class OutlierPath:
-    """Models from the convex one at ``start`` to the most robust one at ``end``.
+    """Models from the convex one at ``start`` to the most robust one at ``end``."""
 
-    Attributes
-    ----------
-    parameter : "theta" or "s": which of the two runs
-    fixed : the value of the other
-    start, end : values of the parameter
-    keys : the window's keys, oldest first
-    note : why the path is a single model, if it is; else empty
-    """
-
-    parameter: Parameter
-    fixed: float
-    start: float
-    end: float
-    keys: tuple[Key, ...]
-    note: str
+    parameter: Parameter  #: "theta" or "s": which of the two runs
+    fixed: float  #: the value of the other
+    start: float  #: value of the parameter at which the path begins
+    end: float  #: and at which it ends
+    keys: tuple[Key, ...]  #: the window's keys, oldest first
+    note: str  #: why the path is a single model, if it is; else empty
     walked: Walked
     depth: Floats  #: (n,) where each example stands at the start, in units of s; those deepest beyond a cutoff: least
     grows: bool  #: whether the parameter grows along the path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,13 +13,10 @@ from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.parametric import track
 from livesvm.solvers.homotopy.piecewise import Changes, Segments
 from livesvm.solvers.homotopy.refresh import restore, take_checkpoint
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.problem.state import PathState, are_free
 from livesvm.solvers.runtime.progress import Teller
 from livesvm.solvers.runtime.types import Floats, Ints
-
-if TYPE_CHECKING:
-    from livesvm.solvers.models.model_view import View
-
 
 LEG = 10.0  # a leg goes from a value to at most this multiple of it
 STEPS = 1000  # of a path, in reports of progress
@@ -62,25 +59,15 @@ class Ended(NamedTuple):
 
 @dataclass(frozen=True)
 class PathReport:
-    """What computing a path took.
+    """What computing a path took."""
 
-    Attributes
-    ----------
-    events : changes of sides
-    legs : how many tracked ways the path is made of
-    exchanges : pivots along a null space, where an example depended on the free ones [Ong et al., eq. 30-34]
-    last_resorts : how often nothing else broke a cycle of ties than spreading them
-    relative_gap : the largest duality gap at the end of a leg, from recomputed f, before any correction
-    seconds : wall time
-    ended : the ends, of two, at which the path could not be followed to the acceptable gap any further
-    """
-
-    events: int
-    legs: int
-    exchanges: int
-    last_resorts: int
-    relative_gap: float
-    seconds: float
+    events: int  #: changes of sides
+    legs: int  #: how many tracked ways the path is made of
+    exchanges: int  #: pivots along a null space, where an example depended on the free ones [Ong et al., eq. 30-34]
+    last_resorts: int  #: how often nothing else broke a cycle of ties than spreading them
+    relative_gap: float  #: the largest duality gap at the end of a leg, from recomputed f, before any correction
+    seconds: float  #: wall time
+    #: the ends, of two, at which the path could not be followed to the acceptable gap any further
     ended: tuple[Ended, ...] = ()
 
 

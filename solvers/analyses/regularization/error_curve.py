@@ -36,9 +36,13 @@ class ErrorCurve:
 
     def __call__(self, value: float) -> float:
         """Return the error at a value of the parameter."""
-        i = min(max(int(np.searchsorted(self.edges, value, "right")) - 1, 0), self.left.size - 1)
-        t = (value - self.edges[i]) / (self.edges[i + 1] - self.edges[i])
-        return float(self.left[i] + t * (self.right[i] - self.left[i]))
+        return float(self._at(np.array(value)))
+
+    def _at(self, values: Floats) -> Floats:
+        """Return the error at each of some values of the parameter."""
+        i = np.clip(np.searchsorted(self.edges, values, side="right") - 1, 0, self.left.size - 1)
+        share = (values - self.edges[i]) / (self.edges[i + 1] - self.edges[i])
+        return np.asarray(self.left[i] + share * (self.right[i] - self.left[i]))
 
     def steadiest(self, octaves: float) -> tuple[float, float]:
         """Return where the error is least on average around, and that average.
@@ -59,9 +63,7 @@ class ErrorCurve:
         low, high = np.log2(self.edges[0]), np.log2(self.edges[-1])
         places = max(2, math.ceil(PER_OCTAVE * (high - low)) + 1)
         values = np.exp2(np.linspace(low, high, places)).clip(self.edges[0], self.edges[-1])
-        i = np.clip(np.searchsorted(self.edges, values, side="right") - 1, 0, self.left.size - 1)
-        share = (values - self.edges[i]) / (self.edges[i + 1] - self.edges[i])
-        errors = self.left[i] + share * (self.right[i] - self.left[i])
+        errors = self._at(values)
         reach = math.ceil(3.0 * octaves * PER_OCTAVE)
         weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / (octaves * PER_OCTAVE)) ** 2)
         around = np.convolve(np.pad(errors, reach, mode="edge"), weights / weights.sum(), mode="valid")

@@ -100,10 +100,10 @@ def _limits(tables: Tables, piece: Ints, taus: tuple[float, float], w: list[Floa
 
 def _middle(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Return places from 0 to 1 and the middle of the interval there, linear between them; nothing without limits."""
-    ends = [side for side in (envelope(low), envelope(-high)) if side is not None]
+    lower, upper = envelope(low), envelope(-high)
+    ends = [side for side in (lower, upper) if side is not None]
     if not ends:
         return np.empty(0), np.empty(0)
-    lower, upper = envelope(low), envelope(-high)
     places_ = np.unique(np.concatenate([side[0] for side in ends]))
     values = [np.interp(places_, *side) * sign for side, sign in ((lower, 1.0), (upper, -1.0)) if side is not None]
     return places_, np.mean(values, axis=0)

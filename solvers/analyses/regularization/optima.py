@@ -21,6 +21,7 @@ class Sizes(NamedTuple):
 class Optima(ABC):
     """The optimum of a window for every value of a parameter."""
 
+    @abstractmethod
     def at(self, value: float) -> Any:
         """Return a fitted estimator for a value of the parameter.
 
@@ -39,8 +40,8 @@ class Optima(ABC):
         InvalidInput
             The value is not on the path.
         """
-        return self._at(value)
 
+    @abstractmethod
     def coefficients(self, value: float) -> Floats:
         """Return the coefficients at a value of the parameter.
 
@@ -60,8 +61,8 @@ class Optima(ABC):
         InvalidInput
             The value is not on the path.
         """
-        return self._coefficients(value)
 
+    @abstractmethod
     def sizes(self, value: float) -> Sizes:
         """Return how many examples are free at a value of the parameter, and how many are support vectors.
 
@@ -80,8 +81,8 @@ class Optima(ABC):
         InvalidInput
             The value is not on the path.
         """
-        return self._sizes(value)
 
+    @abstractmethod
     def validation_error(self, X: ArrayLike, y: ArrayLike | None = None) -> ErrorCurve:
         """Return the error for every value of the parameter.
 
@@ -105,7 +106,6 @@ class Optima(ABC):
         InvalidInput
             There are no rows, or targets that cannot be.
         """
-        return self._errors(X, y)
 
     def best(self, X: ArrayLike, y: ArrayLike | None = None) -> Best:
         """Return the value of the parameter with the least error, and the whole interval of it.
@@ -123,15 +123,3 @@ class Optima(ABC):
             The value, the error there, and the interval.
         """
         return self.validation_error(X, y).best()
-
-    @abstractmethod
-    def _at(self, value: float) -> Any: ...
-
-    @abstractmethod
-    def _coefficients(self, value: float) -> Floats: ...
-
-    @abstractmethod
-    def _sizes(self, value: float) -> Sizes: ...
-
-    @abstractmethod
-    def _errors(self, X: ArrayLike, y: ArrayLike | None) -> ErrorCurve: ...

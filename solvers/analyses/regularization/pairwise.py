@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,16 +19,14 @@ from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, join
 from livesvm.solvers.analyses.regularization.optima import Optima, Sizes
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, Turns, regularization_path
 from livesvm.solvers.errors import InvalidInput, NotOptimal
-from livesvm.solvers.models.model_view import Two, View
-from livesvm.solvers.models.pairs_predictor import by_other_class, winners
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.model_view import View
+from livesvm.solvers.models.pairs_predictor import Two, by_other_class, winners
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.interrupt import check
-from livesvm.solvers.runtime.progress import Progress
+from livesvm.solvers.runtime.progress import Progress, part_of
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, dense
-
-if TYPE_CHECKING:
-    from livesvm.solvers.models.base import LiveEstimator
 
 OFTEN = 1024  # changes of sign between two looks at whether to stop
 
@@ -79,7 +77,7 @@ class PairwiseRegularizationPath(Optima):
         self._paths = dict(paths)
         self._classes = copy.window.y.astype(np.int64)
 
-    def _at(self, value: float) -> Any:
+    def at(self, value: float) -> Any:
         model = self._view.model
         arrays = model.to_arrays()
         rows, segments, intercepts, start = [], [], list(arrays["intercept"]), 0
@@ -94,7 +92,7 @@ class PairwiseRegularizationPath(Optima):
         parameters = {**model.get_params(deep=False), self.parameter: float(value)}
         return type(model).from_arrays(parameters, {**arrays, **known})
 
-    def _coefficients(self, value: float) -> Floats:
+    def coefficients(self, value: float) -> Floats:
         rows = np.zeros((len(self._view.pairs), len(self.keys)))
         for row, two in zip(rows, self._view.pairs, strict=True):
             if two in self._paths:
@@ -121,10 +119,10 @@ class PairwiseRegularizationPath(Optima):
         """
         return -np.array([path.intercept(value) for path in self.pairs.values()])
 
-    def _sizes(self, value: float) -> Sizes:
+    def sizes(self, value: float) -> Sizes:
         return Sizes(*(int(np.count_nonzero(counts)) for counts in self._counts(value)))
 
-    def _errors(self, X: ArrayLike, y: ArrayLike | None) -> ErrorCurve:
+    def validation_error(self, X: ArrayLike, y: ArrayLike | None = None) -> ErrorCurve:
         rows = self._view.model.predictor().validate(X)
         m = rows.shape[0]
         if m == 0:
@@ -253,11 +251,6 @@ def pairwise_regularization_path(
         raise InvalidInput("all examples have one class; a path needs two at least", field="window")
     paths = {}
     for number, two in enumerate(todo):
-        tell = None if progress is None else _part_of(progress, number, len(todo))
+        tell = part_of(progress, number, len(todo))
         paths[two] = regularization_path(copy.pair_alone(two), "C", minimum, maximum, tell)
     return PairwiseRegularizationPath(copy, paths, time.perf_counter() - started)
-
-
-def _part_of(progress: Progress, number: int, count: int) -> Progress:
-    """Return what tells of one part of ``count`` equal ones."""
-    return lambda done, of: progress(number * of + done, count * of)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,16 +24,14 @@ from livesvm.solvers.analyses.regularization.optima import Optima, Sizes
 from livesvm.solvers.analyses.regularization.validation_sweep import Pieces, residual_sums, sign_changes
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.piecewise import Position, position
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.models.window import ON_BOUNDARY
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
-
-if TYPE_CHECKING:
-    from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.model_view import View
 
 BLOCK = 512  # rows whose kernel values are held at once
 
@@ -94,13 +92,13 @@ class RegularizationPath(Optima):
         self._legs = legs
         self._highs = [leg.high for leg in legs]
 
-    def _at(self, value: float) -> Any:
+    def at(self, value: float) -> Any:
         found = self.position(value)
         known = {"beta": found.beta, "segments": found.segment, "intercept": found.b}
         parameters = {**self._model.get_params(deep=False), self.parameter: float(value)}
         return type(self._model).from_arrays(parameters, {**self._arrays, **known})
 
-    def _coefficients(self, value: float) -> Floats:
+    def coefficients(self, value: float) -> Floats:
         return self.position(value).beta
 
     def intercept(self, value: float) -> float:
@@ -124,12 +122,12 @@ class RegularizationPath(Optima):
         found = self.position(value)
         return found.b - self._view.window.moved(found.beta)
 
-    def _sizes(self, value: float) -> Sizes:
+    def sizes(self, value: float) -> Sizes:
         found = self.position(value)
         free = are_free(found.segment)
         return Sizes(int(np.count_nonzero(free)), int(np.count_nonzero(free | (found.beta != 0.0))))
 
-    def _errors(self, X: ArrayLike, y: ArrayLike | None) -> ErrorCurve:
+    def validation_error(self, X: ArrayLike, y: ArrayLike | None = None) -> ErrorCurve:
         rows, targets = self._examples(X, y)
         prices = self._view.prices
         starts = [self._pieces(leg) for leg in self._legs]

@@ -16,23 +16,14 @@ from livesvm.solvers.sparse import Features, SparseRows
 
 
 class Fold(NamedTuple):
-    """A part of the window that is learnt, and the held-out examples, on the scale of that part.
+    """A part of the window that is learnt, and the held-out examples, on the scale of that part."""
 
-    Attributes
-    ----------
-    learnt, judging : (n, d), (m, d) features
-    y : (n,) places of the classes of those learnt, ascending
-    truth : (m,) of examples that judge; -1 where no example learnt belongs to that class
-    costs : (n,) of an error at C = 1
-    n_classes : of those learnt
-    """
-
-    learnt: Floats
-    judging: Floats
-    y: Ints
-    truth: Ints
-    costs: Floats
-    n_classes: int
+    learnt: Floats  #: (n, d) features
+    judging: Floats  #: (m, d) features
+    y: Ints  #: (n,) places of the classes of those learnt, ascending
+    truth: Ints  #: (m,) of examples that judge; -1 where no example learnt belongs to that class
+    costs: Floats  #: (n,) of an error at C = 1
+    n_classes: int  #: of those learnt
 
     def wrong(self, kernel: Any, C: Floats, workspace: FoldWorkspace, *, intercept: bool) -> Bools | None:
         """Return which of the judging examples are labelled wrongly, (p, m), at each C (p,); None: not to be had."""

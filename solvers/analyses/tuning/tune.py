@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -362,12 +362,15 @@ class _Search:
             if found is not None:
                 return found
         learnt, judging = self.parts[fold]
-        model, out = self._model(learnt, {"gamma": gamma, "C": float(self.C[0])}), []
-        for i, value in enumerate(self.C):
-            if i:
-                model.update(C=float(value))
-            out.append(model.predict(self.X[judging]) != self.y[judging])
-        return np.array(out)
+        return np.array([one.predict(self.X[judging]) != self.y[judging] for one in self._along_C(learnt, gamma)])
+
+    def _along_C(self, learnt: Any, gamma: float) -> Iterator[Any]:
+        """Yield a model of a part of the window at each value of C."""
+        model = self._model(learnt, {"gamma": gamma, "C": float(self.C[0])})
+        yield model
+        for value in self.C[1:].tolist():
+            model.update(C=value)
+            yield model
 
     def _together(self, gamma: float) -> _Line:
         """Follow C from value to value, fold by fold, and judge all decisions at once: the error is no mean over them.
@@ -376,10 +379,7 @@ class _Search:
         """
         f = np.empty((self.C.size, self.y.size))
         for learnt, judging in self.parts:
-            model = self._model(learnt, {"gamma": gamma, "C": float(self.C[0])})
-            for i, value in enumerate(self.C):
-                if i:
-                    model.update(C=float(value))
+            for i, model in enumerate(self._along_C(learnt, gamma)):
                 f[i, judging] = model.decision_function(self.X[judging])
         indices = np.concatenate([judging for _, judging in self.parts])
         targets = self.view.targets(self.y[indices], indices.size)
@@ -387,13 +387,7 @@ class _Search:
 
     def _left_out(self, gamma: float) -> _Line:
         """Follow C from value to value on the whole window, and assess exactly at each."""
-        every_example, errors = slice(None), np.empty(self.C.size)
-        model = self._model(every_example, {"gamma": gamma, "C": float(self.C[0])})
-        for i, value in enumerate(self.C):
-            if i:
-                model.update(C=float(value))
-            errors[i] = leave_one_out(model).error
-        return self._of_values(errors)
+        return self._of_values(np.array([leave_one_out(model).error for model in self._along_C(slice(None), gamma)]))
 
     def _of_values(self, errors: Floats) -> _Line:
         """Return the line of errors on the grid; of equals the middle is the best."""
