@@ -191,7 +191,7 @@ class StepModel:
         return found
 
     def is_off_scale(self, levels: Floats, y: Floats) -> bool:
-        """Say whether the window's examples ask for another scale, by their feature ``level`` and targets, (n,) each."""
+        """Say whether examples ask for another scale, by their feature ``level`` and targets, (n,) each."""
         assert self.scale is not None
         return has_moved(self.scale, y, levels)
 
