@@ -184,6 +184,11 @@ class ByNumber(Kernel):
     def __post_init__(self) -> None:
         """Check nothing: the kernel that it stands for has checked its parameters."""
 
+    @property
+    def is_of_distances(self) -> bool:
+        """Whether the kernel that it stands for is."""
+        return self.shared.kernel.is_of_distances
+
     def write(self, A: Features, XT: Features, n: int, out: Floats, rows: Ints) -> None:
         """Write ``k(A[i], XT[:, j])`` to ``out[rows[i], j]`` for the first ``n`` columns; ``rows`` (m,) ascend."""
         self.shared.write(dense(A)[:, 0].astype(np.int64), dense(XT)[0, :n].astype(np.int64), out, rows)
