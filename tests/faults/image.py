@@ -178,7 +178,7 @@ def check_service(image: Image, data: Path) -> None:
                 rows = {"X": [[0.0, 1.0], [1.0, 0.0]], "y": [1, -1]}
                 http.post("/models/m/update", json={"add": rows}).raise_for_status()
                 assert http.get("/health/ready").json() == {"status": "ready"}  # nothing is being compiled
-            made = Path(f"/proc/{process.pid}/root/tmp/livesvm/machine-code")
+            made = Path("/proc", str(process.pid), "root", "tmp", "livesvm", "machine-code")
             assert not made.exists() or not list(made.iterdir()), sorted(made.iterdir())[:5]
         finally:
             process.terminate()
