@@ -250,7 +250,7 @@ def shared_row(layout: Layout, history: History | Past, reading: Reading) -> Flo
     if layout.spread:
         last = newest[-layout.spread :]
         mean = _mean(last)
-        out[at : at + SPREADS] = _std(last, mean), last.min() - mean, last.max() - mean
+        out[at : at + SPREADS] = _std(last, mean), np.minimum.reduce(last) - mean, np.maximum.reduce(last) - mean
         at += SPREADS
     out[at:] = reading.values[1 : 1 + layout.others]
     return out

@@ -216,8 +216,11 @@ class View:
         return self.scored.lately
 
     @classmethod
-    def of(cls, state: FeedState, before: View | None = None) -> View:
-        """Return the feed as it is now; with the settings of ``before``, where nothing was chosen since."""
+    def of(cls, state: FeedState, before: View | None = None, forecasts: list[Document] | None = None) -> View:
+        """Return the feed as it is now; with the settings of ``before``, where nothing was chosen since.
+
+        ``forecasts`` are the newest, where they are at hand.
+        """
         feed, timeline = state.forecaster, state.forecaster.timeline
         return cls(
             state.version,
@@ -228,7 +231,7 @@ class View:
             None if feed.spec.time is None or timeline.every is None else timeline.every.approximate_seconds(),
             state.updated_at,
             state.numbered,
-            presenter.forecasts(timeline, feed.latest),
+            presenter.forecasts(timeline, feed.latest) if forecasts is None else forecasts,
             presenter.Scores(feed),
             presenter.settings(feed) if before is None else before.settings,
             tuple(state.events),

@@ -155,6 +155,7 @@ class Timeline:
         after.may_leap = logged
         plan = Plan([], [], [], 0, 0, after, [], not moves)
         came: list[int | None] = [None] * len(self.waiting)  # of those that wait, the rows of this call
+        accepted = ignored = 0
         for row, cells in enumerate(rows):
             one = Tail(row, after._time_of(cells, row), cells)
             is_announced = bool(self.spec.known) and self.spec.target not in cells
@@ -166,13 +167,13 @@ class Timeline:
                 continue
             for known in [*([] if moves else after._overtaken(one.time)), one]:
                 took = after._row(plan, known.cells, known.time, known.row)
-                plan = plan._replace(accepted=plan.accepted + took, ignored=plan.ignored + (not took))
+                accepted, ignored = accepted + took, ignored + (not took)
                 came += [known.row] * (len(after.waiting) - len(came))
         if after.every is None:
             after._begin(plan, came)
         if moves:
             plan.along.clear()
-        return after._end(plan)
+        return plan._replace(accepted=accepted, ignored=ignored + after._end(plan))
 
     def _is_ahead(self, one: Tail) -> bool:
         """Say whether a row has an empty target, and a time that no reading has confirmed."""
@@ -200,8 +201,8 @@ class Timeline:
                 missing.append(one)
         return missing
 
-    def _end(self, plan: Plan) -> Plan:
-        """Take what no reading has come behind: announcements, where they have every known column."""
+    def _end(self, plan: Plan) -> int:
+        """Take what no reading has come behind: announcements with every known column; return how many others."""
         tail, self._tail = self._tail, []
         ignored = 0
         for row, time, cells in tail:
@@ -217,7 +218,7 @@ class Timeline:
                     ignored += 1
                 continue
             self._announce(plan, cells, time, row)
-        return plan._replace(ignored=plan.ignored + ignored)
+        return ignored
 
     def _copy(self) -> Timeline:
         copy = Timeline.__new__(Timeline)

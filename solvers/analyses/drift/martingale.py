@@ -202,11 +202,10 @@ class DriftTest:
         float
             At 1 there is an alarm.
         """
-        return self._capital[kind].value * self._rate(kind)
+        return self._capital[kind].value * self._rate(list(self._capital).index(kind))
 
-    def _rate(self, kind: Any) -> float:
-        """Return the part of the rate that is for one kind, or for all together; parts never add up to more."""
-        place = list(self._capital).index(kind)
+    def _rate(self, place: int) -> float:
+        """Return the part of the rate that is for the kind of a place, all together first; parts add up to no more."""
         if place == 0:
             return self.false_alarms if len(self._capital) == 1 else self.false_alarms / 2
         return self.false_alarms / 2 / (place * (place + 1))
@@ -219,7 +218,7 @@ class DriftTest:
     @property
     def strongest(self) -> float:
         """The largest :meth:`evidence` of all; at 1 there is an alarm."""
-        return max(map(self.evidence, self._capital))
+        return max(capital.value * self._rate(place) for place, capital in enumerate(self._capital.values()))
 
     def to_arrays(self) -> dict[str, Any]:
         """Return what it knows.
