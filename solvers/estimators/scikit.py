@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
     kernel: str
     n_features_in_: int
+    _get_param_names: Any = classmethod(cache(BaseEstimator._get_param_names.__func__))  # type: ignore[arg-type]
 
     def _check_features(self, X: ArrayLike, *, reset: bool) -> None:
         """Let scikit-learn note or compare the number and the names of the features.

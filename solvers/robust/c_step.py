@@ -94,21 +94,16 @@ class Course(NamedTuple):
 
 
 CROSSING, WITHOUT_CROSSING, OVER_S, OVER_THETA = range(4)  # the first two: one D-step, see ``take_sides``
-
-
-def notes_of(legs: int, m: int) -> Notes:
-    """Return empty notes with space for so many legs of ``m`` examples."""
-    sides = np.empty((legs, m), np.int8), np.empty((legs, m), np.int8)
-    return Notes(np.empty((legs, 3)), np.empty((legs, 4), np.int64), *sides, Used.of())
+NONE, NO_EXAMPLE = np.empty(0), np.empty(0, np.int64)
+NOTHING = Cutoffs(NONE, NONE), empty_log(0, 0, 0), Pull(NONE, NONE, *3 * (NO_EXAMPLE,))  # which is only read
 
 
 def course(kind: int, ends: tuple[float, float] = (0.0, 0.0), legs: int = 0, m: int = 0) -> Course:
     """Return a course with space for so many legs of ``m`` examples, which has neither cutoffs nor a log."""
-    none, no_example = np.empty(0), np.empty(0, np.int64)
-    own = notes_of(legs, m), Constants(np.empty((legs, m)), np.empty(legs))
-    return Course(
-        kind, 1.0, np.array(ends), *own, Cutoffs(none, none), empty_log(0, 0, 0), Pull(none, none, *3 * (no_example,))
-    )
+    sides = np.empty((legs, m), np.int8), np.empty((legs, m), np.int8)
+    notes = Notes(np.empty((legs, 3)), np.empty((legs, 4), np.int64), *sides, Used.of())
+    kept = legs if kind == OVER_S else 0
+    return Course(kind, 1.0, np.array(ends), notes, Constants(np.empty((kept, m)), np.empty(kept)), *NOTHING)
 
 
 @compiled

@@ -24,7 +24,7 @@ from livesvm.solvers.runtime.interrupt import COPY, parts
 from livesvm.solvers.runtime.types import Floats, Ints
 
 SEGMENTS = 512  #: linear pieces that there is space for at first; memory that is not written to costs nothing
-LEGS = 64  #: legs likewise
+LEGS = 256  #: legs likewise
 
 STOPS_OF_S = (Exit.ITERATION, Exit.NOTES_FULL, Exit.STUCK)
 STOPS_OF_THETA = (*STOPS_OF_S, Exit.LOG_FULL, Exit.AT_ONCE, Exit.TIED, Exit.LOST, Exit.WITH_TIES)
@@ -213,7 +213,7 @@ def _doubled(arrays: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:
     out = []
     for a in arrays:
         larger = np.empty((2 * len(a), *a.shape[1:]), a.dtype)
-        for part in parts(len(a), COPY * (a.size // len(a))):
+        for part in parts(len(a), COPY * a[:1].size):
             larger[: len(a)][part] = a[part]
         out.append(larger)
     return out

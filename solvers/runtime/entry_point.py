@@ -26,9 +26,9 @@ def _kind_of(value: object) -> Any:
     return (type(value), *map(_kind_of, value)) if isinstance(value, tuple) else type(value)
 
 
-def entry_point(function: Callable[P, R], *arguments: Any) -> Callable[P, R]:
-    """Return a compiled function for arguments of exactly these types; others must not be given to it."""
-    key = function, _kind_of(arguments)
+def entry_point(function: Callable[P, R], *arguments: Any, given: object = None) -> Callable[P, R]:
+    """Return a compiled function for arguments of exactly these types; ``given``: those that may have others."""
+    key = function, _kind_of(arguments if given is None else given)
     found: Callable[P, R] | None = _known.get(key)
     if found is None:
         kinds = tuple(map(typeof, arguments))

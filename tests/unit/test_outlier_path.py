@@ -73,6 +73,18 @@ def test_targets_every_model_satisfies_theorem_5(
 
 
 @pytest.mark.parametrize("parameter", PARAMETERS)
+def test_space_for_one_leg_at_first_makes_no_difference(parameter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, _ = labelled(150, seed=3, wrong=0.25)
+    model = IncrementalSVC(C=0.1, kernel="linear").fit(X, y)
+    path = model.outlier_path(parameter)
+    monkeypatch.setattr("livesvm.solvers.robust.path.LEGS", 1)
+    again = model.outlier_path(parameter)
+    assert path.d_steps > 1
+    assert again.breakpoints == path.breakpoints
+    np.testing.assert_array_equal(again.drops, path.drops)
+
+
+@pytest.mark.parametrize("parameter", PARAMETERS)
 @pytest.mark.parametrize("C", [0.1, 10.0])
 def test_the_objective_falls_at_every_d_step(parameter: Any, C: float) -> None:
     X, y, _ = labelled(150, seed=3, wrong=0.25)

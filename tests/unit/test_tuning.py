@@ -72,8 +72,9 @@ def test_values_of_C_are_walked_to_as_models_are(intercept: bool) -> None:
     for gamma in (1e-3, 0.3):
         kernel = Kernel("rbf", gamma)
         workspace = FoldWorkspace(50)
-        for _ in range(2):  # what was before it makes no difference
-            f = workspace.decisions(kernel.matrix(X[:40], X.T), y[:40], weights, C, intercept=intercept)
+        K = kernel.matrix(X[:40], X.T)
+        for given in (np.asfortranarray(K), K):  # what was before it makes no difference
+            f = workspace.decisions(given, y[:40], weights, C, intercept=intercept)
         for value, found in zip(C, f, strict=True):
             model = LiveSVC(C=value, gamma=gamma, fit_intercept=intercept, classes=(-1, 1))
             model.fit(X[:40], y[:40], sample_weight=weights)

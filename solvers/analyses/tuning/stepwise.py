@@ -24,6 +24,7 @@ from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.problem.state import empty_examples, empty_motion, is_free
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
+from livesvm.solvers.runtime.entry_point import entry_point
 from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
 from livesvm.solvers.runtime.memory import aligned
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -79,7 +80,7 @@ class FoldWorkspace:
         s = self.buffers.work(now, NO_CHANGES, (self.every_example, self.used), (NO_EXAMPLES, NO_NUMBERS))
         steps = Steps(losses.n_kinks, losses.kinks, losses.levels, C, self.random, every_example)
         out = np.empty((C.size, K.shape[1] - n))
-        done = _walk_over(w, s, NO_BATCH, steps, out)
+        done = entry_point(_walk_over, w, s, NO_BATCH, steps, out, given=(K, losses, C))(w, s, NO_BATCH, steps, out)
         raise_what_stopped()
         out[done:] = math.nan
         return out
