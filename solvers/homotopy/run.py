@@ -43,6 +43,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 PREFETCH = 128  # kernel rows fetched at once, of examples that will soon change sides
 
 NO_EXAMPLES, NO_NUMBERS = workspace.NO_MEMBERS, np.empty((0, 0))
+NO_CHANGES = Losses(np.empty((0, MAX_KINKS)), np.empty((0, MAX_KINKS + 1)), np.empty(0, np.int64))
 
 
 @dataclass
@@ -149,8 +150,12 @@ class Solve:
         """Let the solve begin with an edit: ``n_before`` slots in use before, ``losses`` of the changed examples."""
         buffers = self.buffers
         buffers.come[: come.size], buffers.leave[: leave.size], buffers.changed[: changed.size] = come, leave, changed
-        self.stage, self.sizes, self.n_before = Stage.EDIT, (come.size, leave.size, changed.size), n_before
-        self.losses = losses if changed.size else NO_CHANGES
+        self.begin(n_before, (come.size, leave.size, changed.size), losses)
+
+    def begin(self, n_before: int, sizes: tuple[int, int, int], losses: Losses = NO_CHANGES) -> None:
+        """Let it begin with an edit whose slots have been written: so many examples come, leave and change."""
+        self.stage, self.sizes, self.n_before = Stage.EDIT, sizes, n_before
+        self.losses = losses if sizes[2] else NO_CHANGES
 
     def begin_pair(
         self, n_before: int, come: list[int], n_leave: int, two: tuple[int, int], by_number: ByNumber
@@ -277,7 +282,6 @@ class Solve:
 
 
 NO_PAIR = ByNumber(NO_BATCH, kind_of(NO_BATCH), NO_EXAMPLES, NO_NUMBERS)
-NO_CHANGES = Losses(np.empty((0, MAX_KINKS)), np.empty((0, MAX_KINKS + 1)), np.empty(0, np.int64))
 
 
 def walk_of(state: PathState, motion: Motion, units: Scales) -> workspace.Walk:

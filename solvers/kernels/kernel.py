@@ -15,7 +15,7 @@ import numpy as np
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels import sparse_values
 from livesvm.solvers.kernels.table import ALSO, Base, Form, form_of
-from livesvm.solvers.runtime.compile import compiled, compiled_allocating
+from livesvm.solvers.runtime.compile import compiled, compiled_allocating, compiled_once_allocating
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, check, parts
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
@@ -170,7 +170,7 @@ class Kernel:
             assert self.gram is not None
             out[rows, first:n] = self.gram.values[np.ix_(A[:, 0].astype(np.int64), XT[0, first:n].astype(np.int64))]
         elif base == Base.SQUARES:
-            _squared_distances(A, XT, first, n, -self.gamma, out, rows)
+            squared_distances(A, XT, first, n, -self.gamma, out, rows)
         elif base == Base.DIFFERENCES:
             _absolute_differences(A, XT, first, n, -self.gamma, out, rows)
         elif self.center is not None:
@@ -242,8 +242,9 @@ def _runs(out: Floats, rows: Ints, first: int, n: int) -> list[Floats]:
     return [out[start:end, first:n] for start, end in runs]
 
 
-@compiled_allocating
-def _squared_distances(A: Floats, XT: Floats, first: int, n: int, factor: float, out: Floats, rows: Ints) -> None:
+@compiled_once_allocating
+def squared_distances(A: Floats, XT: Floats, first: int, n: int, factor: float, out: Floats, rows: Ints) -> None:
+    """Write ``factor |A[i] - XT[:, j]|^2`` to ``out[rows[i], j]`` for the columns from ``first`` up to ``n``."""
     m, d = A.shape
     spare = np.empty(_BLOCK)
     for start in range(first, n, _BLOCK):

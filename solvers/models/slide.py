@@ -22,14 +22,16 @@ from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.refactorize import refactorize
 from livesvm.solvers.homotopy.refresh import SPARE
-from livesvm.solvers.homotopy.run import NO_CHANGES, NO_EXAMPLES, Solve
+from livesvm.solvers.homotopy.run import NO_EXAMPLES, Solve, workspace_of
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.homotopy.warm_start import compute_all_f
-from livesvm.solvers.kernels.kernel import Kernel, times
+from livesvm.solvers.kernels.kernel import Kernel, squared_distances, times
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.linalg.cholesky import Factor
+from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
 from livesvm.solvers.problem.state import Examples, PathState, are_free, is_free
-from livesvm.solvers.runtime.compile import compiled_allocating
+from livesvm.solvers.runtime.by_reference import by_reference
+from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.memory import padded
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import dense
@@ -38,6 +40,7 @@ MOST = 8  #: examples that come and leave
 LARGEST = 1024  #: examples of a window: the memory of larger ones is not kept by every thread
 NEAR = 24  #: kernel rows that are made of bound examples, as these are the nearest to a kink
 CACHE_BYTES = 8 * (2 * LARGEST) ** 2
+NO_TARGETS = np.empty(0)
 
 _here = threading.local()
 
@@ -45,6 +48,7 @@ Write = Callable[[Ints, Floats], None]
 """Writes features of examples, by key, to the first columns of an array (d, c)."""
 
 
+@by_reference
 class Standing(NamedTuple):
     """Where the examples of a window stand, oldest first."""
 
@@ -67,7 +71,8 @@ class Sliding(NamedTuple):
     """The model that slides."""
 
     gamma: float  #: of the kernel rbf
-    losses: Callable[[Floats, Floats], Losses]  #: gives those of targets (n,) with weights (n,)
+    losses: Losses  #: of the labels -1 and 1; of other targets that of 0, twice
+    along: float  #: 1: kinks lie by the target further up
     n_features: int  #: of an example
     write: Write  #: writes the features of examples
 
@@ -76,7 +81,32 @@ class Sliding(NamedTuple):
         """Return what a model with these parameters is; it has the kernel rbf, an intercept and losses of its own."""
         assert model.kernel == "rbf"
         assert model.fit_intercept
-        return cls(float(model.gamma), model.losses_of, n_features, write)
+        along = 0.0 if "classes" in model.get_params() else 1.0
+        losses = model.losses_of(np.array([-1.0, 1.0]) * (1.0 - along), np.ones(2))
+        return cls(float(model.gamma), losses, along, n_features, write)
+
+
+@by_reference
+class Space(NamedTuple):
+    """The memory that a window is written into."""
+
+    examples: Examples
+    factor: Factor
+    XT: Floats
+    values: Floats  #: of the row cache, as the next three
+    row_of: Ints
+    slot_of: Ints
+    used: Ints
+    come: Ints  #: of the edit that a solve begins with, as the next
+    leave: Ints
+    free: Ints  #: (c,) work: slots of the free examples
+
+    @classmethod
+    def of(cls, state: PathState) -> Space:
+        """Return that of a state."""
+        rows, edit = state.rows, workspace_of(state)
+        cache = rows.values, rows.row_of, rows.slot_of, rows.used
+        return cls(state.examples, state.factor, dense(state.XT), *cache, edit.come, edit.leave, edit.moving[0])
 
 
 def slide(
@@ -92,37 +122,42 @@ def slide(
     is_small = m + leaving <= MOST and 2 * leaving < n and size <= LARGEST and len(X) <= MOST
     if not is_small or stood.beta.size != n:
         return None
-    state = _borrowed(model, size + len(X))  # which has as many kernel rows
-    names, targets = np.concatenate([stood.keys, keys]), np.concatenate([stood.y, y])
-    model.write(names, dense(state.XT))
-    _fill(state, model.losses(targets, np.ones(size)), stood)
-    slots = np.empty(size, np.int64)
-    found = int(_rows_wanted(state.examples, n, size, leaving, slots))
+    state, space = _borrowed(model, size + len(X))  # which has as many kernel rows
+    names = np.concatenate([stood.keys, keys])
+    model.write(names, space.XT)
+    _fill(state, space, model, stood, y)
+    width = state.capacity if state.capacity - size < size // 8 else size  # whole rows are side by side, and so quicker
+    found, n_free = _make_rows(space, (n, size, leaving), X, model.gamma, width)
+    made = space.values[: found + len(X), :width]
+    np.exp(made, out=made)
+    values = made[found:, leaving:size].copy()  # before the path uses the space
     try:
-        values = _make_rows(state, slots[:found], X)[:, leaving:].copy()  # before the path uses the space
-        _factor(state, n)
+        if n_free + SPARE > space.factor.slot.size:
+            state.make_room_for_free(n_free + SPARE)
+            space = _here.space = Space.of(state)
+        _factor(space, n_free, state.kappa)
         solving = Solve(state)
-        solving.begin_with(n, np.arange(n, size), np.arange(leaving), NO_EXAMPLES, NO_CHANGES)
+        solving.begin(n, (m, leaving, 0))
         follow(state, None, work_from_nothing(state.n, state.n_free), solving)
     except (NotOptimal, MemoryLimit):
         return None
     e, there = state.examples, slice(leaving, size)
     segments = e.segment[there].astype(stood.segments.dtype)
     beta, f, b = e.beta[there].copy(), e.f[there].copy(), float(state.b)
-    after = Standing(names[leaving:], targets[leaving:], beta, segments, f, b, state.events_since_refresh)
+    targets = np.concatenate([stood.y[leaving:], y])
+    after = Standing(names[leaving:], targets, beta, segments, f, b, state.events_since_refresh)
     return after, times(values, beta) + b
 
 
 def stand(model: Sliding, stood: Standing) -> Floats | None:
     """Return f of all examples, (n,), computed from the rest of where they stand; None where that is no optimum."""
-    n = stood.keys.size
-    losses = model.losses(stood.y, np.ones(n))
+    n, most = stood.keys.size, 2 * int(model.losses.n_kinks[0])
     is_whole = np.isfinite(stood.beta).all() and math.isfinite(stood.b)
-    if not (is_whole and ((stood.segments >= 0) & (stood.segments <= 2 * losses.n_kinks)).all()):
+    if not (is_whole and ((stood.segments >= 0) & (stood.segments <= most)).all()):
         return None
-    state = _borrowed(model, n)
-    model.write(stood.keys, dense(state.XT))
-    _fill(state, losses, stood)
+    state, space = _borrowed(model, n)
+    model.write(stood.keys, space.XT)
+    _fill(state, space, model, stood, NO_TARGETS)
     compute_all_f(state)
     state.put_off(np.flatnonzero(are_free(stood.segments)))
     audit = audited(state)
@@ -132,21 +167,24 @@ def stand(model: Sliding, stood: Standing) -> Floats | None:
 
 def decide(model: Sliding, stood: Standing, X: Floats) -> Floats:
     """Return f(x) for few rows ``X`` (m, d), as the model stands, (m,)."""
-    state = _borrowed(model, stood.keys.size)
-    model.write(stood.keys, dense(state.XT))
-    values = state.kernel.matrix(X, state.XT, stood.keys.size)
+    state, space = _borrowed(model, stood.keys.size)
+    model.write(stood.keys, space.XT)
+    values = state.kernel.matrix(X, space.XT, stood.keys.size)
     return times(values, stood.beta) + stood.b
 
 
-def _borrowed(model: Sliding, n: int) -> PathState:
+def _borrowed(model: Sliding, n: int) -> tuple[PathState, Space]:
     """Return this thread's state, with space for ``n`` examples; what is in it is not used."""
     state: PathState | None = getattr(_here, "state", None)
     if state is None or state.capacity < n or state.n_features != model.n_features:
         state = _here.state = PathState(_kernel(model.gamma), refactorize, intercept=True, cache_bytes=CACHE_BYTES)
         state.expect(np.empty((0, model.n_features)))
         state.resize(padded(n))
+        _here.space = Space.of(state)
     state.kernel = _kernel(model.gamma)
-    return state
+    if _here.space.factor is not state.factor:  # which has grown
+        _here.space = Space.of(state)
+    return state, _here.space
 
 
 @lru_cache(maxsize=256)
@@ -154,37 +192,68 @@ def _kernel(gamma: float) -> Kernel:
     return Kernel("rbf", gamma)
 
 
-def _fill(state: PathState, losses: Losses, stood: Standing) -> None:
-    """Hold the examples of a window, and behind them new ones; of none there are kernel rows."""
-    e, n, size = state.examples, stood.keys.size, losses.n_kinks.size
-    e.kinks[:size], e.levels[:size], e.n_kinks[:size] = losses
-    e.beta[:n], e.segment[:n], e.f[:n] = stood.beta, stood.segments, stood.f
-    e.beta[n:size], e.segment[n:size], e.f[n:size] = 0.0, 0, 0.0
-    e.diagonal[:size] = 1.0
-    state.n_slots, state.vacant, state.total, state.b, state.kappa = size, [], 0.0, stood.b, 1.0
+def _fill(state: PathState, space: Space, model: Sliding, stood: Standing, y: Floats) -> None:
+    """Hold the examples of a window, and behind them new ones with targets ``y``; of none there are kernel rows."""
+    _place(space, stood, y, model.losses, model.along)
+    state.n_slots, state.vacant, state.total, state.b, state.kappa = stood.y.size + y.size, [], 0.0, stood.b, 1.0
     state.events_since_refresh, state.heaviest, state.drift = stood.events, 0.0, 0.0
-    rows, factor = state.rows, state.factor
-    rows.row_of[:], rows.slot_of[:], rows.used[:] = -1, -1, 0
-    factor.position[:], factor.size[:] = -1, 0
 
 
-def _make_rows(state: PathState, slots: Ints, X: Floats) -> Floats:
-    """Compute kernel rows into the empty cache; return those of rows ``X`` (k, d), which lie behind them, (k, n)."""
-    rows, count, size = state.rows, slots.size, state.n_slots
-    at = np.arange(count + len(X))
-    assert at.size <= len(rows.values)
-    width = state.capacity if state.capacity - size < size // 8 else size  # whole rows are side by side, and so quicker
-    state.kernel.write(np.concatenate([state.features(slots), X]), state.XT, width, rows.values, at)
-    rows.hold(slots, at[:count])
-    return rows.values[count : at.size, :size]
+@compiled
+def _place(space: Space, stood: Standing, y: Floats, losses: Losses, along: float) -> None:
+    """Write where examples stand, and new ones at 0; let no kernel row be held, and no example stand in the factor."""
+    e, n = space.examples, stood.y.size
+    for j in range(n + y.size):
+        target = stood.y[j] if j < n else y[j - n]
+        loss = 1 if target > 0.0 else 0
+        for k in range(MAX_KINKS):
+            e.kinks[j, k] = losses.kinks[loss, k] + along * target
+        for k in range(MAX_KINKS + 1):
+            e.levels[j, k] = losses.levels[loss, k]
+        e.n_kinks[j], e.diagonal[j] = losses.n_kinks[loss], 1.0
+        e.beta[j], e.segment[j], e.f[j] = 0.0, 0, 0.0
+    for j in range(n):
+        e.beta[j], e.segment[j], e.f[j] = stood.beta[j], stood.segments[j], stood.f[j]
+    space.row_of[:], space.slot_of[:], space.used[:] = -1, -1, 0
+    space.factor.position[:], space.factor.size[:] = -1, 0
 
 
-def _factor(state: PathState, n: int) -> None:
-    """Factor the free block of the first ``n`` examples."""
-    free = np.flatnonzero(are_free(state.examples.segment[:n]))
-    state.make_room_for_free(free.size + SPARE)
-    e, rows = state.examples, state.rows
-    extend(state.factor, rows.values, rows.row_of, free, e.diagonal, state.kappa, 0.0)
+@compiled_allocating
+def _make_rows(
+    space: Space, sizes: tuple[int, int, int], X: Floats, gamma: float, width: int
+) -> tuple[int, int]:
+    """Write the edit, and kernel rows but for the exponential, and behind them those of rows ``X`` (k, d).
+
+    Returns how many rows of examples there are, and how many of these are free. ``sizes`` are those before, those with
+    new ones, and how many leave; ``width`` columns are made.
+    """
+    n, size, leaving = sizes
+    slots, n_free = np.empty(size, np.int64), 0
+    count = _rows_wanted(space.examples, n, size, leaving, slots)
+    A = np.empty((count + X.shape[0], X.shape[1]))
+    for k in range(X.shape[1]):
+        for i in range(count):
+            A[i, k] = space.XT[k, slots[i]]
+    A[count:] = X
+    rows = np.arange(A.shape[0])
+    squared_distances(A, space.XT, 0, width, -gamma, space.values, rows)
+    for i in range(count):
+        j = slots[i]
+        space.row_of[j], space.slot_of[i] = i, j
+        if j < n and is_free(space.examples.segment[j]):
+            space.free[n_free] = j
+            n_free += 1
+    for i in range(size - n):
+        space.come[i] = n + i
+    for i in range(leaving):
+        space.leave[i] = i
+    return count, n_free
+
+
+@compiled
+def _factor(space: Space, n_free: int, kappa: float) -> None:
+    """Factor the free block."""
+    extend(space.factor, space.values, space.row_of, space.free[:n_free], space.examples.diagonal, kappa, 0.0)
 
 
 @compiled_allocating
