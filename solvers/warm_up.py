@@ -30,7 +30,7 @@ from livesvm.solvers.homotopy.run import NO_EXAMPLES, spread_ties, walk_of
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.lines import Lines, Scaling, write_scaled
 from livesvm.solvers.kernels.matrix_products import Examples, write
-from livesvm.solvers.models.slide import Sliding, Standing, decide, slide, stand
+from livesvm.solvers.models.slide import Objective, Sliding, Standing, decide, slide, stand
 from livesvm.solvers.problem.piecewise_linear import hinge
 from livesvm.solvers.problem.state import PathState, empty_motion
 from livesvm.solvers.pu.problem import costs, pu_problem
@@ -111,7 +111,7 @@ def _slides(X: Array, y: Array) -> None:
     model.fit(X[:last], y[:last])
     arrays = model.to_warm_arrays()
     stood = Standing.of(arrays | {"keys": np.array(arrays["keys"])})
-    sliding = Sliding.of(model, X.shape[1], lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
+    sliding = Sliding(Objective.of(model), X.shape[1], lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
     slide(sliding, stood, np.array([last]), y[last:], 1, X[:1])
     stand(sliding, stood)
     decide(sliding, stood, X[:1])

@@ -13,7 +13,7 @@ from livesvm.service.feeds.represent import Scale, fitted, has_moved, scaled
 from livesvm.service.feeds.spec import FeedSpec, Represent
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.regression import LiveSVR
-from livesvm.solvers.models.slide import LARGEST, Sliding, Standing, decide, slide, stand
+from livesvm.solvers.models.slide import LARGEST, Objective, Sliding, Standing, decide, slide, stand
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -82,8 +82,10 @@ def _made(losses: _LossesOf, recipe: Recipe) -> Models:
     return [LiveSVR(epsilon=losses.epsilon, **common), *pinballs]
 
 
-_made_once = lru_cache(maxsize=256)(_made)
-"""For what changes nothing in them."""
+@lru_cache(maxsize=256)
+def _objectives(losses: _LossesOf, recipe: Recipe) -> tuple[Objective, ...]:
+    """Return what such models minimize."""
+    return tuple(map(Objective.of, _made(losses, recipe)))
 
 
 def weights(spec: FeedSpec, d: int) -> Floats:
@@ -250,9 +252,8 @@ class StepModel:
         def write(keys: Ints, out: Floats) -> None:
             features.write(keys, scale, out)
 
-        models = _made_once(_losses_of(self.spec, scale.core), self.recipe)
-        sliding = [Sliding.of(model, scale.centre.size, write) for model in models]
-        return [(model, Standing.of(arrays)) for model, arrays in zip(sliding, cool.arrays, strict=True)]
+        objectives, d = _objectives(_losses_of(self.spec, scale.core), self.recipe), scale.centre.size
+        return [(Sliding(one, d, write), Standing.of(arrays)) for one, arrays in zip(objectives, cool.arrays, strict=True)]
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 

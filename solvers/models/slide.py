@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,23 +66,29 @@ class Standing(NamedTuple):
         return cls(arrays["keys"], arrays["y"], arrays["beta"], arrays["segments"], arrays["f"], b, events)
 
 
-class Sliding(NamedTuple):
-    """The model that slides."""
+class Objective(NamedTuple):
+    """What a model minimizes, with an intercept."""
 
-    gamma: float  #: of the kernel rbf
+    kernel: Kernel  #: rbf
     losses: Losses  #: of the labels -1 and 1; of other targets that of 0, twice
     along: float  #: 1: kinks lie by the target further up
-    n_features: int  #: of an example
-    write: Write  #: writes the features of examples
 
     @classmethod
-    def of(cls, model: LiveEstimator, n_features: int, write: Write) -> Sliding:
-        """Return what a model with these parameters is; it has the kernel rbf, an intercept and losses of its own."""
+    def of(cls, model: LiveEstimator) -> Objective:
+        """Return that of a model with these parameters; it has the kernel rbf, an intercept and losses of its own."""
         assert model.kernel == "rbf"
         assert model.fit_intercept
         along = 0.0 if "classes" in model.get_params() else 1.0
         losses = model.losses_of(np.array([-1.0, 1.0]) * (1.0 - along), np.ones(2))
-        return cls(float(model.gamma), losses, along, n_features, write)
+        return cls(Kernel("rbf", float(model.gamma)), losses, along)
+
+
+class Sliding(NamedTuple):
+    """The model that slides."""
+
+    objective: Objective
+    n_features: int  #: of an example
+    write: Write  #: writes the features of examples
 
 
 @by_reference
@@ -127,7 +132,7 @@ def slide(
     model.write(names, space.XT)
     _fill(state, space, model, stood, y)
     width = state.capacity if state.capacity - size < size // 8 else size  # whole rows are side by side, and so quicker
-    found, n_free = _make_rows(space, (n, size, leaving), X, model.gamma, width)
+    found, n_free = _make_rows(space, (n, size, leaving), X, state.kernel.gamma, width)
     made = space.values[: found + len(X), :width]
     np.exp(made, out=made)
     values = made[found:, leaving:size].copy()  # before the path uses the space
@@ -151,7 +156,7 @@ def slide(
 
 def stand(model: Sliding, stood: Standing) -> Floats | None:
     """Return f of all examples, (n,), computed from the rest of where they stand; None where that is no optimum."""
-    n, most = stood.keys.size, 2 * int(model.losses.n_kinks[0])
+    n, most = stood.keys.size, 2 * int(model.objective.losses.n_kinks[0])
     is_whole = np.isfinite(stood.beta).all() and math.isfinite(stood.b)
     if not (is_whole and ((stood.segments >= 0) & (stood.segments <= most)).all()):
         return None
@@ -176,25 +181,21 @@ def decide(model: Sliding, stood: Standing, X: Floats) -> Floats:
 def _borrowed(model: Sliding, n: int) -> tuple[PathState, Space]:
     """Return this thread's state, with space for ``n`` examples; what is in it is not used."""
     state: PathState | None = getattr(_here, "state", None)
+    kernel = model.objective.kernel
     if state is None or state.capacity < n or state.n_features != model.n_features:
-        state = _here.state = PathState(_kernel(model.gamma), refactorize, intercept=True, cache_bytes=CACHE_BYTES)
+        state = _here.state = PathState(kernel, refactorize, intercept=True, cache_bytes=CACHE_BYTES)
         state.expect(np.empty((0, model.n_features)))
         state.resize(padded(n))
         _here.space = Space.of(state)
-    state.kernel = _kernel(model.gamma)
+    state.kernel = kernel
     if _here.space.factor is not state.factor:  # which has grown
         _here.space = Space.of(state)
     return state, _here.space
 
 
-@lru_cache(maxsize=256)
-def _kernel(gamma: float) -> Kernel:
-    return Kernel("rbf", gamma)
-
-
 def _fill(state: PathState, space: Space, model: Sliding, stood: Standing, y: Floats) -> None:
     """Hold the examples of a window, and behind them new ones with targets ``y``; of none there are kernel rows."""
-    _place(space, stood, y, model.losses, model.along)
+    _place(space, stood, y, model.objective.losses, model.objective.along)
     state.n_slots, state.vacant, state.total, state.b, state.kappa = stood.y.size + y.size, [], 0.0, stood.b, 1.0
     state.events_since_refresh, state.heaviest, state.drift = stood.events, 0.0, 0.0
 

@@ -17,7 +17,7 @@ from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.regression import LiveSVR
 from livesvm.solvers.models import slide as slides
-from livesvm.solvers.models.slide import Sliding, Standing, decide, slide, stand
+from livesvm.solvers.models.slide import Objective, Sliding, Standing, decide, slide, stand
 from tests.support.feeds import FEED, rows_of, series
 
 N, D = 120, 6
@@ -46,7 +46,7 @@ def standing(model: Any) -> Standing:
 def test_a_slide_leads_where_an_update_of_the_whole_model_does(kind: str) -> None:
     X, y = data(kind)
     whole: Any = type(MODELS[kind])(**MODELS[kind].get_params()).fit(X[:N], y[:N], keys=range(N))
-    sliding = Sliding.of(MODELS[kind], D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
+    sliding = Sliding(Objective.of(MODELS[kind]), D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
     stood, first, last = standing(whole), 0, N
     for come, leave in [(1, 1), (2, 1), (1, 0), (0, 2), (3, 3), (1, 1), (1, 2), (4, 4), *[(1, 1)] * 12]:
         at = X[last + come : last + come + 3]
@@ -73,7 +73,7 @@ def test_a_window_of_few_has_space_for_all_kernel_rows() -> None:
     X, y = data("tube")
     n = 24  # as many as a line of memory has slots, or bound examples are taken along
     model: Any = LiveSVR(**MODELS["tube"].get_params()).fit(X[:n], y[:n], keys=range(n))
-    sliding = Sliding.of(model, D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
+    sliding = Sliding(Objective.of(model), D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
     stood, at, found = standing(model), X[-slides.MOST :], list[Any]()
     alone = threading.Thread(target=lambda: found.append(slide(sliding, stood, np.arange(0), y[:0], 1, at)))
     alone.start()  # in a thread that has no memory of larger windows
@@ -88,7 +88,7 @@ def test_a_window_of_few_has_space_for_all_kernel_rows() -> None:
 def test_what_is_damaged_or_no_optimum_does_not_stand() -> None:
     X, y = data("tube")
     model: Any = LiveSVR(**MODELS["tube"].get_params()).fit(X[:N], y[:N], keys=range(N))
-    sliding = Sliding.of(model, D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
+    sliding = Sliding(Objective.of(model), D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
     stood = standing(model)
     assert stand(sliding, stood) is not None
     free = int(np.flatnonzero(stood.segments % 2)[0])
@@ -102,7 +102,7 @@ def test_what_is_damaged_or_no_optimum_does_not_stand() -> None:
 def test_what_moves_much_is_no_slide(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = data("tube")
     model: Any = LiveSVR(**MODELS["tube"].get_params()).fit(X[:N], y[:N], keys=range(N))
-    sliding = Sliding.of(model, D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
+    sliding = Sliding(Objective.of(model), D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
     stood = standing(model)
     assert slide(sliding, stood, np.arange(N, N + slides.MOST), y[N : N + slides.MOST], 1, X[:1]) is None
 
