@@ -31,6 +31,7 @@ from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
 from livesvm.solvers.problem.state import Examples, PathState, are_free, is_free
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
+from livesvm.solvers.runtime.entry_point import entry_point
 from livesvm.solvers.runtime.memory import padded
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import dense
@@ -39,7 +40,6 @@ MOST = 8  #: examples that come and leave
 LARGEST = 1024  #: examples of a window: the memory of larger ones is not kept by every thread
 NEAR = 24  #: kernel rows that are made of bound examples, as these are the nearest to a kink
 CACHE_BYTES = 8 * (2 * LARGEST) ** 2
-NO_TARGETS = np.empty(0)
 
 _here = threading.local()
 
@@ -47,7 +47,6 @@ Write = Callable[[Ints, Floats], None]
 """Writes features of examples, by key, to the first columns of an array (d, c)."""
 
 
-@by_reference
 class Standing(NamedTuple):
     """Where the examples of a window stand, oldest first."""
 
@@ -106,12 +105,33 @@ class Space(NamedTuple):
     leave: Ints
     free: Ints  #: (c,) work: slots of the free examples
 
-    @classmethod
-    def of(cls, state: PathState) -> Space:
-        """Return that of a state."""
-        rows, edit = state.rows, workspace_of(state)
+
+class Memory:
+    """A state that models of one thread are written into, and what is compiled for its arrays."""
+
+    def __init__(self, objective: Objective, n: int, n_features: int) -> None:
+        self.state = PathState(objective.kernel, refactorize, intercept=True, cache_bytes=CACHE_BYTES)
+        self.state.expect(np.empty((0, n_features)))
+        self.state.resize(padded(n))
+        self.look(objective)
+
+    def look(self, objective: Objective) -> None:
+        """See which arrays the state has; those of all objectives are of the same types."""
+        state, rows, edit, one = self.state, self.state.rows, workspace_of(self.state), np.empty((1, 1))
         cache = rows.values, rows.row_of, rows.slot_of, rows.used
-        return cls(state.examples, state.factor, dense(state.XT), *cache, edit.come, edit.leave, edit.moving[0])
+        work = edit.come, edit.leave, edit.moving[0]
+        self.space = space = Space(state.examples, state.factor, dense(state.XT), *cache, *work)
+        self.place = entry_point(_place, space, one[0], 0, objective.losses, 1.0)
+        self.make_rows = entry_point(_make_rows, space, 0, 0, 0, one, 1.0, 0)
+        self.factor = entry_point(_factor, space, 0, 1.0)
+
+    def hold(self, model: Sliding, stood: Standing, targets: Floats) -> None:
+        """Hold the examples of a window, and behind them new ones; of none there are kernel rows."""
+        state, e, n, size = self.state, self.space.examples, stood.y.size, targets.size
+        self.place(self.space, targets, n, model.objective.losses, model.objective.along)
+        e.beta[:n], e.segment[:n], e.f[:n] = stood.beta, stood.segments, stood.f
+        state.n_slots, state.vacant, state.total, state.b, state.kappa = size, [], 0.0, stood.b, 1.0
+        state.events_since_refresh, state.heaviest, state.drift = stood.events, 0.0, 0.0
 
 
 def slide(
@@ -127,20 +147,21 @@ def slide(
     is_small = m + leaving <= MOST and 2 * leaving < n and size <= LARGEST and len(X) <= MOST
     if not is_small or stood.beta.size != n:
         return None
-    state, space = _borrowed(model, size + len(X))  # which has as many kernel rows
-    names = np.concatenate([stood.keys, keys])
-    model.write(names, space.XT)
-    _fill(state, space, model, stood, y)
+    memory = _borrowed(model, size + len(X))  # which has as many kernel rows
+    state, names, targets = memory.state, np.concatenate([stood.keys, keys]), np.concatenate([stood.y, y])
+    model.write(names, memory.space.XT)
+    memory.hold(model, stood, targets)
     width = state.capacity if state.capacity - size < size // 8 else size  # whole rows are side by side, and so quicker
-    found, n_free = _make_rows(space, (n, size, leaving), X, state.kernel.gamma, width)
-    made = space.values[: found + len(X), :width]
+    rows = np.ascontiguousarray(X, np.float64)
+    found, n_free = memory.make_rows(memory.space, n, size, leaving, rows, state.kernel.gamma, width)
+    made = memory.space.values[: found + len(X), :width]
     np.exp(made, out=made)
     values = made[found:, leaving:size].copy()  # before the path uses the space
     try:
-        if n_free + SPARE > space.factor.slot.size:
+        if n_free + SPARE > state.factor.slot.size:
             state.make_room_for_free(n_free + SPARE)
-            space = _here.space = Space.of(state)
-        _factor(space, n_free, state.kappa)
+            memory.look(model.objective)
+        memory.factor(memory.space, n_free, state.kappa)
         solving = Solve(state)
         solving.begin(n, (m, leaving, 0))
         follow(state, None, work_from_nothing(state.n, state.n_free), solving)
@@ -149,8 +170,7 @@ def slide(
     e, there = state.examples, slice(leaving, size)
     segments = e.segment[there].astype(stood.segments.dtype)
     beta, f, b = e.beta[there].copy(), e.f[there].copy(), float(state.b)
-    targets = np.concatenate([stood.y[leaving:], y])
-    after = Standing(names[leaving:], targets, beta, segments, f, b, state.events_since_refresh)
+    after = Standing(names[leaving:], targets[leaving:], beta, segments, f, b, state.events_since_refresh)
     return after, times(values, beta) + b
 
 
@@ -160,9 +180,10 @@ def stand(model: Sliding, stood: Standing) -> Floats | None:
     is_whole = np.isfinite(stood.beta).all() and math.isfinite(stood.b)
     if not (is_whole and ((stood.segments >= 0) & (stood.segments <= most)).all()):
         return None
-    state, space = _borrowed(model, n)
-    model.write(stood.keys, space.XT)
-    _fill(state, space, model, stood, NO_TARGETS)
+    memory = _borrowed(model, n)
+    state = memory.state
+    model.write(stood.keys, memory.space.XT)
+    memory.hold(model, stood, np.array(stood.y, np.float64))
     compute_all_f(state)
     state.put_off(np.flatnonzero(are_free(stood.segments)))
     audit = audited(state)
@@ -172,63 +193,49 @@ def stand(model: Sliding, stood: Standing) -> Floats | None:
 
 def decide(model: Sliding, stood: Standing, X: Floats) -> Floats:
     """Return f(x) for few rows ``X`` (m, d), as the model stands, (m,)."""
-    state, space = _borrowed(model, stood.keys.size)
-    model.write(stood.keys, space.XT)
-    values = state.kernel.matrix(X, space.XT, stood.keys.size)
+    memory = _borrowed(model, stood.keys.size)
+    model.write(stood.keys, memory.space.XT)
+    values = model.objective.kernel.matrix(X, memory.space.XT, stood.keys.size)
     return times(values, stood.beta) + stood.b
 
 
-def _borrowed(model: Sliding, n: int) -> tuple[PathState, Space]:
-    """Return this thread's state, with space for ``n`` examples; what is in it is not used."""
-    state: PathState | None = getattr(_here, "state", None)
-    kernel = model.objective.kernel
-    if state is None or state.capacity < n or state.n_features != model.n_features:
-        state = _here.state = PathState(kernel, refactorize, intercept=True, cache_bytes=CACHE_BYTES)
-        state.expect(np.empty((0, model.n_features)))
-        state.resize(padded(n))
-        _here.space = Space.of(state)
-    state.kernel = kernel
-    if _here.space.factor is not state.factor:  # which has grown
-        _here.space = Space.of(state)
-    return state, _here.space
-
-
-def _fill(state: PathState, space: Space, model: Sliding, stood: Standing, y: Floats) -> None:
-    """Hold the examples of a window, and behind them new ones with targets ``y``; of none there are kernel rows."""
-    _place(space, stood, y, model.objective.losses, model.objective.along)
-    state.n_slots, state.vacant, state.total, state.b, state.kappa = stood.y.size + y.size, [], 0.0, stood.b, 1.0
-    state.events_since_refresh, state.heaviest, state.drift = stood.events, 0.0, 0.0
+def _borrowed(model: Sliding, n: int) -> Memory:
+    """Return this thread's memory, with space for ``n`` examples; what is in it is not used."""
+    memory: Memory | None = getattr(_here, "memory", None)
+    if memory is None or memory.state.capacity < n or memory.state.n_features != model.n_features:
+        memory = _here.memory = Memory(model.objective, n, model.n_features)
+    memory.state.kernel = model.objective.kernel
+    if memory.space.factor is not memory.state.factor:  # which has grown
+        memory.look(model.objective)
+    return memory
 
 
 @compiled
-def _place(space: Space, stood: Standing, y: Floats, losses: Losses, along: float) -> None:
-    """Write where examples stand, and new ones at 0; let no kernel row be held, and no example stand in the factor."""
-    e, n = space.examples, stood.y.size
-    for j in range(n + y.size):
-        target = stood.y[j] if j < n else y[j - n]
-        loss = 1 if target > 0.0 else 0
+def _place(space: Space, targets: Floats, n: int, losses: Losses, along: float) -> None:
+    """Give examples their losses, and new ones, from ``n`` on, no coefficient; hold no kernel row, and factor none."""
+    e = space.examples
+    for j in range(targets.size):
+        loss = 1 if targets[j] > 0.0 else 0
         for k in range(MAX_KINKS):
-            e.kinks[j, k] = losses.kinks[loss, k] + along * target
+            e.kinks[j, k] = losses.kinks[loss, k] + along * targets[j]
         for k in range(MAX_KINKS + 1):
             e.levels[j, k] = losses.levels[loss, k]
         e.n_kinks[j], e.diagonal[j] = losses.n_kinks[loss], 1.0
+    for j in range(n, targets.size):
         e.beta[j], e.segment[j], e.f[j] = 0.0, 0, 0.0
-    for j in range(n):
-        e.beta[j], e.segment[j], e.f[j] = stood.beta[j], stood.segments[j], stood.f[j]
     space.row_of[:], space.slot_of[:], space.used[:] = -1, -1, 0
     space.factor.position[:], space.factor.size[:] = -1, 0
 
 
 @compiled_allocating
 def _make_rows(
-    space: Space, sizes: tuple[int, int, int], X: Floats, gamma: float, width: int
+    space: Space, n: int, size: int, leaving: int, X: Floats, gamma: float, width: int
 ) -> tuple[int, int]:
     """Write the edit, and kernel rows but for the exponential, and behind them those of rows ``X`` (k, d).
 
-    Returns how many rows of examples there are, and how many of these are free. ``sizes`` are those before, those with
-    new ones, and how many leave; ``width`` columns are made.
+    Of ``n`` examples and new ones up to ``size`` the oldest leave; ``width`` columns are made. Returns how many rows
+    there are of examples, and how many of these are free.
     """
-    n, size, leaving = sizes
     slots, n_free = np.empty(size, np.int64), 0
     count = _rows_wanted(space.examples, n, size, leaving, slots)
     A = np.empty((count + X.shape[0], X.shape[1]))
