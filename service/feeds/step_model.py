@@ -232,17 +232,19 @@ class StepModel:
         """
         if not (keys or leaving):
             return self.predict(X)
-        assert self._cool is not None
-        if self._cool.arrays[0]["keys"][: len(leaving)].tolist() != leaving:
+        cool, decided, kept = self._cool, list[Floats](), list[dict[str, Any]]()
+        assert cool is not None
+        if cool.arrays[0]["keys"][: len(leaving)].tolist() != leaving:
             return None
         new, targets, rows = np.array(keys, np.int64), self._targets(y), self.scaled(X)
-        found = [slide(model, stood, new, targets, len(leaving), rows) for model, stood in self._sliding(self._cool)]
-        after = [one for one in found if one is not None]
-        if len(after) < len(found):
-            return None
-        kept = [_slid(arrays, stood) for arrays, (stood, _) in zip(self._cool.arrays, after, strict=True)]
-        self._cool = self._cool._replace(arrays=kept, slides=False)
-        return self._forecasts([decided for _, decided in after])
+        for (model, stood), arrays in zip(self._sliding(cool), cool.arrays, strict=True):
+            found = slide(model, stood, new, targets, len(leaving), rows)
+            if found is None:
+                return None
+            kept.append(_slid(arrays, found[0]))
+            decided.append(found[1])
+        self._cool = Cool(kept, cool.features, slides=False)
+        return self._forecasts(decided)
 
     def _sliding(self, cool: Cool) -> list[tuple[Sliding, Standing]]:
         """Return each cool model as ``slide`` takes it."""
@@ -353,9 +355,11 @@ def _is_slidable(arrays: Mapping[str, Any]) -> bool:
 
 def _slid(arrays: dict[str, Any], now: Standing) -> dict[str, Any]:
     """Return arrays of a cool model as its examples stand now."""
-    size, next_key = now.keys.size, max(arrays["next_key"], int(now.keys[-1]) + 1)
-    found = {"keys": now.keys, "y": now.y, "beta": now.beta, "segments": now.segments, "f": now.f, "next_key": next_key}
-    return {**arrays, **found, "sides": np.zeros(size, np.int8), "intercept": now.b, "events": now.events}
+    keys, y, beta, segments, f, intercept, events = now
+    return {
+        **arrays, "keys": keys, "y": y, "beta": beta, "segments": segments, "f": f, "intercept": intercept,
+        "events": events, "next_key": max(arrays["next_key"], int(keys[-1]) + 1), "sides": np.zeros(keys.size, np.int8),
+    }  # fmt: skip
 
 
 def _whole(arrays: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,15 @@ lags. Where such rows are wanted for a moment only, they are made from the line,
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
+
+import numpy as np
 
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled_in_order
+from livesvm.solvers.runtime.entry_point import entry_point
 from livesvm.solvers.runtime.types import Floats, Ints
 
 LINE = 0  #: the table of a feature that is a moment of the line; others are in the first, second and third table
@@ -37,12 +42,27 @@ class Scaling(NamedTuple):
     most: float
 
 
-@compiled_in_order
 def write_scaled(lines: Lines, scaling: Scaling, base: int, at: Ints, out: Floats) -> None:
     """Write the features of rows ``at`` (m,), ascending, to the first m columns of ``out`` (d, m or more).
 
     Those that are levels lose that of feature ``base``, which stays as it is. Numbers are as NumPy computes them.
+    All arrays are of 8 bytes a number.
     """
+    arrays = *lines, scaling.centre, scaling.width, at, out
+    in_order = all([array.flags.c_contiguous for array in arrays])
+    (_entry() if in_order else _write_scaled)(lines, scaling, base, at, out)
+
+
+@cache
+def _entry() -> Callable[[Lines, Scaling, int, Ints, Floats], None]:
+    """Return what is compiled for contiguous arrays."""
+    line, rows, numbers = np.zeros(1), np.zeros((1, 1)), np.zeros(1, np.int64)
+    lines = Lines(line, rows, rows, rows, numbers, numbers, numbers)
+    return entry_point(_write_scaled, lines, Scaling(line, line, 1.0), 0, numbers, rows)
+
+
+@compiled_in_order
+def _write_scaled(lines: Lines, scaling: Scaling, base: int, at: Ints, out: Floats) -> None:
     m = at.size
     if m == 0:
         return
