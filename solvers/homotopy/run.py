@@ -378,9 +378,9 @@ def fetch_rows(state: PathState, w: workspace.Walk) -> None:
     likely = found[: find_likely(w, found)]
     if likely.size > PREFETCH:
         likely = likely[np.argpartition(w.motion.work[likely], -PREFETCH)[-PREFETCH:]]
-    must = state.free_slots()
-    if w.at[0].switching >= 0:
-        must = np.append(must, w.at[0].switching)
+    must, switching = state.free_slots(), int(w.at[0].switching)
+    if switching >= 0:
+        must = np.concatenate([must, [switching]])
     wanted = np.concatenate([must, likely])
     need_rows(state, wanted if wanted.size <= state.rows.max_rows else must)
 

@@ -63,48 +63,49 @@ def _entry() -> Callable[[Lines, Scaling, int, Ints, Floats], None]:
 
 @compiled_in_order
 def _write_scaled(lines: Lines, scaling: Scaling, base: int, at: Ints, out: Floats) -> None:
-    m = at.size
-    if m == 0:
+    if at.size == 0:
         return
-    _copy(lines, base, at, out[base])
     level = out[base]
+    _write(lines, base, at, level, 0, 0.0, 1.0, np.inf, level)  # as it is
     for k in range(out.shape[0]):
         if k != base:
-            _copy(lines, k, at, out[k])
-            if lines.is_level[k] == 1:
-                for j in range(m):
-                    out[k, j] -= level[j]
-            _scale(out[k], m, scaling.centre[k], scaling.width[k], scaling.most)
-    _scale(level, m, scaling.centre[base], scaling.width[base], scaling.most)
+            _write(lines, k, at, level, lines.is_level[k], scaling.centre[k], scaling.width[k], scaling.most, out[k])
+    _write(lines, base, at, level, 0, scaling.centre[base], scaling.width[base], scaling.most, level)
 
 
 @compiled_in_order
-def _copy(lines: Lines, k: int, at: Ints, out: Floats) -> None:
-    m, place = at.size, lines.place[k]
+def _write(
+    lines: Lines, k: int, at: Ints, level: Floats, is_level: int, centre: float, width: float, most: float, out: Floats
+) -> None:
+    place = lines.place[k]
     if lines.table[k] == LINE:
-        _take(lines.line[place:], at, m, out)
+        _take(lines.line[place:], at, level, is_level, centre, width, most, out)
     elif lines.table[k] == 1:
-        _take(lines.first[place], at, m, out)
+        _take(lines.first[place], at, level, is_level, centre, width, most, out)
     elif lines.table[k] == 2:
-        _take(lines.second[place], at, m, out)
+        _take(lines.second[place], at, level, is_level, centre, width, most, out)
     else:
-        _take(lines.third[place], at, m, out)
+        _take(lines.third[place], at, level, is_level, centre, width, most, out)
 
 
 @compiled_in_order
-def _take(source: Floats, at: Ints, m: int, out: Floats) -> None:
-    first = at[0]
-    if at[m - 1] - first == m - 1:
+def _take(
+    source: Floats, at: Ints, level: Floats, is_level: int, centre: float, width: float, most: float, out: Floats
+) -> None:
+    m, first = at.size, at[0]
+    if at[m - 1] - first != m - 1:
         for j in range(m):
-            out[j] = source[first + j]
+            out[j] = _scaled(source[at[j]] - level[j] if is_level == 1 else source[at[j]], centre, width, most)
+    elif is_level == 1:
+        for j in range(m):
+            out[j] = _scaled(source[first + j] - level[j], centre, width, most)
     else:
         for j in range(m):
-            out[j] = source[at[j]]
+            out[j] = _scaled(source[first + j], centre, width, most)
 
 
 @compiled_in_order
-def _scale(x: Floats, m: int, centre: float, width: float, most: float) -> None:
-    for j in range(m):  # min and max would look for what is no number, one by one
-        scaled = (x[j] - centre) / width
-        scaled = most if scaled > most else scaled
-        x[j] = -most if scaled < -most else scaled
+def _scaled(x: float, centre: float, width: float, most: float) -> float:
+    scaled = (x - centre) / width  # min and max would look for what is no number, one by one
+    scaled = most if scaled > most else scaled
+    return -most if scaled < -most else scaled

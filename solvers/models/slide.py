@@ -164,7 +164,7 @@ def slide(
         memory.factor(memory.space, n_free, state.kappa)
         solving = Solve(state)
         solving.begin(n, (m, leaving, 0))
-        follow(state, None, work_from_nothing(state.n, state.n_free), solving)
+        follow(state, None, work_from_nothing(size, n_free), solving)
     except (NotOptimal, MemoryLimit):
         return None
     e, there = state.examples, slice(leaving, size)
