@@ -255,7 +255,9 @@ class StepModel:
             features.write(keys, scale, out)
 
         objectives, d = _objectives(_losses_of(self.spec, scale.core), self.recipe), scale.centre.size
-        return [(Sliding(one, d, write), Standing.of(arrays)) for one, arrays in zip(objectives, cool.arrays, strict=True)]
+        return [
+            (Sliding(one, d, write), Standing.of(arrays)) for one, arrays in zip(objectives, cool.arrays, strict=True)
+        ]
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 

@@ -153,7 +153,7 @@ class Solve:
         self.begin(n_before, (come.size, leave.size, changed.size), losses)
 
     def begin(self, n_before: int, sizes: tuple[int, int, int], losses: Losses = NO_CHANGES) -> None:
-        """Let it begin with an edit whose slots have been written: so many examples come, leave and change."""
+        """Let it begin with an edit that is in the buffers: so many examples come, leave and change."""
         self.stage, self.sizes, self.n_before = Stage.EDIT, sizes, n_before
         self.losses = losses if sizes[2] else NO_CHANGES
 
@@ -378,9 +378,9 @@ def fetch_rows(state: PathState, w: workspace.Walk) -> None:
     likely = found[: find_likely(w, found)]
     if likely.size > PREFETCH:
         likely = likely[np.argpartition(w.motion.work[likely], -PREFETCH)[-PREFETCH:]]
-    must, switching = state.free_slots(), int(w.at[0].switching)
-    if switching >= 0:
-        must = np.concatenate([must, [switching]])
+    must = state.free_slots()
+    if w.at[0].switching >= 0:
+        must = np.concatenate([must, [w.at[0].switching]])
     wanted = np.concatenate([must, likely])
     need_rows(state, wanted if wanted.size <= state.rows.max_rows else must)
 

@@ -46,10 +46,10 @@ def write_scaled(lines: Lines, scaling: Scaling, base: int, at: Ints, out: Float
     """Write the features of rows ``at`` (m,), ascending, to the first m columns of ``out`` (d, m or more).
 
     Those that are levels lose that of feature ``base``, which stays as it is. Numbers are as NumPy computes them.
-    All arrays are of 8 bytes a number.
+    Numbers take 8 bytes each in every array.
     """
     arrays = *lines, scaling.centre, scaling.width, at, out
-    in_order = all([array.flags.c_contiguous for array in arrays])
+    in_order = all(array.flags.c_contiguous for array in arrays)
     (_entry() if in_order else _write_scaled)(lines, scaling, base, at, out)
 
 

@@ -25,8 +25,8 @@ from livesvm.solvers.homotopy.run import NO_EXAMPLES, Solve, workspace_of
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.homotopy.warm_start import compute_all_f
 from livesvm.solvers.kernels.kernel import Kernel, squared_distances, times
-from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.linalg.cholesky import Factor
+from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
 from livesvm.solvers.problem.state import Examples, PathState, are_free, is_free
 from livesvm.solvers.runtime.by_reference import by_reference
@@ -116,7 +116,7 @@ class Memory:
         self.look(objective)
 
     def look(self, objective: Objective) -> None:
-        """See which arrays the state has; those of all objectives are of the same types."""
+        """See which arrays the state has; every objective has arrays of the same types."""
         state, rows, edit, one = self.state, self.state.rows, workspace_of(self.state), np.empty((1, 1))
         cache = rows.values, rows.row_of, rows.slot_of, rows.used
         work = edit.come, edit.leave, edit.moving[0]
@@ -228,13 +228,11 @@ def _place(space: Space, targets: Floats, n: int, losses: Losses, along: float) 
 
 
 @compiled_allocating
-def _make_rows(
-    space: Space, n: int, size: int, leaving: int, X: Floats, gamma: float, width: int
-) -> tuple[int, int]:
+def _make_rows(space: Space, n: int, size: int, leaving: int, X: Floats, gamma: float, width: int) -> tuple[int, int]:
     """Write the edit, and kernel rows but for the exponential, and behind them those of rows ``X`` (k, d).
 
-    Of ``n`` examples and new ones up to ``size`` the oldest leave; ``width`` columns are made. Returns how many rows
-    there are of examples, and how many of these are free.
+    Of ``n`` examples and new ones up to ``size`` the oldest leave; ``width`` columns are made. Returns how many
+    examples have a row, and how many of these are free.
     """
     slots, n_free = np.empty(size, np.int64), 0
     count = _rows_wanted(space.examples, n, size, leaving, slots)
