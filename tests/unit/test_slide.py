@@ -50,7 +50,8 @@ def test_a_slide_leads_where_an_update_of_the_whole_model_does(kind: str) -> Non
     stood, first, last = standing(whole), 0, N
     for come, leave in [(1, 1), (2, 1), (1, 0), (0, 2), (3, 3), (1, 1), (1, 2), (4, 4), *[(1, 1)] * 12]:
         at = X[last + come : last + come + 3]
-        found = slide(sliding, stood, np.arange(last, last + come), y[last : last + come], leave, at)
+        new = np.arange(last, last + come), y[last : last + come]
+        found = slide(sliding, stood, *new, leave, np.asfortranarray(at))  # compiled code takes it in another order
         assert found is not None
         (stood, decided), add = found, (X[last : last + come], y[last : last + come]) if come else None
         whole.update(add=add, remove=range(first, first + leave), keys=range(last, last + come) if come else None)
