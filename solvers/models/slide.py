@@ -148,7 +148,8 @@ def slide(
     if not is_small or stood.beta.size != n:
         return None
     memory = _borrowed(model, size + len(X))  # which has as many kernel rows
-    state, names, targets = memory.state, np.concatenate([stood.keys, keys]), np.concatenate([stood.y, y])
+    state, names = memory.state, np.concatenate([stood.keys, keys])
+    targets = np.concatenate([stood.y, y], dtype=np.float64)
     model.write(names, memory.space.XT)
     memory.hold(model, stood, targets)
     width = state.capacity if state.capacity - size < size // 8 else size  # whole rows are side by side, and so quicker
