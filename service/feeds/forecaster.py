@@ -429,6 +429,14 @@ class Forecaster:
         assert self.season is not None
         return Given(self.season, *model_selection.choose_together(self.spec, [self.rows]))
 
+    @property
+    def made_with(self) -> Given | None:
+        """What was chosen of what is ``auto``; None before."""
+        if self.spec.recipes is not None or not self.models:
+            return None
+        assert self.season is not None
+        return Given(self.season, [model.recipe for model in self.models])
+
     def _adopt(self, choice: model_selection.Choice, kind: str) -> None:
         self.choice, self.choice_due = choice, False
         refits = [model.refits for model in self.models] or [0] * len(self.steps)

@@ -162,7 +162,13 @@ class Taking:
         return opened
 
     def _with_choice(self, planned: dict[str, Planned]) -> dict[str, Planned]:
-        """Return the plan with the choices of a full window, for feeds that fill their window in this batch."""
+        """Return the plan with the choices of a full window, for feeds that fill their window in this batch.
+
+        Without a choice, that of a feed that has one counts: a process can die before what is chosen is kept.
+        """
+        if self._done.given is None:
+            made = (self._feed(id_).made_with for id_ in planned)
+            self._done.given = next((given for given in made if given is not None), None)
         filling = [id_ for id_, one in planned.items() if self._feed(id_).fills_with(one.plan)]
         if not filling:
             return planned

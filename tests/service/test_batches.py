@@ -79,6 +79,14 @@ def test_an_answer_that_was_not_kept_is_the_same_all_the_same(store: FailingStor
     assert positions(feeds) == [10, 10, 10]
 
 
+def test_a_choice_that_was_not_kept_is_that_of_feeds_that_have_it(feeds: Feeds) -> None:
+    chosen = feeds.observe_many(batch(0, 70)).given
+    assert chosen is not None
+    known = feeds.observe_many(batch(70, 71)).given
+    assert known is not None
+    assert known[:2] == chosen[:2]
+
+
 def test_a_feed_that_cannot_learn_is_refused_and_the_others_are_in(
     feeds: Feeds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
