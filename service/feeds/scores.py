@@ -76,8 +76,8 @@ class StepScores:
 
     def as_now(self) -> StepScores:
         """Return the record as it is now, whatever is learnt from then on."""
-        found = StepScores.__new__(StepScores)
-        vars(found).update(vars(self), sums=self.sums.copy(), _blocks=self._blocks.copy())
+        found = StepScores(self.coverage, self._most)
+        found.sums, found._blocks, found._end, found._n = self.sums.copy(), self._blocks.copy(), self._end, self._n
         return found
 
     def learn(self, scored: Sequence[Scored]) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import astuple
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 from livesvm.service.errors import NoSource, OutOfTime, ServiceError, TurnMissed, UnknownFeed
@@ -257,10 +257,6 @@ class HostedFeed(Replica[FeedState]):
     def _happened(self) -> Iterable[Happened]:
         return of_feed(self.id, self.stored, self.current)
 
-    @cached_property
-    def _most_bytes(self) -> int:
-        return feed_bytes(self.spec)
-
     def _count(self, became: str, seconds: float | None) -> None:
         metrics = self.context.source.metrics
         metrics.feed_calls.labels(became).inc()
@@ -284,7 +280,7 @@ class HostedFeed(Replica[FeedState]):
         plan = call.check(state.forecaster)
         if isinstance(call, Observations | Delivery) and state.forecaster.choice_due:
             call = call.with_given(self._choice(solve))
-        with self.held.growing(self._most_bytes):
+        with self.held.growing(feed_bytes(self.spec)):
             done, record, durability = self.perform(call, digest, lambda: state.apply(call, plan), solve)
         self._show_after(done, began, len(record))
         reported = answer(done, durability)
@@ -330,7 +326,7 @@ class HostedFeed(Replica[FeedState]):
         """
         feed, choosing = self.current.forecaster, self.begun()
         try:
-            with self.held.growing(self._most_bytes), self.context.turns.turn(choosing):
+            with self.held.growing(feed_bytes(self.spec)), self.context.turns.turn(choosing):
                 return feed.best_now()
         except (SolverError, OutOfTime, TurnMissed) as error:
             log.warning("%s: nothing was chosen again: %s", self, error)
@@ -355,7 +351,7 @@ class HostedFeed(Replica[FeedState]):
         def apply() -> dict[str, Any]:
             return state.apply(planned.call, planned.plan)
 
-        with self.held.growing(self._most_bytes):
+        with self.held.growing(feed_bytes(self.spec)):
             done = self.applied(apply, self.begun())
         self._count("applied", time.perf_counter() - began)
         self._show_after(done, worked, len(logged.data))
