@@ -430,12 +430,9 @@ class Forecaster:
         return Given(self.season, *model_selection.choose_together(self.spec, [self.rows]))
 
     @property
-    def made_with(self) -> Given | None:
-        """What was chosen of what is ``auto``; None before."""
-        if self.spec.recipes is not None or not self.models:
-            return None
-        assert self.season is not None
-        return Given(self.season, [model.recipe for model in self.models])
+    def made_with(self) -> Given:
+        """The season and the recipes that its models have."""
+        return Given(self.season or 0, [model.recipe for model in self.models])
 
     def _adopt(self, choice: model_selection.Choice, kind: str) -> None:
         self.choice, self.choice_due = choice, False

@@ -164,11 +164,12 @@ class Taking:
     def _with_choice(self, planned: dict[str, Planned]) -> dict[str, Planned]:
         """Return the plan with the choices of a full window, for feeds that fill their window in this batch.
 
-        Without a choice, that of a feed that has one counts: a process can die before what is chosen is kept.
+        Where the fleet has no choice, that of a feed that has models is taken: the process may have died before the
+        fleet's was stored.
         """
         if self._done.given is None:
-            made = (self._feed(id_).made_with for id_ in planned)
-            self._done.given = next((given for given in made if given is not None), None)
+            feeds = map(self._feed, planned)
+            self._done.given = next((one.made_with for one in feeds if one.models and one.spec.recipes is None), None)
         filling = [id_ for id_, one in planned.items() if self._feed(id_).fills_with(one.plan)]
         if not filling:
             return planned

@@ -330,7 +330,7 @@ class HostedFeed(Replica[FeedState]):
                 return feed.best_now()
         except (SolverError, OutOfTime, TurnMissed) as error:
             log.warning("%s: nothing was chosen again: %s", self, error)
-            return Given(feed.season or 0, [model.recipe for model in feed.models])
+            return feed.made_with
         finally:
             if solve is not None:
                 self._under_way = solve

@@ -22,7 +22,7 @@ IDLE_SECONDS = 5.0
 T = TypeVar("T")
 
 HELD: Future[None] = Future()
-"""What a hold that needed not wait returns."""
+"""The future of a hold that does not have to wait."""
 HELD.set_result(None)
 
 

@@ -56,7 +56,7 @@ DATABASE = "livesvm.sqlite3"
 _ROW_OF = "rowid IN (SELECT rowid FROM {0} WHERE model = ?"
 """Finds rows by the index and reads them from the table, so that both have to be as they were."""
 _THESE = "(SELECT value FROM json_each(?))"
-"""So many names as one text, as SQLite keeps a statement of its own for each number of them otherwise."""
+"""The names in one JSON array. With a placeholder for each, every number of names would be a cached statement."""
 _REQUEST = "model, key, sequence, body, seal, answer, answer_seal"
 _REQUESTS = f"SELECT {_REQUEST} FROM requests"
 _INSERT_SNAPSHOT = """INSERT OR REPLACE INTO snapshots (model, sequence, version, saved, sha256, data, seal)

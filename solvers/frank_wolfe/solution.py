@@ -56,7 +56,7 @@ def solution(
 
 @dataclass
 class Trace:
-    """The gap against time, told as progress on its logarithm; thinned out where there is much of it."""
+    """The gap against time, and progress on its logarithm; thinned out where there is much of it."""
 
     tol: float
     tell: Callable[[int, int], None] | None = None
