@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.logs.setup import set_up
-from livesvm.service.resources.machine import give_back_large_blocks
+from livesvm.service.resources.machine import collect_seldom, give_back_large_blocks
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreError
 from livesvm.solvers.runtime.threads import wait_for_rest
@@ -32,6 +32,7 @@ def start(settings: Settings) -> int:
     sys.setswitchinterval(SWITCH_SECONDS)
     threadpool_limits(1)
     give_back_large_blocks()
+    collect_seldom()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)  # uvicorn raises the signal again when it has shut down
     try:

@@ -23,7 +23,7 @@ from livesvm.service.remote.host import Host, labelled, set_process_up
 from livesvm.service.remote.messages import Answer, Question, packed, unpacked
 from livesvm.service.remote.rpc import RpcServer, new_loop
 from livesvm.service.remote.transport import Since
-from livesvm.service.resources.machine import give_back_large_blocks, resident_bytes
+from livesvm.service.resources.machine import collect_seldom, give_back_large_blocks, resident_bytes
 from livesvm.service.resources.memory import MEGABYTE, Budget
 from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.store.base import StoreError
@@ -135,6 +135,7 @@ def serve(number: int, begin: Begin, lines: Sequence[socket.socket]) -> NoReturn
         signal.signal(name, signal.SIG_IGN)  # which concern the service, and may be sent to all of its processes
     set_process_up(begin.settings, SWITCH_SECONDS, worker=str(number))
     give_back_large_blocks()
+    collect_seldom()
     loop = new_loop()
     asyncio.set_event_loop(loop)
 
