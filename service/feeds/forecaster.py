@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from livesvm.service.feeds import drift, model_selection
 from livesvm.service.feeds.bands import Band, ConformalBand
-from livesvm.service.feeds.contest import SERVED, Contest, Served
+from livesvm.service.feeds.contest import SERVED, Contest
 from livesvm.service.feeds.features import Ahead, History, layout_of, natural_period, own_rows, shared_row
+from livesvm.service.feeds.forecasts import Forecast, Pending, PendingForecasts
 from livesvm.service.feeds.knowledge import Knowledge
 from livesvm.service.feeds.represent import reference, represented
 from livesvm.service.feeds.rows import Rows
@@ -35,20 +36,6 @@ from livesvm.solvers.errors import InvalidInput
 Floats = NDArray[np.float64]
 
 LOOKS = 20  #: how often in a window it is asked whether scales still fit
-
-
-class Forecast(NamedTuple):
-    """What is said of a reading to come; of directions ``value`` is the decision value, positive for up."""
-
-    step: int
-    slot: int  #: of the reading
-    time: float  #: of the reading, seconds since 1970
-    made_at: float  #: time of the newest reading it is made from
-    value: float
-    low: float | None
-    high: float | None
-    served: Served = "model"
-    known: bool = True  #: whether the known columns of its time were known; of none they are
 
 
 class Event(NamedTuple):
@@ -88,19 +75,6 @@ class Change(NamedTuple):
     C: float | None = None
 
 
-class Pending(NamedTuple):
-    """A forecast before its reading."""
-
-    step: int  #: its index
-    forecast: Forecast
-    low: float  #: what the band is around: the value, or the lower quantile
-    high: float
-    last: float
-    seasonal: float
-    last_change: float
-    model: float  #: the model's own forecast
-
-
 class Forecaster:
     """The forecasting core of one feed; a single thread uses it.
 
@@ -129,7 +103,7 @@ class Forecaster:
         self.drifts = drift.tests_of(self.steps)
         self.contests = [Contest(spec.window) for _ in self.steps]
         self.knowledge = Knowledge(len(self.steps))
-        self.pending: dict[int, list[Pending]] = {}
+        self.pending = PendingForecasts()
         self.latest: list[Forecast] = []
         self.due: list[list[int]] = [[] for _ in self.steps]  # ordinals with targets that are known, and not learnt
         self.readings = 0
@@ -521,7 +495,7 @@ class Forecaster:
         (shared, own), lead = self.rows.features([ordinal]), int(self.rows.lead[ordinal % self.rows.size])
         said = self._said(reading, shared[0], own[0], found, lead)
         for pending in said:
-            self.pending.setdefault(pending.forecast.slot, []).append(pending)
+            self.pending.add(pending)
         self.latest = [pending.forecast for pending in said]
 
     def publish_held(self, reading: Reading) -> None:
@@ -571,9 +545,7 @@ class Forecaster:
             self.publish_held(reading)
             return
         self.rows.own[at], self.rows.lead[at] = self._row(reading)[1], lead
-        for slot, waiting in list(self.pending.items()):
-            self.pending[slot] = [one for one in waiting if slot - one.forecast.step != reading.slot]
-        self.pending = {slot: waiting for slot, waiting in self.pending.items() if waiting}
+        self.pending.keep(lambda one: one.forecast.slot - one.forecast.step != reading.slot)
         self.publish(reading, ordinal, self.predict([ordinal])[0])
 
     def _know(self, lead: int, changed: int) -> None:
@@ -614,7 +586,7 @@ class Forecaster:
 
     def _score(self, reading: Reading) -> None:
         """Compare a reading with the forecasts that were made for it; those of a missing one are dropped."""
-        waiting = self.pending.pop(reading.slot, [])
+        waiting = self.pending.take(reading.slot)
         if reading.held:
             self.knowledge.scored(reading.slot)
             return

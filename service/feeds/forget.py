@@ -17,6 +17,7 @@ from livesvm.service.feeds.drift import tests_of
 from livesvm.service.feeds.erased_times import Forgotten, are_of, first_readings, from_history, from_rows
 from livesvm.service.feeds.features import Ahead, History, Layout
 from livesvm.service.feeds.forecaster import Forecaster
+from livesvm.service.feeds.forecasts import Pending, PendingForecasts
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.timeline import Reading
 
@@ -91,14 +92,12 @@ def _forget_record(feed: Forecaster, layout: Layout, i: int, forgotten: Forgotte
 
 def _forget_pending(feed: Forecaster, layout: Layout, newest: int, forgotten: Forgotten) -> None:
     """Forget forecasts of readings to come, those made at the newest too, which are made again."""
-    for slot, waiting in list(feed.pending.items()):
-        made = [slot - one.forecast.step for one in waiting]
-        goes = [bool(are_of(layout, feed.steps[one.step], np.array([m]), forgotten)[0])
-                for one, m in zip(waiting, made, strict=True)]  # fmt: skip
-        kept = [one for one, m, is_gone in zip(waiting, made, goes, strict=True) if not is_gone and m != newest]
-        feed.pending[slot] = kept
-        if not kept:
-            del feed.pending[slot]
+
+    def stays(one: Pending) -> bool:
+        made = one.forecast.slot - one.forecast.step
+        return made != newest and not are_of(layout, feed.steps[one.step], np.array([made]), forgotten)[0]
+
+    feed.pending.keep(stays)
     feed.latest = []
 
 
@@ -132,4 +131,4 @@ def _begin_again(feed: Forecaster) -> None:
     feed.history, feed.ahead = History(feed.spec.window + 1), Ahead(len(feed.spec.known))
     feed.due = [[] for _ in feed.steps]
     feed.looked_at = 0
-    feed.pending = {}
+    feed.pending = PendingForecasts()

@@ -9,7 +9,8 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from livesvm.service.feeds import times
-from livesvm.service.feeds.forecaster import Forecast, Forecaster
+from livesvm.service.feeds.forecaster import Forecaster
+from livesvm.service.feeds.forecasts import Forecast
 from livesvm.service.feeds.interval import moment
 from livesvm.service.feeds.scores import Scored
 from livesvm.service.feeds.spec import FeedSpec

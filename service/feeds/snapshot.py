@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds import drift
-from livesvm.service.feeds.contest import SERVED
 from livesvm.service.feeds.features import layout_of
-from livesvm.service.feeds.forecaster import Forecast, Forecaster, Pending
+from livesvm.service.feeds.forecaster import Forecaster
+from livesvm.service.feeds.forecasts import FORECAST, Forecast
 from livesvm.service.feeds.model_selection import Choice, Trial
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.spec import FeedSpec
@@ -21,10 +21,6 @@ from livesvm.service.feeds.step_model import Recipe, StepModel
 from livesvm.service.feeds.timeline import Reading, Timeline
 
 Floats = NDArray[np.float64]
-
-_FORECAST = len(Forecast._fields)
-_PENDING = _FORECAST + len(Pending._fields) - 1
-_BEFORE = 7  #: numbers of a forecast of a feed that served nothing but its models
 
 
 def to_arrays(feed: Forecaster) -> dict[str, Any]:
@@ -35,8 +31,8 @@ def to_arrays(feed: Forecaster) -> dict[str, Any]:
     out |= _under("history", feed.history.to_arrays()) | _under("ahead", feed.ahead.to_arrays())
     out |= _under("knowledge", feed.knowledge.to_arrays())
     out["first"] = _readings(feed.first, len(feed.spec.columns))
-    out["pending"] = np.array([_flat(p) for waiting in feed.pending.values() for p in waiting]).reshape(-1, _PENDING)
-    out["latest"] = np.array([_numbers(f) for f in feed.latest]).reshape(-1, _FORECAST)
+    out["pending"] = feed.pending.to_array()
+    out["latest"] = np.array([one.numbers() for one in feed.latest], np.float64).reshape(-1, FORECAST)
     for i, scores in enumerate(feed.scores):
         out |= _under(f"scores.{i}", scores.to_arrays()) | _under(f"drift.{i}", feed.drifts[i].to_arrays())
         out |= _under(f"contest.{i}", feed.contests[i].to_arrays())
@@ -60,10 +56,8 @@ def from_arrays(spec: FeedSpec, arrays: Mapping[str, Any]) -> Forecaster:
     feed.ahead.restore(of["ahead"])
     feed.first = [Reading(int(r[0]), r[1], tuple(r[3:]), bool(r[2])) for r in arrays["first"].tolist()]
     feed.knowledge.restore(of["knowledge"])
-    for row in arrays["pending"].tolist():
-        pending = _pending(row)
-        feed.pending.setdefault(pending.forecast.slot, []).append(pending)
-    feed.latest = [_forecast(row) for row in arrays["latest"].tolist()]
+    feed.pending.restore(arrays["pending"])
+    feed.latest = [Forecast.of(row) for row in arrays["latest"].tolist()]
     for i, scores in enumerate(feed.scores):
         scores.restore(of[f"scores.{i}"])
         drift.restore(feed.drifts[i], of[f"drift.{i}"])
@@ -118,24 +112,3 @@ def _readings(readings: list[Reading], columns: int) -> Floats:
 def _trials(feed: Forecaster) -> list[Any]:
     assert feed.choice is not None
     return [[t.step, *t.recipe, t.error] for t in feed.choice.trials]
-
-
-def _numbers(forecast: Forecast) -> list[float]:
-    numbers = [np.nan if value is None else float(value) for value in forecast[:_BEFORE]]
-    return [*numbers, SERVED.index(forecast.served), forecast.known]
-
-
-def _flat(pending: Pending) -> list[float]:
-    return [pending.step, *_numbers(pending.forecast), *pending[2:]]
-
-
-def _pending(row: list[float]) -> Pending:
-    size = _FORECAST if len(row) == _PENDING else _BEFORE
-    forecast, rest = _forecast(row[1 : 1 + size]), row[1 + size :]
-    return Pending(int(row[0]), forecast, *rest, *([] if size == _FORECAST else [forecast.value]))
-
-
-def _forecast(row: list[float]) -> Forecast:
-    low, high = (None if np.isnan(end) else end for end in row[5:_BEFORE])
-    forecast = Forecast(int(row[0]), int(row[1]), row[2], row[3], row[4], low, high)
-    return forecast if len(row) == _BEFORE else forecast._replace(served=SERVED[int(row[7])], known=bool(row[8]))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from livesvm.service.feeds.contest import AHEAD, HALVES, LEAST, SERVED, Contest
 from livesvm.service.feeds.forecaster import Forecaster
+from livesvm.service.feeds.forecasts import Forecast, PendingForecasts
 from livesvm.service.feeds.snapshot import from_arrays, to_arrays
 from livesvm.service.feeds.spec import spec_of
 from tests.support.feeds import FEED, rows_of
@@ -71,3 +72,17 @@ def test_where_the_seasonal_value_has_the_better_record_it_is_served_and_said() 
 @pytest.mark.parametrize("settings", [{"generation": 1}, {"quantiles": [0.1, 0.9]}])
 def test_other_feeds_serve_their_models(settings: dict[str, Any]) -> None:
     assert [one.served for one in walk(**settings).latest] == ["model"]
+
+
+def test_forecasts_that_wait_are_kept_number_for_number_and_older_ones_are_read() -> None:
+    """A snapshot of before had no model's own forecast, nor what was served."""
+    waiting = PendingForecasts()
+    waiting.restore(np.array([[0.0, 1, 10, 3, 2, 5, np.nan, 6, 1, 2, 3, 4, 7]]))
+    (one,) = waiting[10]
+    assert one == (0, Forecast(1, 10, 3.0, 2.0, 5.0, None, 6.0), 1.0, 2.0, 3.0, 4.0, 7.0, 5.0)
+    waiting.add(one._replace(model=0.1, forecast=one.forecast._replace(served="last-value", known=False)))
+    again = PendingForecasts()
+    again.restore(waiting.to_array())
+    assert again == waiting
+    assert again.take(10)[1].forecast[-2:] == ("last-value", False)
+    assert not again

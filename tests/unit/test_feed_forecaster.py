@@ -405,7 +405,7 @@ def test_what_is_auto_may_be_chosen_again() -> None:
         assert [model.refits for model in one.models] == [count + 1 for count in refits]
         assert [event.kind for event in outcome.events] == ["chosen"]
         assert one.gap() < 1e-10
-        assert (one.latest, one.pending) == (latest, pending)
+        assert (one.latest, dict(one.pending)) == (latest, pending)
         for band, before in zip(one.bands, bands, strict=True):  # the errors that came are still those of forecasts
             assert band is not None
             same(band.to_arrays(), before)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from docs.generate.figures.drawing import BLUE, GREEN, GREY, ORANGE, RED, figure
 from livesvm.service.demo.data import fisher_river
-from livesvm.service.feeds.forecaster import Forecast, Forecaster
+from livesvm.service.feeds.forecaster import Forecaster
+from livesvm.service.feeds.forecasts import Forecast
 from livesvm.service.feeds.spec import spec_of
 
 HOUR, DAY = 3600.0, 86_400.0

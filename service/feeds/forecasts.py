@@ -1,0 +1,125 @@
+"""Forecasts, and those that wait for their readings."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from math import isnan, nan
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.feeds.contest import SERVED, Served
+
+Floats = NDArray[np.float64]
+
+
+class Forecast(NamedTuple):
+    """What is said of a reading to come; of directions ``value`` is the decision value, positive for up."""
+
+    step: int
+    slot: int  #: of the reading
+    time: float  #: of the reading, seconds since 1970
+    made_at: float  #: time of the newest reading it is made from
+    value: float
+    low: float | None
+    high: float | None
+    served: Served = "model"
+    known: bool = True  #: whether the known columns of its time were known; of none they are
+
+    def numbers(self) -> tuple[float, ...]:
+        """Return it as a snapshot has it; an end that there is not is NaN."""
+        step, slot, time, made_at, value, low, high, served, known = self
+        ends = nan if low is None else low, nan if high is None else high
+        return step, slot, time, made_at, value, *ends, SERVED.index(served), known
+
+    @classmethod
+    def of(cls, numbers: tuple[float, ...] | list[float]) -> Forecast:
+        """Return the forecast that ``numbers`` was taken from; feeds served nothing but their models before."""
+        step, slot, time, made_at, value, low, high, *rest = numbers
+        served, known = (SERVED[int(rest[0])], bool(rest[1])) if rest else (SERVED[0], True)
+        ends = None if isnan(low) else low, None if isnan(high) else high
+        return cls(int(step), int(slot), time, made_at, value, *ends, served, known)
+
+
+class Pending(NamedTuple):
+    """A forecast before its reading."""
+
+    step: int  #: its index
+    forecast: Forecast
+    low: float  #: what the band is around: the value, or the lower quantile
+    high: float
+    last: float
+    seasonal: float
+    last_change: float
+    model: float  #: the model's own forecast
+
+
+FORECAST = len(Forecast._fields)
+_ROW = struct.Struct(f"={FORECAST + len(Pending._fields) - 1}d")
+_BEFORE = 7, 5
+"""Numbers of a forecast, and of those behind it, of a feed that served nothing but its models."""
+
+
+class PendingForecasts(Mapping[int, list[Pending]]):
+    """The forecasts that wait for the readings of their slots, as a snapshot has them.
+
+    A fleet has dozens of them for each of thousands of series: as rows of numbers they take a third of the memory, and
+    no search for garbage in circles walks them.
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[int, tuple[bytes, ...]] = {}
+
+    def __getitem__(self, slot: int) -> list[Pending]:
+        """Return the forecasts of a slot, in the order they were made."""
+        return list(map(_unpacked, self._rows[slot]))
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield slots."""
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        """Return how many slots have forecasts."""
+        return len(self._rows)
+
+    def add(self, pending: Pending) -> None:
+        """Add a forecast to those of its slot."""
+        slot = pending.forecast.slot
+        self._rows[slot] = (*self._rows.get(slot, ()), _packed(pending))
+
+    def take(self, slot: int) -> list[Pending]:
+        """Return the forecasts of a slot, which are not pending any more."""
+        return list(map(_unpacked, self._rows.pop(slot, ())))
+
+    def keep(self, stays: Callable[[Pending], bool]) -> None:
+        """Drop the forecasts of which ``stays`` is false."""
+        kept = {slot: tuple(row for row in rows if stays(_unpacked(row))) for slot, rows in self._rows.items()}
+        self._rows = {slot: rows for slot, rows in kept.items() if rows}
+
+    def to_array(self) -> Floats:
+        """Return all of them, (n, 16)."""
+        rows = b"".join(row for rows in self._rows.values() for row in rows)
+        return np.frombuffer(rows).reshape(-1, _ROW.size // 8)
+
+    def restore(self, array: Floats) -> None:
+        """Have those that ``to_array`` was taken from."""
+        for row in array.tolist():
+            if len(row) == sum(_BEFORE) + 1:
+                forecast = Forecast.of(row[1 : _BEFORE[0] + 1])
+                self.add(Pending(int(row[0]), forecast, *[*row[-_BEFORE[1] :], forecast.value]))
+            else:
+                self.add(_pending(row))
+
+
+def _packed(pending: Pending) -> bytes:
+    return _ROW.pack(pending.step, *pending.forecast.numbers(), *pending[2:])
+
+
+def _unpacked(row: bytes) -> Pending:
+    return _pending(_ROW.unpack(row))
+
+
+def _pending(row: tuple[float, ...] | list[float]) -> Pending:
+    return Pending(int(row[0]), Forecast.of(row[1 : FORECAST + 1]), *row[FORECAST + 1 :])
