@@ -11,7 +11,8 @@ from typing import Any
 from livesvm.service.errors import ModelUnavailable, ServiceError
 from livesvm.service.fleets.catalogue import Fleet
 from livesvm.service.fleets.names import series_of
-from livesvm.service.hosting.handle import AnyFeed, Feeds, Glimpse, steps_of
+from livesvm.service.hosting.collection import Feeds
+from livesvm.service.hosting.handle import FeedHandle, Glimpse, steps_of
 from livesvm.service.monitoring.feeds import StepSample
 from livesvm.service.store.base import StoreError
 
@@ -38,7 +39,7 @@ class SeriesTold:
     error: str | None = None
 
 
-def forecasts(feeds: Sequence[AnyFeed], steps: frozenset[int]) -> list[Document]:
+def forecasts(feeds: Sequence[FeedHandle], steps: frozenset[int]) -> list[Document]:
     """Return rows of the newest forecasts, by series and step; series at rest stay at rest where that is known."""
     asleep = [feed for feed in feeds if feed.shown is None and not _is_told(feed.glimpse) and feed.reason is None]
     for first in range(0, len(asleep), WOKEN):
@@ -62,14 +63,14 @@ def _is_told(seen: Glimpse | None) -> bool:
     return seen is not None and seen.forecasts is not None
 
 
-def _awoken(feed: AnyFeed) -> Any:
+def _awoken(feed: FeedHandle) -> Any:
     try:
         return feed.news()
     except (ServiceError, StoreError):
         return None
 
 
-def series_told(feed: AnyFeed) -> SeriesTold:
+def series_told(feed: FeedHandle) -> SeriesTold:
     """Return the description of one series, without waking it."""
     name, seen = series_of(feed.id), feed.shown or feed.glimpse
     if seen is None or feed.reason is not None:
@@ -119,7 +120,7 @@ def scores(feeds: Feeds, fleet: Fleet) -> Document:
     }
 
 
-def check_served(feeds: Feeds, ids: Sequence[str]) -> list[AnyFeed]:
+def check_served(feeds: Feeds, ids: Sequence[str]) -> list[FeedHandle]:
     """Return some series by their feeds' ids; raises UnknownFeed or ModelUnavailable."""
     found = [feeds.find(id_) for id_ in ids]
     for feed in found:

@@ -12,7 +12,7 @@ from livesvm.service.feeds.batch import COUNTS, Batch, BatchDone, Refusal
 from livesvm.service.fleets.catalogue import Fleet, Fleets
 from livesvm.service.fleets.names import feed_of, name_of, series_of
 from livesvm.service.fleets.split import Split, Table, for_all, split
-from livesvm.service.hosting.handle import Feeds
+from livesvm.service.hosting.collection import Feeds
 from livesvm.solvers.errors import InvalidInput
 
 Document = dict[str, Any]

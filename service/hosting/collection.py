@@ -11,13 +11,15 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from livesvm.service.errors import ModelUnavailable, ServiceError
+from livesvm.service.feeds.batch import Batch, BatchDone
 from livesvm.service.history.names import AFTER_SERIES, fleet_of
 from livesvm.service.hosting import summary
 from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.handle import FeedHandle, ModelHandle, Reader
 from livesvm.service.hosting.logged import first_summary
 from livesvm.service.hosting.replica import Replica
 from livesvm.service.logs.audit import changed
@@ -25,7 +27,7 @@ from livesvm.service.models.types import ServingState
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed, ModelExists, StoreError
 
-R = TypeVar("R", bound=Replica[Any])
+R = TypeVar("R", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -63,13 +65,13 @@ class Collection(Generic[R]):
     """
 
     def __init__(self, kind: Kind[R], context: Context, make_room: Callable[[int], None]) -> None:
-        self.kind, self._context = kind, context
-        self.make_room = make_room
+        self.kind: Kind[Any] = kind
+        self._context, self.make_room = context, make_room
         self._lock = threading.RLock()
         self._index: dict[str, Indexed] = {}
         self._ids: list[str] = []
-        self._kept: dict[str, R] = {}
-        self._handles: WeakValueDictionary[str, R] = WeakValueDictionary()
+        self._kept: dict[str, Any] = {}
+        self._handles: WeakValueDictionary[str, Any] = WeakValueDictionary()
         self._stale: set[str] = set()
         self._held_by: dict[str, set[str]] = {}
         self._making: set[str] = set()
@@ -80,10 +82,15 @@ class Collection(Generic[R]):
 
     def get(self, id: str) -> R:
         """Return a replica that is served; raises UnknownModel or UnknownFeed, ModelUnavailable or Restoring."""
-        found: R = self.find(id).serving()
+        found: Any = self.find(id)
+        served: R = found.serving()
         if self._is_closed:
             raise ModelUnavailable("the service is being stopped")
-        return found
+        return served
+
+    def readable(self, id: str) -> Reader:
+        """Return one that predicts, if need be by a copy; raises as :meth:`get`."""
+        return cast("Reader", self.get(id))
 
     def find(self, id: str) -> R:
         """Return a replica in any state; raises UnknownModel or UnknownFeed."""
@@ -94,10 +101,10 @@ class Collection(Generic[R]):
     def known(self, id: str) -> R | None:
         """Return a replica in any state, if there is one."""
         with self._lock:
-            if (found := self._handles.get(id)) is not None:
-                return found
-            indexed = self._index.get(id)
-            return None if indexed is None else self._handle(id, indexed)
+            found: R | None = self._handles.get(id)
+            if found is None and (indexed := self._index.get(id)) is not None:
+                found = self._handle(id, indexed)
+            return found
 
     def page(self, after: str = "", limit: int | None = None, under: str = "") -> list[R]:
         """Return replicas in the order of ids, after one of them: those of a prefix, or those that are no series."""
@@ -136,6 +143,19 @@ class Collection(Generic[R]):
         with self._lock:
             return list(self._kept.values())
 
+    def troubles(self) -> list[str]:
+        """Return the sources of feeds that are not read, and why."""
+        awake: list[Any] = self.awake()
+        flows = [(feed, feed.flow) for feed in awake]
+        return sorted(f"the source of {feed}: {flow.fault}" for feed, flow in flows if flow is not None and flow.fault)
+
+    def observe_many(self, batch: Batch) -> BatchDone:
+        """Take readings of many feeds in one step, or a step each where they live.
+
+        Raises QueueFull, IdempotencyConflict or StoreUnavailable; done again, it has its effect once.
+        """
+        raise NotImplementedError(f"there are no readings of a {self.kind.replica.word}")
+
     def states(self) -> Mapping[ServingState, int]:
         """Count the replicas by state."""
         with self._lock:
@@ -159,7 +179,8 @@ class Collection(Generic[R]):
         with self._lock:
             held = set[str]().union(*self._held_by.values())
             ids = [id_ for id_ in self._listed("", "") if id_ not in held]
-        found = (replica.sample() for id_ in ids if (replica := self.known(id_)) is not None and replica.is_served)
+        served: Iterator[Any] = (one for id_ in ids if (one := self.known(id_)) is not None)
+        found = (one.sample() for one in served if one.is_served)
         return list(islice((sample for sample in found if sample is not None), limit))
 
     def create(self, id: str | None, spec: Any) -> R:
@@ -174,14 +195,15 @@ class Collection(Generic[R]):
                     lease = source.store.create(stored, kind.replica.encode_spec(spec), 0, reported)
             except ModelExists:
                 raise self._exists(id) from None
-            replica = self._add(id, Indexed(stored, 0, reported, 0))
+            replica: Any = self._add(id, Indexed(stored, 0, reported, 0))
             try:
                 replica.begin(lease)
             except StoreError as error:
                 replica.set_aside("failed", str(error))  # it is stored: it can be deleted
                 raise
         changed("create", replica.audit_name, version=0)
-        return replica
+        made: R = replica
+        return made
 
     def new_id(self) -> str:
         """Generate an id."""
@@ -192,11 +214,13 @@ class Collection(Generic[R]):
 
         What its mailbox finds out later is in the future; whoever asked calls :meth:`forget` when that is done.
         """
-        return self.find(id).delete()
+        found: Any = self.find(id)
+        deleted: Future[None] = found.delete()
+        return deleted
 
     def forget(self, id: str) -> None:
         """Release one that was deleted."""
-        found = self.known(id)
+        found: Any = self.known(id)
         self.drop(id)
         if found is not None:
             changed("delete", found.audit_name)
@@ -204,14 +228,14 @@ class Collection(Generic[R]):
 
     # What its replicas tell.
 
-    def woke(self, replica: R) -> None:
+    def woke(self, replica: Replica[Any]) -> None:
         """Note that a replica is awake or unavailable, and keep it."""
         with self._lock:
             if self._handles.get(replica.id) is replica:
                 self._kept[replica.id] = replica
                 self._stale.discard(replica.id)
 
-    def rested(self, replica: R, now: Indexed) -> None:
+    def rested(self, replica: Replica[Any], now: Indexed) -> None:
         """Note that a replica is at rest: only its entry of the index is kept."""
         with self._lock:
             if self._kept.pop(replica.id, None) is not None:
@@ -300,20 +324,20 @@ class Collection(Generic[R]):
         with self._lock:
             return list(self._handles.values())
 
-    def _add(self, id: str, found: Indexed) -> R:
+    def _add(self, id: str, found: Indexed) -> Any:
         with self._lock:
             self._index[id] = found
             insort(self._ids, id)
             return self._handle(id, found)
 
-    def _handle(self, id: str, found: Indexed) -> R:
+    def _handle(self, id: str, found: Indexed) -> Any:
         """Make the handle of one; it is the only one while it is referenced."""
         made = self.kind.replica(id, self.kind.stored(id), found, self._context, self)
         self._handles[id] = made
         self._judge(made, found)
         return made
 
-    def _judge(self, replica: R, found: Indexed) -> None:
+    def _judge(self, replica: Replica[Any], found: Indexed) -> None:
         """Have it say what the index says against it."""
         if found.holder and found.holder != self._context.holder:
             with suppress(StoreError):
@@ -344,3 +368,34 @@ class Collection(Generic[R]):
             yield
         finally:
             self._making.discard(id)
+
+
+class Hosting(Protocol):
+    """All that one service hosts, wherever it lives. Its calls block on the store."""
+
+    @property
+    def models(self) -> Models:
+        """The models."""
+
+    @property
+    def feeds(self) -> Feeds:
+        """The feeds."""
+
+    def restore(self) -> None:
+        """Learn what is stored; raises StoreError."""
+
+    def watch(self, most: int | None = None) -> None:
+        """Learn whether other writers or losses of the store concern any replica; raises StoreError.
+
+        Of more than ``most``, where no other service uses the store, so many at each look.
+        """
+
+    def take_over(self) -> None:
+        """Have what other services release, forget what they deleted; raises StoreError."""
+
+    def stop(self) -> None:
+        """Release everything."""
+
+
+Models = Collection[ModelHandle]
+Feeds = Collection[FeedHandle]

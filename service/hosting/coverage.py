@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.errors import OutOfMemory, ServiceError
-from livesvm.service.hosting.handle import Models
+from livesvm.service.hosting.collection import Models
 from livesvm.service.models.arrays import Rows, Vector
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.published import Published

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 
-from livesvm.service.feeds.batch import Batch, BatchDone
 from livesvm.service.feeds.commands import Progress
 from livesvm.service.feeds.forecaster import Change
 from livesvm.service.feeds.past_forecasts import PastForecastsQuery
@@ -185,7 +184,11 @@ class Reader(Protocol):
 
     @property
     def spec(self) -> ModelSpec:
-        """What it was created as."""
+        """What it was created as; raises Restoring where that is not known yet."""
+
+    @property
+    def stale(self) -> bool:
+        """Whether changes are refused now, so that newer data may be unknown."""
 
     @property
     def published(self) -> Published:
@@ -202,13 +205,51 @@ class Reader(Protocol):
     def recent(self) -> RecentUpdates:
         """What its newest updates did, and how many rows it has predicted."""
 
+
+class Hosted(Protocol):
+    """A model or a feed, whether it is served or not.
+
+    Futures end with what its writer found out; calls raise QueueFull or ModelUnavailable.
+    """
+
     @property
-    def stale(self) -> bool:
-        """Whether updates are refused now, so that newer data may be unknown."""
+    def id(self) -> str:
+        """Its name."""
+
+    @property
+    def stored(self) -> str:
+        """The name that it is stored under."""
+
+    @property
+    def state(self) -> ServingState:
+        """``live``; ``fenced`` or ``behind`` when it is read-only; or why it is not served."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is not served."""
+
+    def news(self) -> Future[None] | None:
+        """Return a future that ends once all announced changes are known here; None where they are.
+
+        It may raise ModelUnavailable, and UnknownModel or UnknownFeed if it is gone.
+        """
+
+    def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
+        """Forget examples or readings, in the window or before it, and all that was stored of the replica before.
+
+        Done again, it ends where it would have. What is left to do then, of files and of the store as a whole, is for
+        whoever asked.
+        """
+
+    def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
+        """Recompute from the data the certificate of the version, or of every step's, that is newest at its turn."""
+
+    def write_back(self) -> Future[dict[str, Any]]:
+        """Have the store hold it again, should it have lost it."""
 
 
-class ModelHandle(Reader, Protocol):
-    """A model that is served. Futures end with what its writer found out; calls raise QueueFull or ModelUnavailable."""
+class ModelHandle(Hosted, Reader, Protocol):
+    """A model."""
 
     def describe(self) -> Description:
         """Return the model as it is now."""
@@ -228,16 +269,6 @@ class ModelHandle(Reader, Protocol):
     def seen(self, keys: Sequence[Key]) -> Future[Seen]:
         """Return how many of these keys the window holds, in the version that is newest when its turn comes."""
 
-    def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
-        """Forget examples, whether they are in the window or have left, and all that was stored of the model before.
-
-        Done again, it ends where it would have. What is left to do then, of files and of the store as a whole, is for
-        whoever asked.
-        """
-
-    def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
-        """Recompute the certificate of the version that is newest when its turn comes."""
-
     def calibrated(self, solve: Solve | None = None) -> Future[Published]:
         """Return the newest version with what its decisions become as probabilities; of a model that has them."""
 
@@ -250,28 +281,17 @@ class ModelHandle(Reader, Protocol):
     def checkpoint(self) -> Future[dict[str, Any]]:
         """Write a snapshot."""
 
-    def write_back(self) -> Future[dict[str, Any]]:
-        """Have the store hold this model again, should it have lost it."""
 
-
-class FeedHandle(Protocol):
-    """A feed that is served. Futures end with what its writer found out; calls raise QueueFull or ModelUnavailable."""
-
-    @property
-    def id(self) -> str:
-        """Its name."""
+class FeedHandle(Hosted, Protocol):
+    """A feed."""
 
     @property
     def spec(self) -> FeedSpec:
         """What it was created as."""
 
     @property
-    def state(self) -> ServingState:
-        """``live``, or ``fenced`` or ``behind`` when it is read-only."""
-
-    @property
     def stale(self) -> bool:
-        """Whether readings are refused now, so that newer ones may be unknown."""
+        """Whether changes are refused now, so that newer data may be unknown."""
 
     @property
     def view(self) -> View:
@@ -279,6 +299,18 @@ class FeedHandle(Protocol):
 
         Raises Restoring while it is at rest.
         """
+
+    @property
+    def served(self) -> FeedHandle | None:
+        """The feed itself, if it is awake, and served."""
+
+    @property
+    def shown(self) -> View | None:
+        """The feed as readers see it; None while it is at rest, or not served."""
+
+    @property
+    def glimpse(self) -> Glimpse | None:
+        """What is known of it without waking it; None if nothing is."""
 
     @property
     def queue_depth(self) -> int:
@@ -311,176 +343,17 @@ class FeedHandle(Protocol):
     def seen(self, wanted: WantedReadings | None) -> Future[Seen]:
         """Return the wanted readings by their times as text; raises InvalidInput where one is missing."""
 
-    def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
-        """Forget readings, by their times as text, and all that was stored of the feed before."""
-
     def history(self, asked: PastForecastsQuery) -> Future[dict[str, Any]]:
         """Return readings with the forecasts that were made for them; the future may raise InvalidInput."""
 
     def what_if(self, rows: Sequence[Mapping[str, Any]]) -> Future[dict[str, Any]]:
         """Forecast as if known columns were as ``rows`` announce them; the future may raise InvalidInput."""
 
-    def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
-        """Recompute the certificate of every step's models from the data of the window."""
-
     def events(self) -> Future[list[dict[str, Any]]]:
         """Return every event that is kept, oldest first."""
 
     def copy(self) -> Future[FeedCopy]:
         """Copy the feed as it is when its turn comes, for a job; no queue is too full for that."""
-
-    def write_back(self) -> Future[dict[str, Any]]:
-        """Have the store hold this feed again, should it have lost it."""
-
-
-class Hosted(Protocol):
-    """A model or a feed, whether it is served or not."""
-
-    @property
-    def id(self) -> str:
-        """Its name."""
-
-    @property
-    def stored(self) -> str:
-        """The name that it is stored under."""
-
-    @property
-    def state(self) -> ServingState:
-        """How it is."""
-
-    @property
-    def reason(self) -> str | None:
-        """Why it is not served."""
-
-    def news(self) -> Future[None] | None:
-        """Return a future that ends once all announced changes are known here; None where they are.
-
-        It may raise ModelUnavailable, and UnknownModel or UnknownFeed if it is gone.
-        """
-
-
-class AnyModel(Hosted, Protocol):
-    """A model that is served or not."""
-
-    @property
-    def spec(self) -> ModelSpec:
-        """What it was created as; raises Restoring where that is not known yet."""
-
-    def describe(self) -> Description:
-        """Return the model as it is now."""
-
-
-class AnyFeed(Hosted, Protocol):
-    """A feed that is served or not."""
-
-    @property
-    def served(self) -> FeedHandle | None:
-        """The feed itself, if it is awake, and served."""
-
-    @property
-    def shown(self) -> View | None:
-        """The feed as readers see it; None while it is at rest, or not served."""
-
-    @property
-    def glimpse(self) -> Glimpse | None:
-        """What is known of it without waking it; None if nothing is."""
-
-
-H = TypeVar("H", covariant=True)
-A = TypeVar("A", bound=Hosted, covariant=True)
-
-
-class Collection(Protocol[H, A]):
-    """All replicas of a kind, by id, wherever they live: ``H`` are those that are served, ``A`` any of them."""
-
-    def get(self, id: str) -> H:
-        """Return one that is served; raises UnknownModel or UnknownFeed, ModelUnavailable or Restoring."""
-
-    def find(self, id: str) -> A:
-        """Return a replica in any state; raises UnknownModel or UnknownFeed."""
-
-    def page(self, after: str = "", limit: int | None = None, under: str = "") -> Sequence[A]:
-        """Return replicas in the order of ids, after one of them: those of a prefix, or those that are no series."""
-
-    def count(self, under: str) -> int:
-        """Return how many ids begin with this prefix."""
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-
-    def __contains__(self, id: str) -> bool:
-        """Return whether there is a replica of that id."""
-
-    def glance(self, limit: int) -> Mapping[str, object]:
-        """Return a value that changes when the description of one of the first replicas, or of one awake, does."""
-
-    def awake(self) -> Sequence[A]:
-        """Return the replicas with their state in memory, and those that are not served."""
-
-    def states(self) -> Mapping[ServingState, int]:
-        """Return how many are in which state."""
-
-    def samples(self, limit: int) -> Sequence[Any]:
-        """Return what the metrics show of the first ones."""
-
-    def delete(self, id: str) -> Future[None]:
-        """Remove one and all that is stored of it; whoever asked calls :meth:`forget` when that is done."""
-
-    def forget(self, id: str) -> None:
-        """Release one that was deleted."""
-
-
-class Models(Collection["ModelHandle", AnyModel], Protocol):
-    """The models of one service."""
-
-    def readable(self, id: str) -> Reader:
-        """Return one that predicts, if need be by a copy; raises as :meth:`get`."""
-
-    def create(self, id: str | None, spec: ModelSpec) -> AnyModel:
-        """Store a new model; raises InvalidInput, ModelExists, TooManyModels or StoreError."""
-
-
-class Feeds(Collection["FeedHandle", AnyFeed], Protocol):
-    """The feeds of one service."""
-
-    def create(self, id: str | None, spec: FeedSpec) -> AnyFeed:
-        """Store a new feed; raises InvalidInput, FeedExists, TooManyFeeds, OutOfMemory or StoreError."""
-
-    def observe_many(self, batch: Batch) -> BatchDone:
-        """Take readings of many feeds in one step, or a step each where they live.
-
-        Raises QueueFull, IdempotencyConflict or StoreUnavailable; done again, it has its effect once.
-        """
-
-    def troubles(self) -> list[str]:
-        """Return sources that are not read, and why."""
-
-
-class Hosting(Protocol):
-    """All that one service hosts, wherever it lives. Its calls block on the store."""
-
-    @property
-    def models(self) -> Models:
-        """The models."""
-
-    @property
-    def feeds(self) -> Feeds:
-        """The feeds."""
-
-    def restore(self) -> None:
-        """Learn what is stored; raises StoreError."""
-
-    def watch(self, most: int | None = None) -> None:
-        """Learn whether other writers or losses of the store concern any replica; raises StoreError.
-
-        Of more than ``most``, where no other service uses the store, so many at each look.
-        """
-
-    def take_over(self) -> None:
-        """Have what other services release, forget what they deleted; raises StoreError."""
-
-    def stop(self) -> None:
-        """Release everything."""
 
 
 def sample_of(feed: FeedHandle, seen: View | Glimpse | None) -> FeedSample | None:

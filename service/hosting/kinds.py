@@ -46,7 +46,7 @@ MODEL = Kind(HostedModel, "", "m", ModelExists, TooManyModels, lambda settings: 
 FEED = Kind(HostedFeed, FEEDS, "f", FeedExists, TooManyFeeds, lambda settings: settings.max_feeds, _check_feed)
 
 
-class Models(Collection[HostedModel]):
+class HostedModels(Collection[HostedModel]):
     """The models of one service, with copies of those that another service holds."""
 
     def __init__(self, kind: Kind[HostedModel], context: Context, make_room: Callable[[int], None]) -> None:
@@ -83,7 +83,7 @@ class Models(Collection[HostedModel]):
                 self._standbys.pop(id_).release()
 
 
-class Feeds(Collection[HostedFeed]):
+class HostedFeeds(Collection[HostedFeed]):
     """The feeds of one service."""
 
     def __init__(self, kind: Kind[HostedFeed], context: Context, make_room: Callable[[int], None]) -> None:
@@ -95,8 +95,3 @@ class Feeds(Collection[HostedFeed]):
         if self._is_closed:
             raise ModelUnavailable("the service is being stopped")
         return Taking(self, self._context, self._order, batch).run()
-
-    def troubles(self) -> list[str]:
-        """Return the sources that are not read, and why."""
-        flows = [(feed, feed.flow) for feed in self.awake()]
-        return sorted(f"the source of {feed}: {flow.fault}" for feed, flow in flows if flow is not None and flow.fault)

@@ -16,7 +16,7 @@ from livesvm.service.errors import CutOff, ModelUnavailable, NotSolved, ServiceE
 from livesvm.service.history.names import is_feed
 from livesvm.service.hosting.collection import Collection
 from livesvm.service.hosting.context import Context
-from livesvm.service.hosting.kinds import FEED, MODEL, Feeds, Models
+from livesvm.service.hosting.kinds import FEED, MODEL, HostedFeeds, HostedModels
 from livesvm.service.hosting.replica import Replica
 from livesvm.service.resources.machine import give_back
 from livesvm.service.resources.memory import MEGABYTE
@@ -56,8 +56,8 @@ class Registry:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.models = Models(MODEL, context, self.make_room)
-        self.feeds = Feeds(FEED, context, self.make_room)
+        self.models = HostedModels(MODEL, context, self.make_room)
+        self.feeds = HostedFeeds(FEED, context, self.make_room)
         self._waking = ThreadPoolExecutor(WOKEN_AT_ONCE, "wake")
         self._pending: list[Future[None]] = []
         self._room, self._changes = threading.Lock(), 0

@@ -15,7 +15,7 @@ from livesvm.service.errors import UnknownFeed
 from livesvm.service.history.erasure import LEFT, Intent, begun
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FLEET
-from livesvm.service.hosting.handle import Feeds
+from livesvm.service.hosting.collection import Feeds
 from livesvm.service.lifecycle.name_index import NameIndex
 from livesvm.service.store.base import DocumentName
 

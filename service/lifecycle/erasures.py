@@ -32,7 +32,8 @@ from livesvm.service.history.erasure import EVERYWHERE, Intent, Part, Seen, begu
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, FLEET, is_feed, stored_feed
 from livesvm.service.history.rescue import remove_all
-from livesvm.service.hosting.handle import Erased, Feeds, Hosting, Models
+from livesvm.service.hosting.collection import Feeds, Hosting, Models
+from livesvm.service.hosting.handle import Erased
 from livesvm.service.jobs.other_front_ends import FrontEnds
 from livesvm.service.jobs.queue import Jobs
 from livesvm.service.lifecycle.deletions import DELETED_AT_ONCE, Deletions, delete_feeds

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 from livesvm.service.history.journal import Source
-from livesvm.service.hosting.handle import Hosting
+from livesvm.service.hosting.collection import Hosting
 from livesvm.service.webhooks.messages import Happened
 from livesvm.service.webhooks.outbox import Outbox
 

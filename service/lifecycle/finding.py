@@ -10,7 +10,7 @@ from livesvm.service.errors import ModelUnavailable, NothingToErase, UnknownFeed
 from livesvm.service.history.erasure import EVERYWHERE, Intent, Part, Seen
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, is_feed
-from livesvm.service.hosting.handle import Hosting
+from livesvm.service.hosting.collection import Hosting
 from livesvm.service.jobs.queue import Jobs
 from livesvm.service.lifecycle.name_index import NameIndex
 from livesvm.service.lifecycle.places import in_words

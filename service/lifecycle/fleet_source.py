@@ -18,7 +18,7 @@ from livesvm.service.feeds.sources.opening import open_source
 from livesvm.service.fleets import readings
 from livesvm.service.fleets.catalogue import Fleet, Fleets
 from livesvm.service.fleets.split import Table
-from livesvm.service.hosting.handle import Feeds
+from livesvm.service.hosting.collection import Feeds
 from livesvm.service.settings import Settings
 
 Refused = dict[int, DeadLetter]

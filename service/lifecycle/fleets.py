@@ -11,7 +11,7 @@ from livesvm.service.errors import ModelUnavailable
 from livesvm.service.fleets.catalogue import Fleet, Fleets
 from livesvm.service.fleets.presenter import Document, scores
 from livesvm.service.fleets.readings import ids_of
-from livesvm.service.hosting.handle import Feeds
+from livesvm.service.hosting.collection import Feeds
 from livesvm.service.lifecycle.erasures import Erasures
 from livesvm.service.lifecycle.fleet_source import FleetSources
 from livesvm.service.monitoring.feeds import FleetSample

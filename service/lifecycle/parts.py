@@ -25,9 +25,9 @@ from livesvm.service.errors import NotReady
 from livesvm.service.fleets.catalogue import Fleets
 from livesvm.service.history.journal import Source
 from livesvm.service.history.rescue import tell_of
+from livesvm.service.hosting.collection import Feeds, Hosting, Models
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.coverage import Coverings
-from livesvm.service.hosting.handle import Feeds, Hosting, Models
 from livesvm.service.hosting.registry import Registry
 from livesvm.service.jobs.files import JobFiles
 from livesvm.service.jobs.kind import Sharding

@@ -47,15 +47,6 @@ class RemoteCollection(Collection[Any]):
                     self.learn([found])
         return super().find(id)
 
-    def readable(self, id: str) -> Any:
-        """Return the same as :meth:`get`: whatever process holds a model can be asked."""
-        return self.get(id)
-
-    def troubles(self) -> list[str]:
-        """Return sources that are not read, and why."""
-        flows = [(feed, feed.flow) for feed in self.awake()]
-        return sorted(f"the source of {feed}: {flow.fault}" for feed, flow in flows if flow is not None and flow.fault)
-
     def states(self) -> Mapping[ServingState, int]:
         """Return how many are in which state."""
         return Counter(one.state for one in self.page()) if self.directory.is_lost else super().states()

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class RemoteHosting:
-    """Implements :class:`~livesvm.service.hosting.handle.Hosting`. Its calls block on the store and on processes.
+    """Implements :class:`~livesvm.service.hosting.collection.Hosting`. Its calls block on the store and on processes.
 
     Parameters
     ----------

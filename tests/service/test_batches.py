@@ -18,7 +18,7 @@ from livesvm.service.feeds.spec import FeedSpec, spec_of
 from livesvm.service.feeds.state import FeedState
 from livesvm.service.history.journal import append_together
 from livesvm.service.hosting import batch as batches
-from livesvm.service.hosting.kinds import FEED, Feeds
+from livesvm.service.hosting.kinds import FEED, HostedFeeds
 from livesvm.service.store.base import StoreUnavailable
 from livesvm.solvers.errors import NotOptimal
 from tests.support.feeds import FEED as SETTINGS
@@ -36,8 +36,8 @@ def store(tmp_path: Path) -> Iterator[FailingStore]:
 
 
 @pytest.fixture
-def feeds(store: FailingStore) -> Iterator[Feeds]:
-    feeds = Feeds(FEED, context_of(store, queue_size=1), lambda size: None)
+def feeds(store: FailingStore) -> Iterator[HostedFeeds]:
+    feeds = HostedFeeds(FEED, context_of(store, queue_size=1), lambda size: None)
     yield feeds
     for feed in feeds.all_handles():
         feed.stop()
@@ -48,13 +48,13 @@ def batch(first: int, last: int, request: str | None = None, names: tuple[str, .
     return Batch(tables, request, 0.0, SPEC)
 
 
-def positions(feeds: Feeds) -> list[int]:
+def positions(feeds: HostedFeeds) -> list[int]:
     return [feed.view.position for feed in feeds.page("", None, "x/")]
 
 
 @pytest.mark.parametrize("after_effect", [False, True])
 def test_a_store_that_fails_is_asked_again_and_nothing_is_doubled(
-    store: FailingStore, feeds: Feeds, after_effect: bool
+    store: FailingStore, feeds: HostedFeeds, after_effect: bool
 ) -> None:
     feeds.observe_many(batch(0, 10))
     store.failing, store.after_effect = "append_many", after_effect
@@ -68,7 +68,7 @@ def test_a_store_that_fails_is_asked_again_and_nothing_is_doubled(
     assert [len([one for one in store.log(f"feed.{id_}", 0) if not one.aborted]) for id_ in NAMES] == [2, 2, 2]
 
 
-def test_an_answer_that_was_not_kept_is_the_same_all_the_same(store: FailingStore, feeds: Feeds) -> None:
+def test_an_answer_that_was_not_kept_is_the_same_all_the_same(store: FailingStore, feeds: HostedFeeds) -> None:
     store.failing = "remember_many"
     first = feeds.observe_many(batch(0, 10, "r"))
     store.failing = ""
@@ -79,7 +79,7 @@ def test_an_answer_that_was_not_kept_is_the_same_all_the_same(store: FailingStor
     assert positions(feeds) == [10, 10, 10]
 
 
-def test_a_choice_that_was_not_kept_is_that_of_feeds_that_have_it(feeds: Feeds) -> None:
+def test_a_choice_that_was_not_kept_is_that_of_feeds_that_have_it(feeds: HostedFeeds) -> None:
     chosen = feeds.observe_many(batch(0, 70)).given
     assert chosen is not None
     known = feeds.observe_many(batch(70, 71)).given
@@ -88,7 +88,7 @@ def test_a_choice_that_was_not_kept_is_that_of_feeds_that_have_it(feeds: Feeds) 
 
 
 def test_a_feed_that_cannot_learn_is_refused_and_the_others_are_in(
-    feeds: Feeds, monkeypatch: pytest.MonkeyPatch
+    feeds: HostedFeeds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feeds.observe_many(batch(0, 70))
     apply = FeedState.apply
@@ -108,7 +108,7 @@ def test_a_feed_that_cannot_learn_is_refused_and_the_others_are_in(
     assert positions(feeds) == [71, 71, 71]
 
 
-def test_of_many_that_wake_for_a_call_few_are_hot_at_once(feeds: Feeds, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_that_wake_for_a_call_few_are_hot_at_once(feeds: HostedFeeds, monkeypatch: pytest.MonkeyPatch) -> None:
     feeds.observe_many(batch(0, 70))
     assert all(feed.rest() for feed in feeds.page("", None, "x/"))
     monkeypatch.setattr(batches, "HOT", 1)
@@ -125,7 +125,7 @@ def test_of_many_that_wake_for_a_call_few_are_hot_at_once(feeds: Feeds, monkeypa
     assert positions(feeds) == [71, 71, 71]
 
 
-def test_what_is_at_rest_wakes_and_other_calls_wait_for_the_batch(feeds: Feeds) -> None:
+def test_what_is_at_rest_wakes_and_other_calls_wait_for_the_batch(feeds: HostedFeeds) -> None:
     feeds.observe_many(batch(0, 70))
     assert all(feed.rest() for feed in feeds.page("", None, "x/"))
     one = feeds.get("x/a")

@@ -25,7 +25,8 @@ from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
 from livesvm.service.api.vouched import VOUCHED, asked_of
 from livesvm.service.errors import Forbidden, ModelUnavailable, Restoring, TurnMissed, Unauthorized, Withdrawn
 from livesvm.service.fleets.names import FLEET_ID, OF_FEEDS, SERIES_ID
-from livesvm.service.hosting.handle import NEWS_SECONDS, Collection, Hosted, Reply
+from livesvm.service.hosting.collection import Collection
+from livesvm.service.hosting.handle import NEWS_SECONDS, Hosted, Reply
 from livesvm.service.jobs.plots import MEDIA
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.logs.calls import known_as, note
@@ -103,7 +104,7 @@ MaxSeconds = Annotated[
 ]
 
 
-def page_of(home: Collection[Any, A], after: str, limit: int) -> tuple[Sequence[A], str | None]:
+def page_of(home: Collection[A], after: str, limit: int) -> tuple[Sequence[A], str | None]:
     """Return some models or feeds in the order of ids, and the one behind which the next are, if there are more."""
     found = home.page(after, limit + 1)
     return found[:limit], found[limit - 1].id if len(found) > limit else None

@@ -31,7 +31,7 @@ from livesvm.service.feeds.commands import Progress
 from livesvm.service.feeds.source_reader import Flow
 from livesvm.service.feeds.sources.spec import SourceSpec
 from livesvm.service.history.names import stored_feed
-from livesvm.service.hosting.handle import AnyFeed
+from livesvm.service.hosting.handle import FeedHandle
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.resources.solve_scheduler import Solve
 
@@ -51,7 +51,7 @@ async def create(request: Request, service: Parts) -> Response:
     feeds = service.feeds()
     body = await read_body(request)
 
-    def make() -> AnyFeed:
+    def make() -> FeedHandle:
         """Read what is asked and store it."""
         wanted = parse_json(body, FeedRequest)
         return feeds.create(wanted.id, wanted.spec())
@@ -142,7 +142,7 @@ async def write_back(id: FeedId, request: Request, service: Parts) -> Response:
     return Response(to_json(found), media_type=JSON)
 
 
-def description(feed: AnyFeed, service: Service, *, whole: bool = True) -> FeedDescription:
+def description(feed: FeedHandle, service: Service, *, whole: bool = True) -> FeedDescription:
     """Return the API's description of a feed."""
     live, seen, level = feed.served, feed.shown, service.health.durability
     if live is None or seen is None:
@@ -169,7 +169,7 @@ def description(feed: AnyFeed, service: Service, *, whole: bool = True) -> FeedD
     )
 
 
-def _described_at_rest(feed: AnyFeed) -> FeedDescription:
+def _described_at_rest(feed: FeedHandle) -> FeedDescription:
     """Return the description of a feed at rest, without waking it, or of one that is not served."""
     seen = feed.glimpse
     if seen is None or feed.reason is not None:

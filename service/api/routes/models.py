@@ -36,7 +36,7 @@ from livesvm.service.api.routes.access import (
 )
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.errors import ModelUnavailable, Restoring, UnknownModel
-from livesvm.service.hosting.handle import AnyModel
+from livesvm.service.hosting.handle import ModelHandle
 from livesvm.service.models.learners import CHANGEABLE, task_of
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
@@ -57,7 +57,7 @@ async def create(request: Request, service: Parts) -> Response:
     models = service.models()
     body = await read_body(request)
 
-    def make() -> AnyModel:
+    def make() -> ModelHandle:
         """Read what is asked and store it."""
         spec = parse_json(body, ModelSpec)
         return models.create(spec.id, spec)
@@ -157,7 +157,7 @@ def _seen(published: Published) -> dict[str, object]:
     return reported | {"updated_at": moment(published.updated_at)} | asdict(published.sizes)
 
 
-def description(model: AnyModel, service: Parts) -> ModelDescription:
+def description(model: ModelHandle, service: Parts) -> ModelDescription:
     """Return the API's description of a model."""
     spec, now, level = model.spec, model.describe(), service.health.durability
     present = spec.model_dump(include=set(CHANGEABLE)) | now.parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -15,7 +15,8 @@ from livesvm.service.api.answers.operations import Access
 from livesvm.service.api.routes.access import Credentials, Parts, answers, moment, response_of, scope, stream_answers
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.errors import UnknownFeed, UnknownModel
-from livesvm.service.hosting.handle import AnyFeed, AnyModel, Collection, Hosted
+from livesvm.service.hosting.collection import Collection
+from livesvm.service.hosting.handle import FeedHandle, Hosted, ModelHandle
 from livesvm.service.lifecycle.parts import Service
 
 LOOK_SECONDS = 0.5
@@ -96,9 +97,7 @@ class _Kept:
         return new, gone
 
 
-def _rows(
-    home: Collection[Any, A], ids: Iterable[str], row: Callable[[A], dict[str, object]]
-) -> list[dict[str, object]]:
+def _rows(home: Collection[A], ids: Iterable[str], row: Callable[[A], dict[str, object]]) -> list[dict[str, object]]:
     """Return what an overview shows of these, but for those that are gone meanwhile."""
     rows = []
     for id_ in ids:
@@ -107,14 +106,14 @@ def _rows(
     return rows
 
 
-def _row(model: AnyModel) -> dict[str, object]:
+def _row(model: ModelHandle) -> dict[str, object]:
     """Return what an overview shows of a model."""
     now = model.describe()
     shown = {name: getattr(now, name) for name in _SHOWN}
     return {"id": model.id, "task": model.spec.task, "updated_at": moment(now.updated_at)} | shown | asdict(now.sizes)
 
 
-def _feed_row(feed: AnyFeed) -> dict[str, object]:
+def _feed_row(feed: FeedHandle) -> dict[str, object]:
     """Return what an overview shows of a feed."""
     live, seen = feed.served, feed.shown
     if live is None or seen is None:
@@ -132,7 +131,7 @@ def _feed_row(feed: AnyFeed) -> dict[str, object]:
     }
 
 
-def _glimpsed(feed: AnyFeed) -> dict[str, object]:
+def _glimpsed(feed: FeedHandle) -> dict[str, object]:
     """Return the same of a feed at rest, or of one that is not served."""
     row: dict[str, object] = {"id": feed.id, "state": feed.state, "awake": False, "error": feed.reason}
     if (seen := feed.glimpse) is None or feed.reason is not None:
