@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 from livesvm.service import crash
-from livesvm.service.history.journal import Journal
+from livesvm.service.history.journal import Journal, State
+from livesvm.service.history.recovery import Recovered
 from livesvm.service.history.solutions import solution_of
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.state import ModelState
@@ -25,35 +26,6 @@ CERTAIN_SECONDS = 1.0
 after a crash, no caller has an answer to the update, and it may be set aside."""
 
 log = logging.getLogger(__name__)
-
-
-class Snapshotted(Protocol):
-    """What snapshots are taken of, at a record and a version."""
-
-    @property
-    def sequence(self) -> int: ...
-
-    @property
-    def version(self) -> int: ...
-
-    def encode(self) -> bytes:
-        """Return all of it."""
-
-
-class Returned(Protocol):
-    """How something came back: from a snapshot of which version and size, by how much of a log."""
-
-    @property
-    def snapshot_version(self) -> int: ...
-
-    @property
-    def snapshot_bytes(self) -> int: ...
-
-    @property
-    def log_bytes(self) -> int: ...
-
-    @property
-    def replay_seconds(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -97,7 +69,7 @@ class Checkpoints:
     recovered : what there is
     """
 
-    def __init__(self, journal: Journal, due: Due, recovered: Returned) -> None:
+    def __init__(self, journal: Journal, due: Due, recovered: Recovered[Any]) -> None:
         self._journal = journal
         self._due = due
         self._version = recovered.snapshot_version
@@ -171,7 +143,7 @@ class Checkpoints:
                 raise
         crash.point("after-solution")
 
-    def save(self, state: Snapshotted, summary: bytes) -> None:
+    def save(self, state: State, summary: bytes) -> None:
         """Write a snapshot, and what is shown of it at rest; raises StoreError."""
         crash.point("before-snapshot")
         data = state.encode()
@@ -179,12 +151,12 @@ class Checkpoints:
         crash.point("after-snapshot")
         self.saved(state, len(data))
 
-    def saved(self, state: Snapshotted, size: int) -> None:
+    def saved(self, state: State, size: int) -> None:
         """Know that the store has a snapshot of so many bytes."""
         self._snapshot_bytes = size
         self._start_afresh(state, None)
 
-    def save_quietly(self, state: Snapshotted, summary: bytes) -> None:
+    def save_quietly(self, state: State, summary: bytes) -> None:
         """Write a snapshot; a failure loses nothing, as the log has it all, and is tried again later."""
         try:
             self._journal.settle()
@@ -193,7 +165,7 @@ class Checkpoints:
             log.warning("model %s: no snapshot was written: %s", self._journal.lease.model, error)
             self._start_afresh(state, None if self._journal.fenced else time.monotonic())
 
-    def _start_afresh(self, state: Snapshotted, changed_since: float | None) -> None:
+    def _start_afresh(self, state: State, changed_since: float | None) -> None:
         self._version = state.version
         self._changed_since = changed_since
         self._has_failed = changed_since is not None

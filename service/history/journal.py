@@ -44,12 +44,28 @@ class Source:
     metrics: Metrics
 
 
-class Numbered(Protocol):
-    """What stands behind a record of the log."""
+class State(Protocol):
+    """What a log makes: it goes up to a record, has a version, and can be written down."""
 
     @property
-    def sequence(self) -> int:
-        """The newest record that it holds."""
+    def sequence(self) -> int: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes that ``cool`` gives back."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all of it."""
+
+    def cool(self) -> None:
+        """Give up what the next call makes again."""
+
+    def encode(self) -> bytes:
+        """Encode the whole record."""
 
     def skip(self) -> None:
         """Pass over a record that has no effect."""
@@ -104,7 +120,7 @@ class Journal:
         self.known = sequence
         return level
 
-    def append_next(self, state: Numbered, data: bytes, idempotency: Idempotency | None) -> Durability:
+    def append_next(self, state: State, data: bytes, idempotency: Idempotency | None) -> Durability:
         """Log the command that follows ``state``; one that seems to fail is taken back before the next."""
         try:
             return self.append(state.sequence + 1, data, idempotency)
@@ -112,14 +128,14 @@ class Journal:
             self.owe(lambda: self._take_back_unknown(state))  # it may have been written all the same
             raise
 
-    def _take_back_unknown(self, state: Numbered) -> None:
+    def _take_back_unknown(self, state: State) -> None:
         """Take back what was written by an append that seemed to fail."""
         written = self.last_sequence()
         while state.sequence < written:
             self.abort(state.sequence + 1)
             state.skip()
 
-    def appended(self, state: Numbered, record: Appending, error: StoreError | None) -> None:
+    def appended(self, state: State, record: Appending, error: StoreError | None) -> None:
         """Know what came of a record that was appended with others; raises as :meth:`append_next`."""
         try:
             if error is not None:

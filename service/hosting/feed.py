@@ -36,10 +36,9 @@ from livesvm.service.history.recovery import Recovered
 from livesvm.service.history.replay import Patience
 from livesvm.service.hosting.handle import Erased, FeedCopy, Glimpse, Reply, sample_of, steps_of
 from livesvm.service.hosting.happened import of_feed
-from livesvm.service.hosting.replica import Replica
+from livesvm.service.hosting.replica import Replica, queued
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.audit import changed
-from livesvm.service.logs.calls import stage
 from livesvm.service.monitoring.feeds import FeedSample, StepSample
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Appending, Durability, Lease, StoreError
@@ -176,37 +175,71 @@ class HostedFeed(Replica[FeedState]):
         """Have the models of some steps hold fewer examples, or another C."""
         return self._ask(Update(list(changes), request, time.time()), solve)
 
-    def seen(self, wanted: Wanted | None) -> Future[Seen]:
+    @queued(reads=True, always=True)
+    def seen(self, wanted: Wanted | None) -> Seen:
         """Return the wanted readings by their times as text; raises InvalidInput where one is missing."""
-        return self._submit(lambda: self._seen(wanted), rests=False, always=True)
+        self.check_open()
+        state = self.current
+        if wanted is None:
+            return Seen(state.version, state.sequence)
+        readings = state.readings()
+        times, missing = wanted.among(state.forecaster.timeline, readings)
+        found = sum(time in readings for time in times)
+        return Seen(state.version, state.sequence, found, tuple(times), tuple(missing))
 
-    def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
+    @queued(always=True)
+    def erase(self, intent: Intent, solve: Solve | None = None) -> Erased:
         """Forget readings, by their times as text, and all that was stored of the feed before.
 
-        A time that the window does not hold means those before it. What is left to do then, of files and of the store
-        as a whole, is for whoever asked.
+        A time that the window does not hold means those before it. What is learnt without stands for all that was
+        stored; until then readers see what was before. What is left to do then, of files and of the store as a whole,
+        is for whoever asked.
         """
-        return self._submit(lambda: self._erase(intent, self.begun(solve)), always=True)
+        solve = self.begun(solve)
+        self.check_open()
+        state = self.current
+        try:
+            with self.solving(solve):
+                if intent.by_time:
+                    names = state.names()
+                    leaving = [names[str(name)] for name in intent.leaving(self.stored, names, {})]
+                    state.forget(leaving, beyond=len(leaving) < intent.count(self.stored))
+                certificate = worst_of(state)
+        except BaseException:
+            self.breaks()
+            raise
+        requests = self.supersede(intent)
+        removed = intent.part(self.stored).found
+        changed("erase", f"{self}", version=state.version, asked=len(intent.keys), removed=removed)
+        return Erased(state.version, requests, certificate)
 
-    def history(self, asked: PastForecastsQuery) -> Future[dict[str, Any]]:
+    @queued(reads=True)
+    def history(self, asked: PastForecastsQuery) -> dict[str, Any]:
         """Return readings with the forecasts that were made for them; the future may raise InvalidInput."""
-        return self.read(lambda: look_back(self.current.forecaster, asked))
+        return look_back(self.current.forecaster, asked)
 
-    def what_if(self, rows: Sequence[Mapping[str, Any]]) -> Future[dict[str, Any]]:
+    @queued(reads=True)
+    def what_if(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Forecast as if known columns were as ``rows`` announce them; the future may raise InvalidInput."""
-        return self.read(lambda: what_if(self.current.forecaster, rows))
+        return what_if(self.current.forecaster, rows)
 
-    def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
+    @queued(reads=True)
+    def certificate(self, solve: Solve | None = None) -> dict[str, Any]:
         """Recompute the certificate of every step's models from the data of the window."""
-        return self.read(lambda: self._certificate(self.begun(solve)))
+        with self.solving(self.begun(solve)):
+            steps = proofs_of(self.current.forecaster)
+        worst = max((step["relative_gap"] for step in steps), default=None)
+        return {"position": self.current.position, "relative_gap": worst, "steps": steps}
 
-    def events(self) -> Future[list[dict[str, Any]]]:
+    @queued(reads=True, always=True)
+    def events(self) -> list[dict[str, Any]]:
         """Return every event that is kept, oldest first."""
-        return self.read(lambda: list(self.view.events), always=True)
+        return list(self.view.events)
 
-    def copy(self) -> Future[FeedCopy]:
+    @queued(reads=True, always=True)
+    def copy(self) -> FeedCopy:
         """Copy the feed as it is when its turn comes, for a job; no queue is too full for that."""
-        return self.read(self._copy, always=True)
+        return FeedCopy(self.spec, self.current.encode(), self.current.version)
 
     def give_up(self, reason: ServiceError) -> None:
         """End the solve that is under way, and refuse what waits: this feed is not needed here any more."""
@@ -303,9 +336,7 @@ class HostedFeed(Replica[FeedState]):
 
     def open_with(self) -> None:
         """Be ready for a call with others: awake, with nothing owed the store. Raises as a call does."""
-        self._awake_then(self._made_ready)
-
-    def _made_ready(self) -> None:
+        self._be_awake()
         self.begun()
         self.check_open()
 
@@ -356,50 +387,6 @@ class HostedFeed(Replica[FeedState]):
         self._count("applied", time.perf_counter() - began)
         self._show_after(done, worked, len(logged.data))
         return answer({name: done[name] for name in COUNTS}, durability)
-
-    def _seen(self, wanted: Wanted | None) -> Seen:
-        self.check_open()
-        state = self.current
-        if wanted is None:
-            return Seen(state.version, state.sequence)
-        readings = state.readings()
-        times, missing = wanted.among(state.forecaster.timeline, readings)
-        found = sum(time in readings for time in times)
-        return Seen(state.version, state.sequence, found, tuple(times), tuple(missing))
-
-    def _erase(self, intent: Intent, solve: Solve) -> Erased:
-        """Learn without, then have that stand for all that was stored; until then readers see what was before."""
-        self.check_open()
-        state = self.current
-        try:
-            stage("turn")
-            with self.context.turns.turn(solve):
-                stage("solve")
-                if intent.by_time:
-                    names = state.names()
-                    leaving = [names[str(name)] for name in intent.leaving(self.stored, names, {})]
-                    state.forget(leaving, beyond=len(leaving) < intent.count(self.stored))
-                certificate = worst_of(state)
-        except BaseException:
-            self.breaks()
-            raise
-        requests = self.supersede(intent)
-        removed = intent.part(self.stored).found
-        changed("erase", f"{self}", version=state.version, asked=len(intent.keys), removed=removed)
-        return Erased(state.version, requests, certificate)
-
-    def _certificate(self, solve: Solve) -> dict[str, Any]:
-        feed = self.current.forecaster
-        stage("turn")
-        with self.context.turns.turn(solve):
-            stage("solve")
-            steps = proofs_of(feed)
-        worst = max((step["relative_gap"] for step in steps), default=None)
-        return {"position": self.current.position, "relative_gap": worst, "steps": steps}
-
-    def _copy(self) -> FeedCopy:
-        state = self.current
-        return FeedCopy(self.spec, state.encode(), state.version)
 
 
 def glimpse_of(spec: FeedSpec, found: Summary | None) -> Glimpse | None:

@@ -9,15 +9,14 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from livesvm.service import crash
 from livesvm.service.errors import (
     IdempotencyConflict,
-    ModelUnavailable,
     NotSolved,
     OutOfMemory,
     OutOfTime,
@@ -25,21 +24,20 @@ from livesvm.service.errors import (
     TurnMissed,
 )
 from livesvm.service.history.checkpoints import Checkpoints
-from livesvm.service.history.erasure import Intent
-from livesvm.service.history.journal import Journal
+from livesvm.service.history.erasure import LEFT, Intent, Left
+from livesvm.service.history.journal import Journal, State
 from livesvm.service.history.recovery import Recovered
 from livesvm.service.history.replay import Patience
-from livesvm.service.history.writeback import Snapshot, write_back
-from livesvm.service.hosting import erasing
+from livesvm.service.history.writeback import Snapshot
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Reply
 from livesvm.service.hosting.memory import Held
 from livesvm.service.hosting.summary import Summary
-from livesvm.service.logs.audit import changed
 from livesvm.service.logs.calls import stage
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store import codec
 from livesvm.service.store.base import (
+    DocumentName,
     Durability,
     Idempotency,
     Indexed,
@@ -53,37 +51,8 @@ from livesvm.service.webhooks.outbox import forget_forecasts
 from livesvm.solvers.errors import SolverError
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
-
-
-class State(Protocol):
-    """What a log makes: it goes up to a record, has a version, and can be written down."""
-
-    @property
-    def sequence(self) -> int: ...
-
-    @property
-    def version(self) -> int: ...
-
-    @property
-    def hot_bytes(self) -> int:
-        """Bytes that ``cool`` gives back."""
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of all of it."""
-
-    def cool(self) -> None:
-        """Give up what the next call makes again."""
-
-    def encode(self) -> bytes:
-        """Encode the whole record."""
-
-    def skip(self) -> None:
-        """Pass over a record that has no effect."""
-
-
 S = TypeVar("S", bound=State)
+T = TypeVar("T")
 
 
 class Loggable(Protocol):
@@ -206,6 +175,14 @@ class Logged(ABC, Generic[S]):
             raise self._leaving
         return solve
 
+    @contextmanager
+    def solving(self, solve: Solve) -> Iterator[None]:
+        """Solve inside, when it is its turn; raises NotSolved."""
+        stage("turn")
+        with self.context.turns.turn(solve):
+            stage("solve")
+            yield
+
     def check_open(self) -> None:
         """Raise unless a call can be taken, after telling the store what it is owed."""
         self._check_exists()
@@ -265,10 +242,8 @@ class Logged(ABC, Generic[S]):
         stage("log")
         state = self.current
         try:
-            reported = first_summary(self._spec, self.wakes(self._spec))
-            keep = self.context.settings.idempotency_keep
             forget_forecasts(self.context.source, self.stored)
-            size, requests = erasing.write(self.journal, state, intent, reported, keep)
+            size, requests = self._superseded(state, intent)
         except BaseException:
             self.breaks()
             raise
@@ -277,13 +252,28 @@ class Logged(ABC, Generic[S]):
         self._found = Indexed(self.stored, state.sequence, b"", 0)  # rest, or stop, describes it
         return requests
 
+    def _superseded(self, state: S, intent: Intent) -> tuple[int, int]:
+        """Have a snapshot stand for all that was stored; its bytes, and how many requests went.
+
+        Raises StoreError; done again, it ends where it would have.
+        """
+        journal, before = self.journal, self.journal.left
+        requests = intent.going(self.stored, journal.requests())
+        now = Left(state.version, intent.at, before.salt, dict(before.requests))
+        now.bury(requests, state.sequence - self.context.settings.idempotency_keep)
+        journal.put_document(DocumentName(LEFT, self.stored), now.encode())
+        journal.left, data = now, state.encode()
+        journal.supersede(state.sequence, data, state.version, first_summary(self._spec, self.wakes(self._spec)))
+        crash.point("erase-superseded")
+        journal.forget_requests(requests)
+        crash.point("erase-forgotten")
+        return len(data), len(requests)
+
     def _applied(self, apply: Callable[[], T], solve: Solve) -> T:
         """Apply what was logged; where that fails the record is taken back, and the state is as it was before."""
         sequence = self.current.sequence + 1
         try:
-            stage("turn")
-            with self.context.turns.turn(solve):
-                stage("solve")
+            with self.solving(solve):
                 return apply()
         except Exception as error:
             foreseen = isinstance(error, SolverError | NotSolved)
@@ -335,18 +325,6 @@ class Logged(ABC, Generic[S]):
         crash.point("before-answer")
         return reply
 
-    def _read(self, call: Callable[[], T]) -> T:
-        self._check_exists()
-        if self._is_broken:
-            self.journal.settle()
-        return call()
-
-    def _checkpoint(self) -> dict[str, Any]:
-        self.check_open()
-        start = time.perf_counter()
-        self._save(self.checkpoints.save)
-        return {"version": self.current.version, "seconds": time.perf_counter() - start}
-
     def _save(self, save: Callable[[S, bytes], None]) -> None:
         reported, sequence = self._summarize(), self.current.sequence
         save(self.current, reported)
@@ -369,17 +347,6 @@ class Logged(ABC, Generic[S]):
 
     def _snapshot(self) -> Snapshot:
         return self.current.sequence, self.current.encode(), self.current.version
-
-    def _write_back(self) -> dict[str, Any]:
-        self._check_exists()
-        if self._is_broken:
-            raise ModelUnavailable(f"{self} cannot be written back: its newest call has left it broken")
-        start, snapshot = time.perf_counter(), self._snapshot()
-        written = write_back(self.journal, self.encode_spec(self._spec), snapshot)
-        if written:
-            self.checkpoints.saved(self.current, len(snapshot[1]))
-            changed("writeback", self.audit_name, version=self.current.version)
-        return {"version": self.current.version, "written": written, "seconds": time.perf_counter() - start}
 
     def _check_exists(self) -> None:
         if self._deleted:

@@ -20,15 +20,13 @@ from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.history.recovery import Means, Recovered, recover
 from livesvm.service.history.replay import Patience
 from livesvm.service.history.versions import oldest_kept, state_at
-from livesvm.service.hosting import erasing
 from livesvm.service.hosting.handle import Description, Erased, Reply
 from livesvm.service.hosting.happened import of_model
 from livesvm.service.hosting.memory import bytes_after, bytes_of
 from livesvm.service.hosting.recent import Recent
-from livesvm.service.hosting.replica import Replica
+from livesvm.service.hosting.replica import Replica, queued
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.audit import changed
-from livesvm.service.logs.calls import stage
 from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted, page_of
@@ -164,14 +162,6 @@ class HostedModel(Replica[ModelState]):
         digest = partial(digest_of_swap, found.job)
         return self.change(request, digest, partial(self._swap, found, request), solve)
 
-    def seen(self, keys: Sequence[Key]) -> Future[Seen]:
-        """Return how many of these keys the window of a live model has now; raises StoreError otherwise."""
-        return self._submit(lambda: self._seen(keys), rests=False, always=True)
-
-    def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
-        """Forget examples, in the window or not, and all that was stored of the model before; see ``erasing``."""
-        return self._submit(lambda: self._erase(intent, self.begun(solve)), always=True)
-
     def versions(self) -> dict[str, Any]:
         """Return the versions that can be had; call it from a thread, as it reads the store."""
         with self.context.source.health.store_call("load"):
@@ -186,21 +176,62 @@ class HostedModel(Replica[ModelState]):
         current = max([served, *(snapshot.version for snapshot in snapshots)])  # another service may have gone on
         return {"current": current, "oldest": oldest, "stale": self.stale or current > served, "snapshots": kept}
 
-    def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
+    @queued(reads=True, always=True)
+    def seen(self, keys: Sequence[Key]) -> Seen:
+        """Return how many of these keys the window of a live model has now; raises StoreError otherwise."""
+        self.check_open()
+        state = self.current
+        return Seen(state.version, state.sequence, sum(key in state.window.arrivals for key in keys))
+
+    @queued(always=True)
+    def erase(self, intent: Intent, solve: Solve | None = None) -> Erased:
+        """Forget examples, in the window or not, and all that was stored of the model before.
+
+        Solve without, then have that stand for all that was stored; until then readers see what was before.
+        """
+        solve = self.begun(solve)
+        self.check_open()
+        state = self.current
+        with self.solving(solve):
+            outcome = state.forget(intent.leaving(self.id, state.window.arrivals, state.window.tags))
+            certificate = state.certificate() if state.can_predict else None
+        requests = self.supersede(intent)
+        counts = {"asked": len(intent.all_keys), "removed": intent.part(self.id).found, "requests": requests}
+        changed("erase", self.id, version=state.version, **counts)
+        if outcome is not None:
+            self.context.source.metrics.solve_seconds.labels(self.spec.task).observe(outcome.seconds)
+        return Erased(state.version, requests, certificate)
+
+    @queued(reads=True)
+    def certificate(self, solve: Solve | None = None) -> dict[str, Any]:
         """Recompute the certificate of the version that is newest when its turn comes."""
-        return self.read(lambda: self._certificate(self.begun(solve)))
+        solve = self.begun(solve)
+        if self.current.sizes.n_examples == 0:
+            raise EmptyModel(f"model {self.id} knows no example yet")
+        with self.solving(solve):
+            return self.current.certificate()
 
-    def calibrated(self, solve: Solve | None = None) -> Future[Published]:
+    @queued(reads=True)
+    def calibrated(self, solve: Solve | None = None) -> Published:
         """Return the newest version when the turn comes, with its calibration, which is made once for each."""
-        return self.read(lambda: self._calibrated(self.begun(solve)))
+        solve, seen = self.begun(solve), self.published
+        if seen.calibration is None:
+            seen.check_known(self.spec)
+            with self.context.budget.holding("jobs", self.held.size), self.solving(solve):
+                self._published = seen = replace(seen, calibration=self.current.calibration())
+        return seen
 
-    def copy(self) -> Future[ModelCopy]:
+    @queued(reads=True, always=True)
+    def copy(self) -> ModelCopy:
         """Copy the version that is newest when its turn comes, for a job; no mailbox is too full for that."""
-        return self.read(self._copy, always=True)
+        if self.current.sizes.n_examples == 0 and task_of(self.spec).is_exact:
+            raise EmptyModel(f"model {self.id} knows no example yet")
+        return self.current.copy()
 
-    def examples(self, wanted: Wanted) -> Future[Page]:
+    @queued(reads=True)
+    def examples(self, wanted: Wanted) -> Page:
         """Return some examples of the newest version when the turn comes."""
-        return self.read(lambda: page_of(self.current, wanted))
+        return page_of(self.current, wanted)
 
     # In the mailbox.
 
@@ -279,50 +310,6 @@ class HostedModel(Replica[ModelState]):
         self.remember(entry.request, answer)
         self.checkpoints.keep_solution(state, record, outcome.seconds)
         return Reply(answer)
-
-    def _seen(self, keys: Sequence[Key]) -> Seen:
-        self.check_open()
-        state = self.current
-        return Seen(state.version, state.sequence, sum(key in state.window.arrivals for key in keys))
-
-    def _erase(self, intent: Intent, solve: Solve) -> Erased:
-        """Solve without, then have that stand for all that was stored; until then readers see what was before."""
-        self.check_open()
-        state = self.current
-        stage("turn")
-        with self.context.turns.turn(solve):
-            stage("solve")
-            outcome, certificate = erasing.solve(state, intent, self.id)
-        requests = self.supersede(intent)
-        counts = {"asked": len(intent.all_keys), "removed": intent.part(self.id).found, "requests": requests}
-        changed("erase", self.id, version=state.version, **counts)
-        if outcome is not None:
-            self.context.source.metrics.solve_seconds.labels(self.spec.task).observe(outcome.seconds)
-        return Erased(state.version, requests, certificate)
-
-    def _certificate(self, solve: Solve) -> dict[str, Any]:
-        if self.current.sizes.n_examples == 0:
-            raise EmptyModel(f"model {self.id} knows no example yet")
-        stage("turn")
-        with self.context.turns.turn(solve):
-            stage("solve")
-            return self.current.certificate()
-
-    def _calibrated(self, solve: Solve) -> Published:
-        seen = self._published
-        assert seen is not None
-        if seen.calibration is None:
-            seen.check_known(self.spec)
-            stage("turn")
-            with self.context.budget.holding("jobs", self.held.size), self.context.turns.turn(solve):
-                stage("solve")
-                self._published = seen = replace(seen, calibration=self.current.calibration())
-        return seen
-
-    def _copy(self) -> ModelCopy:
-        if self.current.sizes.n_examples == 0 and task_of(self.spec).is_exact:
-            raise EmptyModel(f"model {self.id} knows no example yet")
-        return self.current.copy()
 
 
 def _bytes(sizes: Sizes, row_bytes: float, classes: dict[Any, int] | None, cache_mb: int) -> int:

@@ -12,7 +12,8 @@ from abc import abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, NoReturn, Protocol, TypeVar
+from functools import partial, wraps
+from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeVar
 
 from livesvm.service import crash
 from livesvm.service.errors import (
@@ -30,12 +31,14 @@ from livesvm.service.history.journal import Journal
 from livesvm.service.history.recovery import Recovered
 from livesvm.service.history.replay import Patience
 from livesvm.service.history.rescue import rescue
+from livesvm.service.history.writeback import write_back
 from livesvm.service.hosting import summary
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Reply, Return
 from livesvm.service.hosting.logged import Logged, S
 from livesvm.service.hosting.mailbox import Mailbox
 from livesvm.service.hosting.memory import Held
+from livesvm.service.logs.audit import changed
 from livesvm.service.models.size import FIXED_BYTES
 from livesvm.service.models.types import ServingState
 from livesvm.service.resources.solve_scheduler import Solve
@@ -55,7 +58,32 @@ SOON_SECONDS = 1.0
 """For which calls wait for a replica that wakes; one that takes longer says so."""
 
 log = logging.getLogger(__name__)
+P = ParamSpec("P")
 T = TypeVar("T")
+Q = TypeVar("Q", bound="Replica[Any]")
+
+
+def queued(
+    *, reads: bool = False, always: bool = False
+) -> Callable[[Callable[Concatenate[Q, P], T]], Callable[Concatenate[Q, P], Future[T]]]:
+    """Have a method wait for its turn in the mailbox; what it does then comes by a future.
+
+    A call returns at once, and raises QueueFull or ModelUnavailable.
+
+    Parameters
+    ----------
+    reads : whether it changes nothing: what memory holds needs no store, unless it is broken
+    always : whether no mailbox is too full for it
+    """
+
+    def as_queued(method: Callable[Concatenate[Q, P], T]) -> Callable[Concatenate[Q, P], Future[T]]:
+        @wraps(method)
+        def submit(self: Q, /, *arguments: P.args, **named: P.kwargs) -> Future[T]:
+            return self._submit(partial(method, self, *arguments, **named), reads=reads, always=always)
+
+        return submit
+
+    return as_queued
 
 
 class Owner(Protocol):
@@ -147,8 +175,7 @@ class Replica(Logged[S]):
 
     def serving(self) -> Any:
         """Return the replica itself; raises ModelUnavailable, or Restoring if it takes long to wake."""
-        if self._fault is not None:
-            self._refuse(*self._fault)
+        self._check_faultless()
         since = self._waking_since
         if self._spec is None or (since is not None and time.monotonic() - since > SOON_SECONDS):
             self._refuse("restoring", "it is being restored")
@@ -206,7 +233,9 @@ class Replica(Logged[S]):
 
     def wake(self) -> Future[None]:
         """Have its state in memory."""
-        return self._submit(lambda: None, rests=False, always=True)
+        self._check_faultless()
+        self.used_at = time.monotonic()
+        return self._mailbox.submit(self._be_awake, always=True)
 
     def change(
         self,
@@ -222,14 +251,9 @@ class Replica(Logged[S]):
         """
         return self._submit(lambda: self._counted(lambda: self._once(request, digest, call, self.begun(solve))))
 
-    def read(self, call: Callable[[], T], *, always: bool = False) -> Future[T]:
-        """Make a call that only reads: what memory holds needs no store, unless it is broken."""
-        return self._submit(lambda: self._read(call), rests=False, always=always)
-
     def hold(self) -> Future[None]:
         """Keep its calls waiting, from when the future ends until :meth:`let_go`; may raise QueueFull."""
-        if self._fault is not None:
-            self._refuse(*self._fault)
+        self._check_faultless()
         self.used_at = time.monotonic()
         return self._mailbox.hold()
 
@@ -238,13 +262,25 @@ class Replica(Logged[S]):
         self._between()
         self._mailbox.let_go()
 
-    def checkpoint(self) -> Future[dict[str, Any]]:
+    @queued()
+    def checkpoint(self) -> dict[str, Any]:
         """Write a snapshot; of which version, and how many seconds that took."""
-        return self._submit(self._checkpoint)
+        self.check_open()
+        start = time.perf_counter()
+        self._save(self.checkpoints.save)
+        return {"version": self.current.version, "seconds": time.perf_counter() - start}
 
-    def write_back(self) -> Future[dict[str, Any]]:
+    @queued(always=True)
+    def write_back(self) -> dict[str, Any]:
         """Have the store hold it again, should it have lost it; see ``writeback.write_back``."""
-        return self._submit(self._write_back, always=True)
+        if self._is_broken:
+            raise ModelUnavailable(f"{self} cannot be written back: its newest call has left it broken")
+        start, snapshot, version = time.perf_counter(), self._snapshot(), self.current.version
+        written = write_back(self.journal, self.encode_spec(self._spec), snapshot)
+        if written:
+            self.checkpoints.saved(self.current, len(snapshot[1]))
+            changed("writeback", self.audit_name, version=version)
+        return {"version": version, "written": written, "seconds": time.perf_counter() - start}
 
     def delete(self) -> Future[None]:
         """Remove it from the store; what is under way or waits is given up, every later call is refused."""
@@ -370,21 +406,28 @@ class Replica(Logged[S]):
 
     # Waking, in the mailbox.
 
-    def _submit(self, call: Callable[[], T], *, rests: bool = True, always: bool = False) -> Future[T]:
-        if self._fault is not None:
-            self._refuse(*self._fault)
+    def _submit(self, call: Callable[[], T], *, reads: bool = False, always: bool = False) -> Future[T]:
+        self._check_faultless()
         self.used_at = time.monotonic()
-        return self._mailbox.submit(
-            lambda: self._awake_then(call), after=self._between if rests else None, always=always
-        )
 
-    def _awake_then(self, call: Callable[[], T]) -> T:
+        def turn() -> T:
+            """Make the call, by a state that is in memory and whole."""
+            self._be_awake()
+            if reads and self._is_broken:
+                self.journal.settle()
+            return call()
+
+        return self._mailbox.submit(turn, after=None if reads else self._between, always=always)
+
+    def _be_awake(self) -> None:
         self._check_exists()
-        if self._fault is not None:
-            self._refuse(*self._fault)
+        self._check_faultless()
         if self._state is None:
             self._wake()
-        return call()
+
+    def _check_faultless(self) -> None:
+        if self._fault is not None:
+            self._refuse(*self._fault)
 
     def _wake(self) -> None:
         """Have the state in memory; raises StoreUnavailable, NotSolved, NoRoom or ModelUnavailable."""

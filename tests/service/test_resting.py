@@ -248,7 +248,7 @@ def test_space_is_made_by_those_that_were_used_longest_ago_and_none_that_is_in_u
         began.set()
         return release.wait(20)
 
-    models[3].read(block)
+    models[3]._submit(block, reads=True)
     assert began.wait(10)
     registry.make_room(1)
     resting = {model.id for model in models if not model.is_awake}
