@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Protocol
 
 from livesvm.service import crash
 from livesvm.service.errors import (
@@ -22,14 +21,15 @@ from livesvm.service.errors import (
 )
 from livesvm.service.feeds.batch import Batch, BatchDone, Refusal
 from livesvm.service.feeds.forecaster import Forecaster, choose_for
-from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.history.journal import append_together, remember_together, remembering
+from livesvm.service.hosting.collection import Collection
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.feed import HostedFeed, Planned
 from livesvm.service.hosting.handle import Reply
 from livesvm.service.logs.audit import changed
 from livesvm.service.resources.machine import give_back
 from livesvm.service.store.base import StoreBehind, StoreError, StoreUnavailable
+from livesvm.service.store.batches import batches
 from livesvm.solvers.errors import InvalidInput, SolverError
 
 SAMPLE = 5
@@ -42,16 +42,6 @@ AT_ONCE = 64
 log = logging.getLogger(__name__)
 
 
-class Home(Protocol):
-    """Where the feeds are."""
-
-    def known(self, id: str) -> HostedFeed | None:
-        """Return the feed of this id in any state, if there is one."""
-
-    def create(self, id: str, spec: FeedSpec) -> HostedFeed:
-        """Store a new one."""
-
-
 class Taking:
     """One batch under way.
 
@@ -61,7 +51,7 @@ class Taking:
     order : held while feeds are made to wait, so that any two batches come to all feeds in one order
     """
 
-    def __init__(self, home: Home, context: Context, order: threading.Lock, batch: Batch) -> None:
+    def __init__(self, home: Collection[HostedFeed], context: Context, order: threading.Lock, batch: Batch) -> None:
         self._home, self._context, self._order, self._batch = home, context, order, batch
         self._done = BatchDone(given=batch.given)
         self._held: dict[str, HostedFeed] = {}
@@ -192,7 +182,7 @@ class Taking:
         crash.point("before-log")
         durability, errors = append_together(self._context.source, logged, settings.idempotency_keep)
         away = next((error for error in errors if isinstance(error, StoreUnavailable)), None)
-        for ids in _some(list(zip(records, errors, strict=True))):
+        for ids in batches(zip(records, errors, strict=True), AT_ONCE):
             for id_, error in ids:
                 try:
                     reported = self._held[id_].take_with(planned[id_], records[id_], durability, error)
@@ -228,8 +218,3 @@ def refusal_of(error: Exception) -> Refusal:
         return Refusal(error.reason, error.row, error.field)
     reason = "the store no longer has all that it had acknowledged" if isinstance(error, StoreBehind) else str(error)
     return Refusal(reason, of_rows=False)
-
-
-def _some(pairs: list[tuple[str, StoreError | None]]) -> Iterator[list[tuple[str, StoreError | None]]]:
-    for first in range(0, len(pairs), AT_ONCE):
-        yield pairs[first : first + AT_ONCE]

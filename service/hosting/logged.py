@@ -94,7 +94,7 @@ class Logged(ABC, Generic[S]):
         self._spec: Any = None
         self._state: S | None = None
         self._held: Held | None = None
-        self._is_broken = self._deleted = False
+        self._is_broken = self.deleted = False
         self._leaving: ServiceError | None = None
         self._under_way = Solve()
         self.hot = 0  #: bytes that cooling would give back, after the newest call
@@ -206,30 +206,22 @@ class Logged(ABC, Generic[S]):
         """Return an entry as the log has it, and the name of its request."""
         return entry.encode(), None if entry.request is None else Idempotency(entry.request, digest)
 
-    def applied(self, apply: Callable[[], T], solve: Solve) -> T:
-        """Apply what was logged, all or nothing."""
-        crash.point("after-log")
-        done = self._applied(apply, solve)
-        crash.point("before-publish")
-        stage("publish")
-        return done
-
     def remember(self, request: str | None, answer: bytes) -> None:
         """Have the store keep the answer to a request, now or before the next call: the log has what it did."""
-        if request is None:
-            return
-        self.journal.owe(lambda: self.journal.remember(request, answer))
-        with suppress(StoreError):
-            self.journal.settle()
+        if request is not None:
+            self._owe(lambda: self.journal.remember(request, answer))
 
     def announce(self) -> None:
         """Have the store keep what webhooks are sent of the newest record, now or before the next call."""
         outbox = self.context.outbox
         if outbox.webhooks and (messages := outbox.messages(self._happened())):
             crash.point("before-announce")
-            self.journal.owe(partial(outbox.keep, self.context.source, messages))
-            with suppress(StoreError):
-                self.journal.settle()
+            self._owe(partial(outbox.keep, self.context.source, messages))
+
+    def _owe(self, debt: Callable[[], None]) -> None:
+        self.journal.owe(debt)
+        with suppress(StoreError):
+            self.journal.settle()
 
     def breaks(self) -> None:
         """Know that the state is no longer what the log says; it is made again before the next call."""
@@ -269,12 +261,13 @@ class Logged(ABC, Generic[S]):
         crash.point("erase-forgotten")
         return len(data), len(requests)
 
-    def _applied(self, apply: Callable[[], T], solve: Solve) -> T:
+    def applied(self, apply: Callable[[], T], solve: Solve) -> T:
         """Apply what was logged; where that fails the record is taken back, and the state is as it was before."""
+        crash.point("after-log")
         sequence = self.current.sequence + 1
         try:
             with self.solving(solve):
-                return apply()
+                done = apply()
         except Exception as error:
             foreseen = isinstance(error, SolverError | NotSolved)
             self.journal.owe(lambda: self.journal.abort(sequence))
@@ -290,6 +283,9 @@ class Logged(ABC, Generic[S]):
             except Exception as failure:
                 log.warning("%s: it is recovered from the log before its next call: %s", self, failure)
             raise
+        crash.point("before-publish")
+        stage("publish")
+        return done
 
     def _rebuild(self) -> None:
         self._under_way = Solve()
@@ -299,19 +295,22 @@ class Logged(ABC, Generic[S]):
         self._publish(found.state)
         self._is_broken = False
 
-    def _once(
-        self, request: str | None, digest: Callable[[], bytes], call: Callable[[bytes, Solve], Reply], solve: Solve
+    def _changed(
+        self,
+        request: str | None,
+        digest: Callable[[], bytes],
+        call: Callable[[bytes, Solve], Reply],
+        solve: Solve | None,
     ) -> Reply:
-        self.check_open()
-        asked = b"" if request is None else digest()
-        if request is not None and (earlier := self.journal.recall(request, asked)) is not None:
-            return Reply(earlier, replayed=True)
-        return call(asked, solve)
-
-    def _counted(self, call: Callable[[], Reply]) -> Reply:
-        count, start = self._count, time.perf_counter()
+        """Make a call, unless it has an answer, and count what becomes of it."""
+        count, start, earlier = self._count, time.perf_counter(), None
         try:
-            reply = call()
+            solve = self.begun(solve)
+            self.check_open()
+            asked = b"" if request is None else digest()
+            if request is not None:
+                earlier = self.journal.recall(request, asked)
+            reply = call(asked, solve) if earlier is None else Reply(earlier, replayed=True)
         except (SolverError, IdempotencyConflict, OutOfMemory):
             count("refused", None)
             raise
@@ -349,7 +348,7 @@ class Logged(ABC, Generic[S]):
         return self.current.sequence, self.current.encode(), self.current.version
 
     def _check_exists(self) -> None:
-        if self._deleted:
+        if self.deleted:
             raise self._is_gone()
 
     def _is_gone(self) -> ServiceError:
@@ -357,7 +356,7 @@ class Logged(ABC, Generic[S]):
 
     def _between(self) -> None:
         """Between two calls: write a snapshot when it is time for one."""
-        if self._state is None or self._deleted or self._is_broken:
+        if self._state is None or self.deleted or self._is_broken:
             return
         self.hot = self._state.hot_bytes
         if self.journal.is_settled and self.checkpoints.is_due(self._state.version):

@@ -108,14 +108,14 @@ class Replica(Logged[S]):
     owner : notified when it wakes and rests
     """
 
+    _fault: tuple[ServingState, str] | None
+
     def __init__(self, id: str, stored: str, found: Indexed, context: Context, owner: Owner) -> None:
         super().__init__(id, stored, found, context)
         self._owner = owner
-        self._summary = summary.read(found.summary)
-        self._spec = None if self._summary is None else self.parse_spec(self._summary.spec)
+        self.found_again(found)
         self._mailbox = Mailbox(context.threads, str(self), context.settings.queue_size)
-        self._fault: tuple[ServingState, str] | None = None
-        self._returned: Return | None = None
+        self.returned: Return | None = None  #: how it came back when it woke last
         self._patience: Patience | None = None
         self._waking_since: float | None = None
         self.used_at = time.monotonic()
@@ -191,16 +191,6 @@ class Replica(Logged[S]):
         return self.state != "live" or not self.context.source.health.store_is_fresh
 
     @property
-    def deleted(self) -> bool:
-        """Whether nothing is stored of it any more."""
-        return self._deleted
-
-    @property
-    def returned(self) -> Return | None:
-        """How it came back when it woke last."""
-        return self._returned
-
-    @property
     def queue_depth(self) -> int:
         """Calls that wait."""
         return self._mailbox.depth
@@ -217,7 +207,7 @@ class Replica(Logged[S]):
 
     def look_at(self, known: int, head: Head | None) -> None:
         """Learn where the store stands; ``known`` was read before the store was asked."""
-        if self._state is not None and not self._deleted:
+        if self._state is not None and not self.deleted:
             self.journal.observe(known, head)
 
     def news(self) -> Future[None] | None:
@@ -249,7 +239,7 @@ class Replica(Logged[S]):
         ``digest`` identifies the request; the call gets it, where there is a request, and the solve it has to end
         within.
         """
-        return self._submit(lambda: self._counted(lambda: self._once(request, digest, call, self.begun(solve))))
+        return self._submit(partial(self._changed, request, digest, call, solve))
 
     def hold(self) -> Future[None]:
         """Keep its calls waiting, from when the future ends until :meth:`let_go`; may raise QueueFull."""
@@ -303,7 +293,7 @@ class Replica(Logged[S]):
         state, held = self._state, self._held
         if held is not None:
             held.release()
-        if self._deleted or state is None:
+        if self.deleted or state is None:
             return
         if self.state == "live" and self.context.source.health.store_up:
             if self._is_broken:
@@ -357,7 +347,7 @@ class Replica(Logged[S]):
     @property
     def may_rest(self) -> bool:
         """Whether nothing needs it awake."""
-        return self.state == "live" and not (self._deleted or self._is_broken)
+        return self.state == "live" and not (self.deleted or self._is_broken)
 
     def _rest(self) -> bool:
         state = self._state
@@ -369,19 +359,16 @@ class Replica(Logged[S]):
         except Exception as error:
             log.warning("%s stays awake: %s", self, error)
             return False
-        self._asleep(Indexed(self.stored, state.sequence, reported, state.sequence))
+        now = Indexed(self.stored, state.sequence, reported, state.sequence)
+        self._state, self.hot = None, 0
+        self._found, self._summary = now, summary.read(now.summary)
+        self.held.release()
+        self._held = None
+        self._forget()
+        self._owner.rested(self, now)
         self.context.source.metrics.rests.labels(self.word).inc()
         crash.point("after-rest")
         return True
-
-    def _asleep(self, now: Indexed) -> None:
-        self._state, self.hot = None, 0
-        self._found, self._summary = now, summary.read(now.summary)
-        if self._held is not None:
-            self._held.release()
-            self._held = None
-        self._forget()
-        self._owner.rested(self, now)
 
     def take_again(self) -> Future[None]:
         """Take one that another service has taken, if that has released it; raises ModelUnavailable."""
@@ -487,7 +474,7 @@ class Replica(Logged[S]):
             journal.left = left(source.store, self.stored)
         self.journal = journal
         self.checkpoints = Checkpoints(journal, Due.by(settings, self.worth), found)
-        self._returned = Return.of(found)
+        self.returned = Return.of(found)
         self._held = self._held or Held(self.context.budget, str(self), self._owner.make_room)
         self._held.insist(FIXED_BYTES + found.state.held_bytes)
         self._publish(found.state)  # before it counts as awake, so that no reader sees it without
@@ -532,7 +519,7 @@ class Replica(Logged[S]):
         except BaseException:
             self._leaving = None
             raise
-        self._deleted = True
+        self.deleted = True
         if self._held is not None:
             self._held.release()
         if self._state is not None:
