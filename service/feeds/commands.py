@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from livesvm.service.store.base import StoreDamaged
 from livesvm.solvers.errors import InvalidInput
 
 Document = dict[str, Any]
+NONE: Document = {"rows": []}
+"""The table of no rows."""
 
 
 class Progress(NamedTuple):
@@ -62,37 +65,39 @@ class Progress(NamedTuple):
         return Progress(taken, tuple(dead), self.refused + len(dead), self.paused, recent)
 
 
-class Call(Protocol):
-    """One entry of a feed's log; ``request`` is the Idempotency-Key that it came with, ``at`` its Unix time."""
+class Call(ABC):
+    """One entry of a feed's log; ``request`` is the Idempotency-Key that it came with, ``at`` its Unix time.
 
-    @property
-    def request(self) -> str | None: ...
+    ``action`` is the word for it in the audit.
+    """
 
-    @property
-    def at(self) -> float: ...
-
-    @property
-    def action(self) -> str:
-        """The word for it in the audit."""
+    request: str | None
+    at: float
+    action: ClassVar[str] = "observe"
 
     def check(self, feed: Forecaster) -> Plan | None:
         """Return what it brings to a feed, which stays as it is; raises InvalidInput."""
+        return None
 
+    @abstractmethod
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
         """Bring it; ``plan`` is what ``check`` returned. Raises SolverError, with the feed broken."""
 
     def after(self, progress: Progress) -> Progress:
-        """Return how far the feed has come in its source then."""
+        """Return how far the feed has come in its source then: no further, if it is not of that."""
+        return progress
 
     def digest(self) -> bytes:
-        """SHA-256 of what is asked."""
+        """SHA-256 of what is asked; nothing where it has no name, and needs none."""
+        return b""
 
+    @abstractmethod
     def encode(self) -> bytes:
         """Return bytes for the log."""
 
 
 @dataclass(frozen=True)
-class Observations:
+class Observations(Call):
     """Rows of one call, by column where all have the same; numbers as arrays (n,), NaN where there is none.
 
     In logs from before ``moves`` was known, rows without the target moved the clock; before ``chooses`` was, a feed
@@ -105,7 +110,6 @@ class Observations:
     moves: bool = False
     given: Given | None = None  #: what is not chosen where this call fills the window, or was chosen before it
     chooses: bool = False
-    action = "observe"
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], request: str | None, at: float) -> Observations:
@@ -132,10 +136,6 @@ class Observations:
         """Return the same with what is not to be chosen."""
         return replace(self, given=given)
 
-    def after(self, progress: Progress) -> Progress:
-        """Return no further."""
-        return progress
-
     def digest(self) -> bytes:
         """SHA-256 of the rows."""
         return hashlib.sha256(codec.pack(self.table)).digest()
@@ -147,14 +147,13 @@ class Observations:
 
 
 @dataclass(frozen=True)
-class Tuning:
+class Tuning(Call):
     """Recipes that a job has found, one a step."""
 
     job: str
     recipes: list[Recipe]
     request: str | None
     at: float
-    action = "observe"
 
     def check(self, feed: Forecaster) -> None:
         """Raise InvalidInput unless the feed has models, and as many steps."""
@@ -164,10 +163,6 @@ class Tuning:
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
         """Learn the window again with them."""
         return feed.adopt(self.recipes)
-
-    def after(self, progress: Progress) -> Progress:
-        """Return no further."""
-        return progress
 
     def digest(self) -> bytes:
         """SHA-256 of what is asked."""
@@ -180,7 +175,7 @@ class Tuning:
 
 
 @dataclass(frozen=True)
-class Update:
+class Update(Call):
     """Fewer examples, or another C, for the models of some steps."""
 
     changes: list[Change]
@@ -204,10 +199,6 @@ class Update:
         """Follow the paths."""
         return feed.update(self.changes)
 
-    def after(self, progress: Progress) -> Progress:
-        """Return no further."""
-        return progress
-
     def digest(self) -> bytes:
         """SHA-256 of what is asked."""
         return hashlib.sha256(codec.pack({"updated": list(map(list, self.changes))})).digest()
@@ -218,22 +209,17 @@ class Update:
 
 
 @dataclass(frozen=True)
-class Delivery:
-    """Readings that a source has handed out, and those among them that were refused.
+class Delivery(Call):
+    """Readings that a source has handed out, without those among them that were refused.
 
-    ``reading`` holds the others; None where there is none. ``came``: all entries, or the last one where the source has
-    one order; ``in_flight`` is 0 then.
+    ``came``: all entries, or the last one where the source has one order; ``in_flight`` is 0 then.
     """
 
-    reading: Observations | None
+    reading: Observations
     came: tuple[Position, ...]
     dead: list[DeadLetter]
     at: float
-    moves: bool = False
     in_flight: int = 0
-    given: Given | None = None  #: what was chosen before it
-    chooses: bool = False
-    action = "observe"
     request = None
 
     @classmethod
@@ -253,40 +239,32 @@ class Delivery:
             good += [entry.row for entry in waiting[:number]]
             dead.append(letter)
             waiting = waiting[number + 1 :]
-        reading = Observations.of(good, None, at) if good else None
+        reading = Observations(table_of(good) if good else NONE, None, at)
         came = tuple(entry.position for entry in (entries if in_flight else entries[-1:]))
         return cls(reading, came, dead, at, in_flight=in_flight)
 
     def check(self, feed: Forecaster) -> Plan:
         """Return what the readings bring."""
-        return feed.check(self._rows())
-
-    def _rows(self) -> list[Document]:
-        return [] if self.reading is None else self.reading.rows()
+        return self.reading.check(feed)
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
         """Take the readings."""
-        plan = plan or feed.check(self._rows(), logged=True, moves=self.moves)
-        return feed.take(plan, self.given, chooses=self.chooses)
+        return self.reading.apply(feed, plan)
 
     def with_given(self, given: Given) -> Delivery:
         """Return the same with what is not to be chosen."""
-        return replace(self, given=given)
+        return replace(self, reading=self.reading.with_given(given))
 
     def after(self, progress: Progress) -> Progress:
         """Behind these entries."""
         return progress.behind(self.came, self.dead, self.in_flight)
 
-    def digest(self) -> bytes:
-        """Return None: the command has no name, and needs none."""
-        return b""
-
     def encode(self) -> bytes:
         """Return bytes for the log."""
-        table = None if self.reading is None else self.reading.table
+        table = None if self.reading.table == NONE else self.reading.table
         dead = [[list(letter.position), letter.field, letter.reason] for letter in self.dead]
-        document = {"delivered": table, "dead": dead, "at": self.at, "moves": self.moves}
-        document["given"] = _given_as_lists(self.given)
+        document = {"delivered": table, "dead": dead, "at": self.at, "moves": self.reading.moves}
+        document["given"] = _given_as_lists(self.reading.given)
         if self.in_flight:
             came = {"came": [list(position) for position in self.came], "in_flight": self.in_flight}
         else:
@@ -298,10 +276,10 @@ class Delivery:
         """Return the call that was encoded."""
         at, table = document["at"], document["delivered"]
         dead = [DeadLetter(tuple(position), field, reason) for position, field, reason in document["dead"]]
-        reading = None if table is None else Observations(table, None, at)
+        moves, given = document.get("moves", True), _given_in(document)
+        reading = Observations(NONE if table is None else table, None, at, moves, *given)
         came = tuple(map(tuple, document["came"] if "came" in document else [document["taken"]]))
-        moves, in_flight = document.get("moves", True), document.get("in_flight", 0)
-        return cls(reading, came, dead, at, moves, in_flight, *_given_in(document))
+        return cls(reading, came, dead, at, document.get("in_flight", 0))
 
 
 def _first_refused(
@@ -335,16 +313,12 @@ def _fault(feed: Forecaster, rows: Sequence[Document]) -> InvalidInput | None:
 
 
 @dataclass(frozen=True)
-class Pause:
+class Pause(Call):
     """Whether a feed takes what its source has."""
 
     paused: bool
     at: float
-    action = "observe"
     request = None
-
-    def check(self, feed: Forecaster) -> None:
-        """Accept every state."""
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
         """Apply nothing: forecasts stay."""
@@ -354,10 +328,6 @@ class Pause:
     def after(self, progress: Progress) -> Progress:
         """Return the position before the command: it does not move."""
         return progress._replace(paused=self.paused)
-
-    def digest(self) -> bytes:
-        """Return None: the command has no name, and repeating it has no effect."""
-        return b""
 
     def encode(self) -> bytes:
         """Return bytes for the log."""

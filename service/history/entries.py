@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -54,8 +55,32 @@ class Entry(Protocol):
         """Return every key that it names, with tags where it gives any."""
 
 
+class _Whole(ABC):
+    """An entry that holds the state after it whole, so that no path leads there."""
+
+    state: bytes
+    rules = RULES
+    plain = None
+
+    @abstractmethod
+    def apply(self, state: ModelState) -> Outcome:
+        """Make ``state`` that one, as the next version."""
+
+    def apply_cold(self, state: ModelState) -> Outcome:
+        """Return the same: there is no path."""
+        return self.apply(state)
+
+    def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
+        """Return those of the state."""
+        return features_of(codec.decode(self.state)["arrays"])
+
+    def named(self) -> Iterable[tuple[Key, Sequence[str]]]:
+        """Return the keys of the state, with their tags."""
+        return named_in(codec.decode(self.state))
+
+
 @dataclass(frozen=True)
-class Restoration:
+class Restoration(_Whole):
     """Going back to ``version``; holds that version whole, as the log behind it may be trimmed first.
 
     ``at`` is the Unix time at which it was asked for, None before that was kept.
@@ -65,8 +90,6 @@ class Restoration:
     state: bytes
     request: str | None
     at: float | None = None
-    rules = RULES
-    plain = None
 
     def encode(self) -> bytes:
         """Return bytes for the log."""
@@ -85,10 +108,6 @@ class Restoration:
         found.window.next_key = max(found.window.next_key, state.window.next_key)
         return replace(state.become(found, self.at), seconds=time.perf_counter() - began)
 
-    def apply_cold(self, state: ModelState) -> Outcome:
-        """Return the same: there is no path."""
-        return self.apply(state)
-
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
         """Return the answer to its caller."""
         return outcome.answer(version, durability, restored=self.version)
@@ -97,17 +116,9 @@ class Restoration:
         """Return what it changed, in numbers, for the log."""
         return {"action": "restore", "restored": self.version}
 
-    def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
-        """Return those of the version."""
-        return features_of(codec.decode(self.state)["arrays"])
-
-    def named(self) -> Iterable[tuple[Key, Sequence[str]]]:
-        """Return the keys of the version, with their tags."""
-        return named_in(codec.decode(self.state))
-
 
 @dataclass(frozen=True)
-class Retraining:
+class Retraining(_Whole):
     """What a job has found, in place of the model; holds the new state whole, with the window as it is.
 
     Parameters
@@ -121,20 +132,11 @@ class Retraining:
     request: str | None
     at: float
     changed: int = 0
-    rules = RULES
-    plain = None
 
     def encode(self) -> bytes:
         """Return bytes for the log."""
-        return codec.encode(
-            {
-                "retrained": self.job,
-                "state": self.state,
-                "request": self.request,
-                "at": self.at,
-                "changed": self.changed,
-            }
-        )
+        document = {"retrained": self.job, "state": self.state, "request": self.request, "at": self.at}
+        return codec.encode(document | {"changed": self.changed})
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Retraining:
@@ -147,10 +149,6 @@ class Retraining:
         found = ModelState.decode(state.spec, state.cache_mb, self.state)
         return replace(state.become(found, self.at), seconds=time.perf_counter() - began, changed=self.changed)
 
-    def apply_cold(self, state: ModelState) -> Outcome:
-        """Return the same: there is no path."""
-        return self.apply(state)
-
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
         """Return the answer to its caller."""
         reported = {"added": [], "removed": [], "changed": outcome.changed, "events": 0, "seconds": outcome.seconds}
@@ -159,14 +157,6 @@ class Retraining:
     def reported(self, outcome: Outcome) -> dict[str, Any]:
         """Return what it changed, in numbers, for the log."""
         return {"action": "retrain", "job": self.job, "changed": self.changed}
-
-    def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
-        """Return those of the new state."""
-        return features_of(codec.decode(self.state)["arrays"])
-
-    def named(self) -> Iterable[tuple[Key, Sequence[str]]]:
-        """Return the keys of the new state, with their tags."""
-        return named_in(codec.decode(self.state))
 
 
 KINDS: dict[str, Callable[[dict[str, Any]], Entry]] = {

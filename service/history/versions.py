@@ -41,9 +41,7 @@ def state_at(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: 
         for record in store.log(model, state.sequence):
             if state.version == version:
                 break
-            if record.sequence != state.sequence + 1:
-                raise StoreDamaged(f"the log of model {model} lacks record {state.sequence + 1}")
-            _pass(state, record)
+            _pass(state, record, model)
     if state is None or state.version != version:
         newest = "" if state is None else f", the newest {state.version}"
         reason = f"version {version} is not kept; the oldest is {oldest_kept(store, model)}{newest}"
@@ -67,9 +65,7 @@ def decided_state(
     for record in store.log(model, state.sequence):
         if record.sequence > head or (record.sequence == head and not _is_decided(store, model, record)):
             break
-        if record.sequence != state.sequence + 1:
-            raise StoreDamaged(f"the log of model {model} lacks record {state.sequence + 1}")
-        _pass(state, record)
+        _pass(state, record, model)
     return state
 
 
@@ -96,7 +92,9 @@ def _nearest(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: 
     return ModelState.empty(spec, cache_mb) if is_whole else None
 
 
-def _pass(state: ModelState, record: LogRecord) -> None:
+def _pass(state: ModelState, record: LogRecord, model: str) -> None:
+    if record.sequence != state.sequence + 1:
+        raise StoreDamaged(f"the log of model {model} lacks record {state.sequence + 1}")
     if record.aborted:
         state.skip()
         return
