@@ -18,12 +18,9 @@ def draw_feed(
     extension: Extension, title: str, spec: FeedSpec, rows: Sequence[Document], forecasts: Sequence[Document]
 ) -> bytes:
     """Draw a feed from its history, of the first step, and from its newest forecasts."""
-    from matplotlib.figure import Figure
-
     step = spec.horizons[0]
     made = [(row, one) for row in rows for one in row["forecasts"] if one["step"] == step]
-    with drawing():
-        figure = Figure(figsize=(10, 6), layout="constrained")
+    with drawing(extension, out := io.BytesIO(), (10, 6)) as figure:
         above, below = figure.subplots(2, height_ratios=(2, 1), sharex=False)
         above.set_title(f"{title}: {spec.target}, forecast {step} ahead")
         read = [row for row in rows if row["value"] is not None]
@@ -34,8 +31,6 @@ def draw_feed(
         else:
             _shares(below, made)
         above.legend(loc="upper left")
-        out = io.BytesIO()
-        figure.savefig(out, format=extension, dpi=120, metadata={"Date": None} if extension == "svg" else None)
     return out.getvalue()
 
 

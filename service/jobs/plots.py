@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,15 @@ _lock = threading.Lock()
 
 
 @contextmanager
-def drawing() -> Iterator[None]:
-    """Draw one picture inside, the same for the same data."""
+def drawing(extension: Extension, out: io.BytesIO, size: tuple[float, float] = (8, 4.5)) -> Iterator[Any]:
+    """Draw one picture inside, on a figure of so many inches; the same for the same data."""
     from matplotlib import rc_context  # only plots need it, and it takes a second to import
+    from matplotlib.figure import Figure
 
     with _lock, rc_context({"svg.hashsalt": "livesvm", "svg.fonttype": "none"}):
-        yield
+        figure = Figure(figsize=size, layout="constrained")
+        yield figure
+        figure.savefig(out, format=extension, dpi=120, metadata={"Date": None} if extension == "svg" else None)
 
 
 @dataclass(frozen=True)
@@ -44,18 +47,13 @@ def draw_lines(
     extension: Extension, title: str, x_label: str, x: Sequence[float], lines: Mapping[str, Sequence[float]]
 ) -> bytes:
     """Draw lines by their labels, (n,) each, over one ``x`` (n,) and one axis."""
-    from matplotlib.figure import Figure
-
-    with drawing():
-        figure = Figure(figsize=(8, 4.5), layout="constrained")
+    with drawing(extension, out := io.BytesIO()) as figure:
         axes = figure.add_subplot()
         axes.set_title(title)
         axes.set_xlabel(x_label)
         for label, y in lines.items():
             axes.plot(x, y, linewidth=1.2, label=label)
         axes.legend(loc="best")
-        out = io.BytesIO()
-        figure.savefig(out, format=extension, dpi=120, metadata={"Date": None} if extension == "svg" else None)
     return out.getvalue()
 
 
@@ -69,10 +67,7 @@ def draw_field(
     best: tuple[float, float],
 ) -> bytes:
     """Draw values (n_y, n_x) over two logarithmic axes, by colour; NaN is left blank, and ``best`` is marked."""
-    from matplotlib.figure import Figure
-
-    with drawing():
-        figure = Figure(figsize=(8, 4.5), layout="constrained")
+    with drawing(extension, out := io.BytesIO()) as figure:
         axes = figure.add_subplot()
         axes.set_title(title)
         axes.set_xscale("log")
@@ -82,8 +77,6 @@ def draw_field(
         field = axes.pcolormesh(x, y, np.ma.masked_invalid(values), shading="nearest", cmap="viridis")
         figure.colorbar(field, label=labels[2])
         axes.plot(*best, "o", color="white", markeredgecolor="black")
-        out = io.BytesIO()
-        figure.savefig(out, format=extension, dpi=120, metadata={"Date": None} if extension == "svg" else None)
     return out.getvalue()
 
 
@@ -101,10 +94,7 @@ def draw(
 
     ``best`` is an interval of x that is shaded.
     """
-    from matplotlib.figure import Figure
-
-    with drawing():
-        figure = Figure(figsize=(8, 4.5), layout="constrained")
+    with drawing(extension, out := io.BytesIO()) as figure:
         left = figure.add_subplot()
         left.set_title(title)
         left.set_xlabel(x_label)
@@ -118,6 +108,4 @@ def draw(
             axes.tick_params(axis="y", labelcolor=colour)
         if best is not None:
             left.axvspan(*best, color="C2", alpha=0.3)
-        out = io.BytesIO()
-        figure.savefig(out, format=extension, dpi=120, metadata={"Date": None} if extension == "svg" else None)
     return out.getvalue()
