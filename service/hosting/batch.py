@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 
 from livesvm.service import crash
 from livesvm.service.errors import (
@@ -81,12 +82,8 @@ class Taking:
         try:
             with self._order:
                 for id_, feed in found.items():
-                    try:
+                    with self._refusing(id_, QueueFull):
                         waits[id_] = feed.hold()
-                    except QueueFull:
-                        raise
-                    except ServiceError as error:
-                        self._refuse(id_, error)
         finally:
             for id_, wait in waits.items():
                 wait.result()
@@ -98,16 +95,12 @@ class Taking:
         if found is not None:
             return found
         spec = self._batch.spec
-        try:
+        with self._refusing(id, QueueFull, StoreUnavailable):
             if spec is None:
                 raise UnknownFeed("there is no such series, and the fleet creates none")
             self._batch.call(id).check(Forecaster(spec))
-            return self._home.create(id, spec)
-        except (QueueFull, StoreUnavailable):
-            raise
-        except (ServiceError, SolverError, StoreError) as error:
-            self._refuse(id, error)
-            return None
+            found = self._home.create(id, spec)
+        return found
 
     def _planned(self) -> dict[str, Planned]:
         """Return the checked plan of the batch for each feed; nothing is written yet."""
@@ -116,18 +109,13 @@ class Taking:
         stored = [feed.stored for feed in feeds.values()]
         known = set() if request is None else remembering(self._context.source, stored, request)
         for id_, feed in feeds.items():
-            try:
+            with self._refusing(id_, IdempotencyConflict, StoreUnavailable):
                 found = feed.plan_with(self._batch.call(id_), self._digest(id_), is_stored=feed.stored in known)
-            except (IdempotencyConflict, StoreUnavailable):
-                raise
-            except (ServiceError, SolverError, StoreError) as error:
-                self._refuse(id_, error)
-                continue
-            if isinstance(found, Reply):
-                self._done.answers[id_] = found.body
-                self._done.replayed += 1
-            else:
-                planned[id_] = found
+                if isinstance(found, Reply):
+                    self._done.answers[id_] = found.body
+                    self._done.replayed += 1
+                else:
+                    planned[id_] = found
         return planned
 
     def _digest(self, id: str) -> bytes:
@@ -139,16 +127,11 @@ class Taking:
         opened: dict[str, HostedFeed] = {}
         for id_, feed in self._held.items():
             was_awake = feed.is_awake
-            try:
+            with self._refusing(id_, StoreUnavailable):
                 feed.open_with()
-            except StoreUnavailable:
-                raise
-            except (ServiceError, SolverError, StoreError) as error:
-                self._refuse(id_, error)
-                continue
-            opened[id_] = feed
-            if not was_awake and len(opened) > HOT:
-                feed.cool_held()  # or all that wake would hold at once what one makes at a time
+                opened[id_] = feed
+                if not was_awake and len(opened) > HOT:
+                    feed.cool_held()  # or all that wake would hold at once what one makes at a time
         return opened
 
     def _with_choice(self, planned: dict[str, Planned]) -> dict[str, Planned]:
@@ -184,15 +167,12 @@ class Taking:
         away = next((error for error in errors if isinstance(error, StoreUnavailable)), None)
         for ids in batches(zip(records, errors, strict=True), AT_ONCE):
             for id_, error in ids:
-                try:
-                    reported = self._held[id_].take_with(planned[id_], records[id_], durability, error)
-                except (ServiceError, SolverError, StoreError) as refusal:
-                    self._refuse(id_, refusal)
-                else:
-                    self._done.answers[id_] = reported
+                with self._refusing(id_):
+                    feed = self._held[id_]
+                    self._done.answers[id_] = feed.take_with(planned[id_], records[id_], durability, error)
                     self._learnt += 1
                     if self._learnt > HOT:
-                        self._held[id_].cool_held()
+                        feed.cool_held()
             self._answered([id_ for id_, _ in ids])
         if away is not None:
             raise away
@@ -208,8 +188,15 @@ class Taking:
         for id_ in ids:
             self._held.pop(id_).let_go()
 
-    def _refuse(self, id: str, error: Exception) -> None:
-        self._done.refused[id] = refusal_of(error)
+    @contextmanager
+    def _refusing(self, id: str, *concerns_all: type[Exception]) -> Iterator[None]:
+        """Refuse a feed for what is raised inside, unless that concerns all of them."""
+        try:
+            yield
+        except concerns_all:
+            raise
+        except (ServiceError, SolverError, StoreError) as error:
+            self._done.refused[id] = refusal_of(error)
 
 
 def refusal_of(error: Exception) -> Refusal:

@@ -202,14 +202,19 @@ class Appending:
 
 
 class Store(Protocol):
-    """The protocol; ``tests/contract`` holds what every implementation must pass."""
+    """The protocol; ``tests/contract`` holds what every implementation must pass.
+
+    What it answers itself is so where no other service uses the store, and each commit waits until it is on the disk.
+    """
 
     @property
     def shared(self) -> bool:
         """Whether other services may use what is stored at the same time."""
+        return False
 
     def durability(self) -> Durability:
         """Return the level that an append reaches now, as the store itself says."""
+        return Durability.FSYNCED
 
     def ping(self) -> None:
         """Write that this service is alive; raise StoreUnavailable if the store could not take an update now.
@@ -231,6 +236,7 @@ class Store(Protocol):
 
     def changes(self) -> int:
         """Return a number that rises whenever a service creates or deletes a model; 0 where no other service can."""
+        return 0
 
     def describe(self, lease: Lease, sequence: int, summary: bytes) -> None:
         """Replace the summary by one that is true up to the record ``sequence``; raises Fenced.
@@ -265,9 +271,11 @@ class Store(Protocol):
 
     def is_silent(self, holder: str) -> bool:
         """Return whether a service shows no life, so that its models can be taken; True where no other can be."""
+        return True
 
     def whereabouts(self, holder: str) -> str:
         """Return where people reach a service, or its name where it does not say."""
+        return holder
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
         """Return where each of these models stands; those that are not stored are left out."""

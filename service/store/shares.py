@@ -62,7 +62,7 @@ def _routed(method: Callable[..., Any]) -> Any:
     return call
 
 
-class Shares:
+class Shares(Store):
     """Implements :class:`livesvm.service.store.base.Store`; see there for what each call does.
 
     Parameters
@@ -71,8 +71,6 @@ class Shares:
     main : has the documents that belong to no model; None where others look after those
     ping : looks whether the parts could take an update; raises StoreUnavailable
     """
-
-    shared = False
 
     def __init__(self, parts: Mapping[int, Store], main: Store | None, ping: Callable[[], None]) -> None:
         self._parts, self._main, self._ping = parts, main, ping
@@ -162,10 +160,6 @@ class Shares:
         if away is not None:
             raise away
 
-    def durability(self) -> Durability:
-        """Return that all is fsynced, as each file is."""
-        return Durability.FSYNCED
-
     def ping(self) -> None:
         """Ask the file of documents, and those that ``ping`` looks at."""
         if self._main is not None:
@@ -178,10 +172,6 @@ class Shares:
             return chain.from_iterable(part.index() for part in self._stores)
         return chain.from_iterable(part.index(ids) for part, ids in self._by_store(models))
 
-    def changes(self) -> int:
-        """Return 0: no other service creates or deletes a model here."""
-        return 0
-
     def models(self) -> list[StoredModel]:
         """Read all shares."""
         found = chain.from_iterable(part.models() for part in self._stores)
@@ -189,14 +179,6 @@ class Shares:
 
     def release_all(self) -> None:
         """Do nothing: no other service may hold the files."""
-
-    def is_silent(self, holder: str) -> bool:
-        """Return True: there is no other service."""
-        return True
-
-    def whereabouts(self, holder: str) -> str:
-        """Return its name: there is no other service."""
-        return holder
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
         """Ask the shares of these models."""

@@ -28,6 +28,7 @@ from livesvm.service.store.base import (
     RequestKnown,
     SnapshotInfo,
     Solution,
+    Store,
     StoreDamaged,
     StoredModel,
     StoreError,
@@ -109,7 +110,7 @@ def _logged(record: Appending) -> Row:
     return model, sequence, data, seal(model, sequence, 0, sha256(data))
 
 
-class SqliteStore:
+class SqliteStore(Store):
     """Store in one file; see :class:`livesvm.service.store.base.Store` for what each call does."""
 
     def __init__(self, path: Path, probe_seconds: float = PROBE_SECONDS, cache_kb: int = 0) -> None:
@@ -139,15 +140,6 @@ class SqliteStore:
     def sync_marks(self) -> None:
         """Have the marks on the disk, now and then; raises StoreUnavailable."""
         self._database.sync_marks()
-
-    @property
-    def shared(self) -> bool:
-        """False: one process to a data directory."""
-        return False
-
-    def durability(self) -> Durability:
-        """Return that all is fsynced: each commit waits until its log is on the disk."""
-        return Durability.FSYNCED
 
     def ping(self) -> None:
         """Look at the disk, take the write lock, and commit as much as was refused last, or a byte now and then."""
@@ -191,10 +183,6 @@ class SqliteStore:
         while page:
             yield from page
             page = self._read(f"{_INDEX} WHERE id > ? ORDER BY id LIMIT {PAGE}", page[-1][0])
-
-    def changes(self) -> int:
-        """Return 0: no other service creates or deletes a model here."""
-        return 0
 
     def describe(self, lease: Lease, sequence: int, summary: bytes) -> None:
         """Write without an fsync of its own; while there is only reading, nothing."""
@@ -271,14 +259,6 @@ class SqliteStore:
 
     def release_all(self) -> None:
         """Do nothing: no other service may hold the file."""
-
-    def is_silent(self, holder: str) -> bool:
-        """Return True: there is no other service."""
-        return True
-
-    def whereabouts(self, holder: str) -> str:
-        """Return its name: there is no other service."""
-        return holder
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
         """Read where each stands; nowhere, once another file or none is in place of this one."""
