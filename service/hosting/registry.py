@@ -133,7 +133,7 @@ class Registry:
         live = {one.stored: one for one in awake if one.is_awake}
         if not live:
             return
-        known = {stored: one.known for stored, one in live.items()}
+        known = {stored: one.journal.known for stored, one in live.items()}
         with self._context.source.health.store_call("watch"):
             heads = self._context.source.store.heads(live)
         for stored, one in live.items():

@@ -195,16 +195,6 @@ class Replica(Logged[S]):
         """Calls that wait."""
         return self._mailbox.depth
 
-    @property
-    def memory(self) -> int:
-        """Bytes that it holds of the budget."""
-        return 0 if self._held is None else self._held.size
-
-    @property
-    def known(self) -> int:
-        """The newest record that the store has said to keep."""
-        return self._found.sequence if self._state is None else self.journal.known
-
     def look_at(self, known: int, head: Head | None) -> None:
         """Learn where the store stands; ``known`` was read before the store was asked."""
         if self._state is not None and not self.deleted:

@@ -18,7 +18,6 @@ from livesvm.service.models.classifier import check_kind, labels_of
 from livesvm.service.models.following import sizes_of
 from livesvm.service.models.labels import as_labels, check_among, check_labels
 from livesvm.service.models.learners import (
-    CHANGEABLE,
     KERNEL_PARAMETERS,
     new_estimator,
     parameters,
@@ -27,6 +26,7 @@ from livesvm.service.models.learners import (
 )
 from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
 from livesvm.service.store import codec
 from livesvm.service.store.files import write_whole
 from livesvm.solvers.errors import InvalidInput
@@ -132,7 +132,7 @@ def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDat
     solver = {"usmo": _by_usmo, "batch": _by_engine}.get(asked["solver"], _by_frank_wolfe)
     with threads(asked["threads"]):
         found = solver(work)
-    changed = _differing(found.estimator, work)
+    changed = ModelState(spec, work.cache_mb, found.estimator).changed
     document: Document = {"arrays": found.estimator.to_arrays(), "changed": changed, "sizes": asdict(found.sizes)}
     document |= {"asked": _asked_names(asked), "scale": feature_scale.kept(given["arrays"])}
     write_whole(Path(asked["output"]), codec.encode(document))
@@ -179,14 +179,6 @@ def _parameters(asked: Document, given: Document) -> Document:
 def _asked_names(asked: Document) -> list[str]:
     """Return which parameters were asked for; the model keeps its own others, whatever they are by then."""
     return [*(["C"] if "C" in asked else []), *(KERNEL_PARAMETERS if "kernel" in asked else ())]
-
-
-def _differing(estimator: LiveEstimator, work: Work) -> Document:
-    """Return the parameters of an estimator that are not those of the model as it was created."""
-    made = work.made
-    now = {name: getattr(estimator, name) for name in (*KERNEL_PARAMETERS, *CHANGEABLE) if name in made}
-    cost = {"C": float(estimator.C)} if work.spec.has_C and "lam" not in made else {}
-    return cost | {name: value for name, value in now.items() if value != made[name]}
 
 
 # The engine, from nothing.

@@ -84,7 +84,7 @@ def test_a_model_that_wakes_is_the_one_that_went_to_rest(registry: Registry, sna
         model.checkpoint().result()
     before, reported = decisions(model), model.describe()
     rested(model)
-    assert (model.is_awake, model.memory) == (False, 0)
+    assert (model.is_awake, model._held) == (False, None)
     shown = registry.models.find("m").describe()
     assert (
         replace(shown, awake=True, returned=reported.returned, predicted=reported.predicted, memory=reported.memory)

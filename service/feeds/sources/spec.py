@@ -176,8 +176,10 @@ class MqttSpec(BaseModel):
 
     def names_of(self, layout: Layout) -> Sequence[str]:
         """Return the columns of a line of CSV."""
-        if self.columns is not None:
-            return self.columns
+        return self.columns or self._fields(layout)
+
+    def _fields(self, layout: Layout) -> list[str]:
+        """Return what a message has to have: the series and the time, where it tells them, and the target."""
         time = None if self.stamps else self.time or layout.time
         series = None if isinstance(self.series, int) else self.series or layout.series
         return [name for name in (series, time) if name is not None] + list(layout.columns[:1])
@@ -199,14 +201,8 @@ class MqttSpec(BaseModel):
             _check_level(self.topic, self.series)
         if _matches(self.dead_letters_of("feed"), self.topic):
             raise InvalidInput("is among the topics that are read; name another one", field="source.dead_letters")
-        if self.payload == "csv":
-            self._check_columns(layout)
-
-    def _check_columns(self, layout: Layout) -> None:
-        time = None if self.stamps else self.time or layout.time
-        series = None if isinstance(self.series, int) else self.series or layout.series
-        for name in (layout.columns[0], time, series):
-            if name is not None and name not in self.names_of(layout):
+        for name in reversed(self._fields(layout)) if self.payload == "csv" else ():
+            if name not in self.names_of(layout):
                 raise InvalidInput(f"do not have {name!r}", field="source.columns")
 
     def client_of(self, feed: str) -> str:
