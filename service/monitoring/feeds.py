@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Generic, TypeVar, get_args
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from livesvm.service.models.types import ServingState
 
+T = TypeVar("T")
+Shown = tuple[str, str, Callable[[T], float | None]]
+"""One number of a thing: its name, its help, and what it is; None where there is none."""
 MOST_STEPS = 8
 """Steps of a feed that have series of their own."""
 
@@ -69,26 +72,26 @@ class FleetSample:
     source: SourceSample | None = None
 
 
-_PER_SOURCE: tuple[tuple[str, str, Callable[[SourceSample], float | None]], ...] = (
+_PER_SOURCE: tuple[Shown[SourceSample], ...] = (
     ("up", "1 when its source was read last time", lambda s: s.is_up),
     ("backlog", "Entries that wait in its source, of a broker those in flight", lambda s: s.backlog),
     ("newest_timestamp_seconds", "Unix time at which the newest entries came from its source", lambda s: s.came_at),
 )
-_PER_FLEET: tuple[tuple[str, str, Callable[[FleetSample], float | None]], ...] = (
+_PER_FLEET: tuple[Shown[FleetSample], ...] = (
     ("position", "Readings that all its series have accepted", lambda f: f.position),
     ("error_ratio_mean", "Error over the better naive one's, the mean over series", lambda f: f.mean),
     ("error_ratio_median", "The same, the median over series", lambda f: f.median),
     ("ahead_of_naive", "Share of series with less error than the better naive forecast", lambda f: f.ahead_of_naive),
     ("coverage", "Share of the newest readings that the band held, the mean over series", lambda f: f.coverage),
 )
-_PER_FEED: tuple[tuple[str, str, Callable[[FeedSample], float | None]], ...] = (
+_PER_FEED: tuple[Shown[FeedSample], ...] = (
     ("position", "Readings that were accepted", lambda f: f.position),
     ("queue_depth", "Calls waiting for the writer", lambda f: f.queue_depth),
     ("last_reading_timestamp_seconds", "Unix time at which the newest readings came", lambda f: f.updated_at),
     ("every_seconds", "How far apart its readings are", lambda f: f.every),
     ("wanted_coverage", "Share of readings that the band is to hold", lambda f: f.coverage),
 )
-_PER_STEP: tuple[tuple[str, str, Callable[[StepSample], float | None]], ...] = (
+_PER_STEP: tuple[Shown[StepSample], ...] = (
     ("error", "Mean absolute error over the newest window, of directions the share of wrong ones", lambda s: s.error),
     ("naive_error", "The same of the better naive forecast", lambda s: s.naive_error),
     ("coverage", "Share of the newest readings that the band held", lambda s: s.coverage),
@@ -96,63 +99,72 @@ _PER_STEP: tuple[tuple[str, str, Callable[[StepSample], float | None]], ...] = (
 )
 
 
+def gauges(
+    word: str, labels: Sequence[str], table: Sequence[Shown[T]], shown: Sequence[tuple[list[str], T]]
+) -> Iterator[Metric]:
+    """Yield a family for each line of a table: its name behind a ``word``, its help, and its values; None is none."""
+    for name, help_, value_of in table:
+        family = GaugeMetricFamily(f"livesvm_{word}_{name}", help_, labels=labels)
+        for values, one in shown:
+            if (value := value_of(one)) is not None:
+                family.add_metric(values, value)
+        yield family
+
+
 def _of_sources(word: str, shown: Sequence[FeedSample] | Sequence[FleetSample]) -> Iterator[Metric]:
     """Yield the series of the sources of feeds or fleets."""
-    sources = [(sample.id, sample.source) for sample in shown if sample.source is not None]
-    for name, help_, value_of in _PER_SOURCE:
-        family = GaugeMetricFamily(f"livesvm_{word}_source_{name}", help_, labels=[word])
-        for id_, source in sources:
-            if (value := value_of(source)) is not None:
-                family.add_metric([id_], value)
-        yield family
+    sources = [([sample.id], sample.source) for sample in shown if sample.source is not None]
+    yield from gauges(f"{word}_source", [word], _PER_SOURCE, sources)
     letters = CounterMetricFamily(
         f"livesvm_{word}_dead_letters", "Entries of its source that it refused", labels=[word]
     )
     help_ = "Times that its source did not remember it, so that readings may be missing"
     lost = CounterMetricFamily(f"livesvm_{word}_source_forgotten", help_, labels=[word])
     for id_, source in sources:
-        letters.add_metric([id_], source.refused)
-        lost.add_metric([id_], source.forgotten)
+        letters.add_metric(id_, source.refused)
+        lost.add_metric(id_, source.forgotten)
     yield from (letters, lost)
 
 
-class FeedSeries(Collector):
-    """Series of the feeds, made when they are asked for, so that a deleted feed leaves none behind."""
+class ReplicaSeries(Collector, Generic[T]):
+    """Series of models or of feeds, made when they are asked for, so that one that is deleted leaves none behind.
+
+    Parameters
+    ----------
+    word : what people call one
+    states : says how many are in which state
+    samples : says what so many of them show of themselves
+    limit : of those that have series
+    series_of : makes the series of what they show
+    """
 
     def __init__(
         self,
+        word: str,
         states: Callable[[], Mapping[ServingState, int]],
-        samples: Callable[[int], Iterable[FeedSample]],
+        samples: Callable[[int], Iterable[T]],
         limit: int,
+        series_of: Callable[[Sequence[T]], Iterable[Metric]],
     ) -> None:
-        self._states, self._samples, self._limit = states, samples, limit
-
-    def describe(self) -> Iterable[Metric]:
-        """Describe nothing before a scrape."""
-        return []
+        self._word, self._states, self._samples, self._limit = word, states, samples, limit
+        self._series_of = series_of
 
     def collect(self) -> Iterator[Metric]:
-        """Collect the number of feeds by state, and the series of feeds that have some."""
-        counts = self._states()
-        states = GaugeMetricFamily("livesvm_feeds", "Feeds held", labels=["state"])
+        """Collect how many there are by state, and the series of those that have some."""
+        counts, shown = self._states(), list(self._samples(self._limit))
+        states = GaugeMetricFamily(f"livesvm_{self._word}s", f"{self._word.title()}s held", labels=["state"])
         for state in get_args(ServingState):
             states.add_metric([state], counts.get(state, 0))
         yield states
-        shown = list(self._samples(self._limit))
-        for name, help_, value_of in _PER_FEED:
-            family = GaugeMetricFamily(f"livesvm_feed_{name}", help_, labels=["feed"])
-            for sample in shown:
-                if (value := value_of(sample)) is not None:
-                    family.add_metric([sample.id], value)
-            yield family
-        yield from _of_sources("feed", shown)
-        for name, help_, of_step in _PER_STEP:
-            family = GaugeMetricFamily(f"livesvm_feed_{name}", help_, labels=["feed", "step"])
-            for sample in shown:
-                for step in sample.steps[:MOST_STEPS]:
-                    if (value := of_step(step)) is not None:
-                        family.add_metric([sample.id, str(step.step)], value)
-            yield family
+        yield from self._series_of(shown)
+
+
+def series_of_feeds(shown: Sequence[FeedSample]) -> Iterator[Metric]:
+    """Yield the series of feeds, of their sources and of their first steps."""
+    yield from gauges("feed", ["feed"], _PER_FEED, [([sample.id], sample) for sample in shown])
+    yield from _of_sources("feed", shown)
+    steps = [([sample.id, str(step.step)], step) for sample in shown for step in sample.steps[:MOST_STEPS]]
+    yield from gauges("feed", ["feed", "step"], _PER_STEP, steps)
 
 
 class FleetSeries(Collector):
@@ -160,10 +172,6 @@ class FleetSeries(Collector):
 
     def __init__(self, samples: Callable[[], Iterable[FleetSample]]) -> None:
         self._samples = samples
-
-    def describe(self) -> Iterable[Metric]:
-        """Describe nothing before a scrape."""
-        return []
 
     def collect(self) -> Iterator[Metric]:
         """Collect the number of series by fleet and state, and how well they are forecast."""
@@ -175,10 +183,5 @@ class FleetSeries(Collector):
             for state, count in sample.states.items():
                 states.add_metric([sample.id, state], count)
         yield states
-        for name, help_, value_of in _PER_FLEET:
-            family = GaugeMetricFamily(f"livesvm_fleet_{name}", help_, labels=["fleet"])
-            for sample in shown:
-                if (value := value_of(sample)) is not None:
-                    family.add_metric([sample.id], value)
-            yield family
+        yield from gauges("fleet", ["fleet"], _PER_FLEET, [([sample.id], sample) for sample in shown])
         yield from _of_sources("fleet", shown)

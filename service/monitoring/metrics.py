@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import product
 from time import perf_counter
-from typing import get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -26,7 +25,15 @@ from prometheus_client.samples import Sample
 
 from livesvm.service.models.tasks import TASKS
 from livesvm.service.models.types import ServingState
-from livesvm.service.monitoring.feeds import FeedSample, FeedSeries, FleetSample, FleetSeries
+from livesvm.service.monitoring.feeds import (
+    FeedSample,
+    FleetSample,
+    FleetSeries,
+    ReplicaSeries,
+    Shown,
+    gauges,
+    series_of_feeds,
+)
 from livesvm.service.resources.memory import Budget
 from livesvm.service.store.base import LeaseHeld, ModelExists, StoreError
 from livesvm.solvers.errors import SolverError
@@ -75,7 +82,7 @@ class ModelSample:
     drift_alarm: float | None = None
 
 
-_PER_MODEL: tuple[tuple[str, str, Callable[[ModelSample], float | None]], ...] = (
+_PER_MODEL: tuple[Shown[ModelSample], ...] = (
     ("version", "Version of the published snapshot", lambda m: m.version),
     ("examples", "Examples in the window", lambda m: m.n_examples),
     ("free_examples", "Examples on the margin", lambda m: m.n_free),
@@ -90,34 +97,8 @@ _PER_MODEL: tuple[tuple[str, str, Callable[[ModelSample], float | None]], ...] =
 )
 
 
-class _Models(Collector):
-    """Series of the models, made when they are asked for, so that a deleted model leaves none behind."""
-
-    def __init__(
-        self,
-        states: Callable[[], Mapping[ServingState, int]],
-        samples: Callable[[int], Iterable[ModelSample]],
-        limit: int,
-    ) -> None:
-        self._states, self._samples, self._limit = states, samples, limit
-
-    def describe(self) -> Iterable[Metric]:
-        """Describe nothing before a scrape."""
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        """Collect the number of models by state, and the series of models that have some."""
-        counts, shown = self._states(), self._samples(self._limit)
-        states = GaugeMetricFamily("livesvm_models", "Models held", labels=["state"])
-        for state in get_args(ServingState):
-            states.add_metric([state], counts.get(state, 0))
-        yield states
-        for name, help_, value_of in _PER_MODEL:
-            family = GaugeMetricFamily(f"livesvm_model_{name}", help_, labels=["model"])
-            for sample in shown:
-                if (value := value_of(sample)) is not None:
-                    family.add_metric([sample.id], value)
-            yield family
+def _series_of_models(shown: Sequence[ModelSample]) -> Iterator[Metric]:
+    return gauges("model", ["model"], _PER_MODEL, [([sample.id], sample) for sample in shown])
 
 
 class _Counts(Collector):
@@ -126,10 +107,6 @@ class _Counts(Collector):
     def __init__(self, name: str, help_: str, counts: Callable[[], Mapping[str, int]]) -> None:
         self._name, self._help = name, help_
         self._counts = counts
-
-    def describe(self) -> Iterable[Metric]:
-        """Describe nothing before a scrape."""
-        return []
 
     def collect(self) -> Iterator[Metric]:
         """Collect one number a state."""
@@ -144,10 +121,6 @@ class _Memory(Collector):
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
-
-    def describe(self) -> Iterable[Metric]:
-        """Describe nothing before a scrape."""
-        return []
 
     def collect(self) -> Iterator[Metric]:
         """Collect the limit, and one number for each kind of what holds it."""
@@ -280,7 +253,7 @@ class Metrics:
         limit: int,
     ) -> None:
         """Show how many models are in which state, and what ``samples`` returns of the first ``limit``."""
-        self.registry.register(_Models(states, samples, limit))
+        self.registry.register(ReplicaSeries("model", states, samples, limit, _series_of_models))
 
     def watch_fleets(self, samples: Callable[[], Iterable[FleetSample]]) -> None:
         """Show what ``samples`` returns of each fleet."""
@@ -293,7 +266,7 @@ class Metrics:
         limit: int,
     ) -> None:
         """Show the states of feeds, and what ``samples`` returns of the first ``limit``."""
-        self.registry.register(FeedSeries(states, samples, limit))
+        self.registry.register(ReplicaSeries("feed", states, samples, limit, series_of_feeds))
 
     def watch_replicas(self, counts: Callable[[], Mapping[str, int]]) -> None:
         """Show how many replicas are awake, and how many at rest, as ``counts`` returns them."""
