@@ -16,6 +16,7 @@ from livesvm.service.feeds.forget import forget
 from livesvm.service.feeds.sources.base import DeadLetter
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.timeline import Plan
+from livesvm.service.monitoring.feeds import StepSample
 from livesvm.service.store import codec
 from livesvm.service.store.base import Durability
 
@@ -215,6 +216,11 @@ class View:
         """Scores by step over the newest window."""
         return self.scored.lately
 
+    @property
+    def steps(self) -> tuple[StepSample, ...]:
+        """What the metrics show of its steps."""
+        return tuple(_sampled(scores) for scores in self.recent if scores["n"])
+
     @classmethod
     def of(cls, state: FeedState, before: View | None = None, forecasts: list[Document] | None = None) -> View:
         """Return the feed as it is now; with the settings of ``before``, where nothing was chosen since.
@@ -238,3 +244,11 @@ class View:
             state.progress,
             tuple(state.announced),
         )
+
+
+def _sampled(scores: Document) -> StepSample:
+    if "accuracy" in scores:
+        naive = max(scores["last_change_accuracy"], scores["majority_accuracy"])
+        return StepSample(scores["step"], 1.0 - scores["accuracy"], 1.0 - naive, None, scores["drift_evidence"])
+    naive = min(scores["last_value_mae"], scores["seasonal_mae"])
+    return StepSample(scores["step"], scores["mae"], naive, scores.get("coverage"), scores["drift_evidence"])

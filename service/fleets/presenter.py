@@ -12,7 +12,7 @@ from livesvm.service.errors import ModelUnavailable, ServiceError
 from livesvm.service.fleets.catalogue import Fleet
 from livesvm.service.fleets.names import series_of
 from livesvm.service.hosting.collection import Feeds
-from livesvm.service.hosting.handle import FeedHandle, Glimpse, steps_of
+from livesvm.service.hosting.handle import FeedHandle, Glimpse
 from livesvm.service.monitoring.feeds import StepSample
 from livesvm.service.store.base import StoreError
 
@@ -75,8 +75,8 @@ def series_told(feed: FeedHandle) -> SeriesTold:
     name, seen = series_of(feed.id), feed.shown or feed.glimpse
     if seen is None or feed.reason is not None:
         return SeriesTold(name, feed.id, feed.state, error=feed.reason)
-    steps = seen.steps if isinstance(seen, Glimpse) else steps_of(seen)
-    return SeriesTold(name, feed.id, seen.state, seen.position, seen.time, ratio_of(steps), coverage_of(steps))
+    told = seen.position, seen.time, ratio_of(seen.steps), coverage_of(seen.steps)
+    return SeriesTold(name, feed.id, seen.state, *told)
 
 
 def ratio_of(steps: Iterable[StepSample]) -> float | None:

@@ -34,7 +34,7 @@ from livesvm.service.feeds.wanted import Wanted
 from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.history.recovery import Recovered
 from livesvm.service.history.replay import Patience
-from livesvm.service.hosting.handle import Erased, FeedCopy, Glimpse, Reply, sample_of, steps_of
+from livesvm.service.hosting.handle import Erased, FeedCopy, Glimpse, Reply, sample_of
 from livesvm.service.hosting.happened import of_feed
 from livesvm.service.hosting.replica import Replica, queued
 from livesvm.service.hosting.summary import Summary
@@ -283,7 +283,7 @@ class HostedFeed(Replica[FeedState]):
     def _tell(self) -> dict[str, Any]:
         seen = self.view
         reported = {name: getattr(seen, name) for name in _SHOWN}
-        steps = [list(astuple(step)) for step in steps_of(seen)]
+        steps = [list(astuple(step)) for step in seen.steps]
         forecasts = seen.forecasts if len(seen.forecasts) <= MOST_REPORTED else None
         return reported | {"steps": steps, "forecasts": forecasts}
 
@@ -314,7 +314,7 @@ class HostedFeed(Replica[FeedState]):
         if isinstance(call, Observations | Delivery) and state.forecaster.choice_due:
             call = call.with_given(self._choice(solve))
         with self.held.growing(feed_bytes(self.spec)):
-            done, record, durability = self.perform(call, digest, lambda: state.apply(call, plan), solve)
+            done, record, durability = self.perform(call, digest, partial(state.apply, call, plan), solve)
         self._show_after(done, began, len(record))
         reported = answer(done, durability)
         counts = {name: done[name] for name in ("accepted", "ignored", "corrected", "announced", "position")}
@@ -378,12 +378,8 @@ class HostedFeed(Replica[FeedState]):
         state, began, worked = self.current, time.perf_counter(), time.thread_time()
         self.journal.appended(state, logged, error)
         assert durability is not None
-
-        def apply() -> dict[str, Any]:
-            return state.apply(planned.call, planned.plan)
-
         with self.held.growing(feed_bytes(self.spec)):
-            done = self.applied(apply, self.begun())
+            done = self.applied(partial(state.apply, planned.call, planned.plan), self.begun())
         self._count("applied", time.perf_counter() - began)
         self._show_after(done, worked, len(logged.data))
         return answer({name: done[name] for name in COUNTS}, durability)

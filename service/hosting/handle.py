@@ -360,22 +360,8 @@ def sample_of(feed: FeedHandle, seen: View | Glimpse | None) -> FeedSample | Non
     """Return what the metrics show of a feed by its view, or by what is known of it at rest; None where nothing is."""
     if seen is None:
         return None
-    steps = seen.steps if isinstance(seen, Glimpse) else steps_of(seen)
     now = seen.position, feed.queue_depth, seen.updated_at, seen.every, feed.spec.coverage
     flow, source = feed.flow, None
     if flow is not None and isinstance(seen, View):
         source = flow.sample(seen.progress.refused)
-    return FeedSample(feed.id, *now, steps, source)
-
-
-def steps_of(view: View) -> tuple[StepSample, ...]:
-    """Return what the metrics show of its steps."""
-    return tuple(_sampled(scores) for scores in view.recent if scores["n"])
-
-
-def _sampled(scores: dict[str, Any]) -> StepSample:
-    if "accuracy" in scores:
-        naive = max(scores["last_change_accuracy"], scores["majority_accuracy"])
-        return StepSample(scores["step"], 1.0 - scores["accuracy"], 1.0 - naive, None, scores["drift_evidence"])
-    naive = min(scores["last_value_mae"], scores["seasonal_mae"])
-    return StepSample(scores["step"], scores["mae"], naive, scores.get("coverage"), scores["drift_evidence"])
+    return FeedSample(feed.id, *now, seen.steps, source)
