@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from livesvm.service.errors import WritebackRefused
 from livesvm.service.history.journal import Journal
-from livesvm.service.models.spec import ModelSpec
-from livesvm.service.store import codec
 from livesvm.service.store.base import Lease, LeaseHeld, ModelExists, OutOfSequence, Store
 from livesvm.service.store.copy import acquire_patiently
 
 Snapshot = tuple[int, bytes, int]
 """The record that it goes up to, its bytes, its version."""
-
-
-def encoded(spec: ModelSpec) -> bytes:
-    """Return a specification as stores keep it."""
-    return codec.encode({"spec": spec.model_dump_json()})
 
 
 def write_back(journal: Journal, spec: bytes, snapshot: Snapshot) -> bool:

@@ -10,14 +10,15 @@ import pytest
 
 from livesvm.service.errors import WritebackRefused
 from livesvm.service.history.journal import Journal, Source
-from livesvm.service.history.writeback import encoded, write_back
+from livesvm.service.history.writeback import write_back
+from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.store.base import Fenced, SnapshotInfo, StoreBehind, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 
-SPEC = encoded(ModelSpec(id="m"))
+SPEC = HostedModel.encode_spec(ModelSpec(id="m"))
 
 
 class Failing(SqliteStore):
