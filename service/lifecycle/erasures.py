@@ -1,7 +1,7 @@
 """Erasures from their request to their receipt, over all that a service keeps: models, feeds, jobs, files, the store.
 
-The writer of the model or feed does its part first (``live.erasing``); what is left here can be done again and again,
-and is, until the receipt is kept.
+The writer of the model or feed does its part first (``erase`` of its handle); what is left here can be done again and
+again, and is, until the receipt is kept.
 """
 
 from __future__ import annotations
