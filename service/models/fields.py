@@ -20,7 +20,14 @@ LEAST_WEIGHT = 1e-100
 """The least weight that is not 0: of less, times a C, nothing may be left."""
 
 _NUMBER = {"type": "number", "minimum": -arrays.MAX_MAGNITUDE, "maximum": arrays.MAX_MAGNITUDE}
-_NUMBERS = {"type": "array", "minItems": 1, "items": _NUMBER}
+
+
+def _array(items: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return the schema of an array that has at least one item."""
+    return {"type": "array", "minItems": 1, **more, "items": items}
+
+
+_NUMBERS = _array(_NUMBER)
 _WORD = {"type": "string", "minLength": 1, "maxLength": labels.LONGEST}
 KEY_SCHEMA = {
     "anyOf": [
@@ -29,14 +36,14 @@ KEY_SCHEMA = {
     ]
 }
 
-_ROWS = {"type": "array", "minItems": 1, "items": {"type": "array", "items": {"type": "integer", "minimum": 0}}}
+_ROWS = _array({"type": "array", "items": {"type": "integer", "minimum": 0}})
 Matrix = Annotated[
     Any,
     PlainValidator(arrays.rows),
     WithJsonSchema(
         {
             "anyOf": [
-                {"type": "array", "minItems": 1, "items": _NUMBERS, "description": "(n, d), finite numbers"},
+                _array(_NUMBERS, description="(n, d), finite numbers"),
                 {
                     "type": "object",
                     "description": "Sparse rows: of each the features that are not 0, by index from 0, ascending.",
@@ -44,7 +51,7 @@ Matrix = Annotated[
                     "additionalProperties": False,
                     "properties": {
                         "indices": _ROWS,
-                        "values": {"type": "array", "minItems": 1, "items": {"type": "array", "items": _NUMBER}},
+                        "values": _array({"type": "array", "items": _NUMBER}),
                         "n_features": {"type": "integer", "minimum": 1},
                     },
                 },
@@ -67,12 +74,10 @@ Weights = Annotated[
     Any,
     PlainValidator(lambda value: _weights(value)),
     WithJsonSchema(
-        {
-            "type": "array",
-            "minItems": 1,
-            "items": {"anyOf": [{"const": 0}, {"type": "number", "minimum": LEAST_WEIGHT, "maximum": 1e8}]},
-            "description": "(n,), each multiplies C for its example",
-        }
+        _array(
+            {"anyOf": [{"const": 0}, {"type": "number", "minimum": LEAST_WEIGHT, "maximum": 1e8}]},
+            description="(n,), each multiplies C for its example",
+        )
     ),
 ]
 _TIME = {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}]}
@@ -80,39 +85,30 @@ Times = Annotated[
     Any,
     PlainValidator(arrays.times),
     WithJsonSchema(
-        {
-            "type": "array",
-            "minItems": 1,
-            "items": _TIME,
-            "description": "(n,), ISO 8601 with a UTC offset, or Unix seconds: when each example happened",
-        }
+        _array(_TIME, description="(n,), ISO 8601 with a UTC offset, or Unix seconds: when each example happened")
     ),
 ]
 OlderThan = Annotated[Any, PlainValidator(partial(arrays.moment, field="older_than")), WithJsonSchema(_TIME)]
 Keys = Annotated[
     Any,
     PlainValidator(arrays.keys),
-    WithJsonSchema({"type": "array", "minItems": 1, "uniqueItems": True, "items": KEY_SCHEMA}),
+    WithJsonSchema(_array(KEY_SCHEMA, uniqueItems=True)),
 ]
 _TAG = {"type": "string", "minLength": 1, "maxLength": arrays.MAX_KEY_LENGTH}
 TagsOfEach = Annotated[
     Any,
     PlainValidator(arrays.tags),
     WithJsonSchema(
-        {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "anyOf": [_TAG, {"type": "array", "items": _TAG, "maxItems": arrays.MOST_TAGS}, {"type": "null"}]
-            },
-            "description": "(n,), of each example a tag, a list of them, or null",
-        }
+        _array(
+            {"anyOf": [_TAG, {"type": "array", "items": _TAG, "maxItems": arrays.MOST_TAGS}, {"type": "null"}]},
+            description="(n,), of each example a tag, a list of them, or null",
+        )
     ),
 ]
 TagList = Annotated[
     Any,
     PlainValidator(arrays.tag_list),
-    WithJsonSchema({"type": "array", "minItems": 1, "uniqueItems": True, "items": _TAG}),
+    WithJsonSchema(_array(_TAG, uniqueItems=True)),
 ]
 Gamma = Annotated[
     Any,
