@@ -76,7 +76,7 @@ class HostedFeed(Replica[FeedState]):
 
     word, gone, spec_field, undoes, worth = "feed", UnknownFeed, "feed", False, WORTH
 
-    _view: View | None = None
+    shown: View | None = None  #: the feed as readers see it; None while it is at rest
     _pump: SourceReader | None = None
 
     @staticmethod
@@ -99,7 +99,7 @@ class HostedFeed(Replica[FeedState]):
     @property
     def view(self) -> View:
         """The feed as readers see it, after its newest call; raises Restoring while it is at rest."""
-        seen = self._view
+        seen = self.shown
         if seen is None:
             self._refuse("restoring", "it wakes")
         return seen
@@ -107,12 +107,7 @@ class HostedFeed(Replica[FeedState]):
     @property
     def served(self) -> HostedFeed | None:
         """The feed itself, while it is awake."""
-        return None if self._view is None else self
-
-    @property
-    def shown(self) -> View | None:
-        """The feed as readers see it; None while it is at rest."""
-        return self._view
+        return None if self.shown is None else self
 
     @property
     def glimpse(self) -> Glimpse | None:
@@ -121,11 +116,11 @@ class HostedFeed(Replica[FeedState]):
 
     def news(self) -> Future[None] | None:
         """Return a future that ends once the feed is awake; None where it is, or cannot be."""
-        return None if self._fault is not None or self._view is not None else self.wake()
+        return None if self._fault is not None or self.shown is not None else self.wake()
 
     def stamp(self) -> object:
         """Return the state and the view."""
-        return self.state, self._view
+        return self.state, self.shown
 
     def sample(self) -> FeedSample | None:
         """Return the sample for the metrics; None where nothing is known."""
@@ -268,7 +263,7 @@ class HostedFeed(Replica[FeedState]):
         return Recovery(context.source, lease, self.spec, context.turns, patience.whole).run()
 
     def _publish(self, state: FeedState) -> None:
-        self._view = View.of(state)
+        self.shown = View.of(state)
         if self._pump is None and self.spec.source is not None:
             self._pump = self._pump_of(self.spec.source)
             self._pump.start()
@@ -278,7 +273,7 @@ class HostedFeed(Replica[FeedState]):
         return SourceReader(f"{self}", self, opened, source.count)
 
     def _forget(self) -> None:
-        self._view = None
+        self.shown = None
 
     def _tell(self) -> dict[str, Any]:
         seen = self.view
@@ -326,7 +321,7 @@ class HostedFeed(Replica[FeedState]):
         """Show readers what a call has done, which this thread began at a time of its own, by a record of a size."""
         before = self.view
         same = done["state"] == before.state == "live" and not done["events"]
-        self._view = View.of(self.current, before if same else None, done["forecasts"])
+        self.shown = View.of(self.current, before if same else None, done["forecasts"])
         self.checkpoints.record_change(time.thread_time() - began, size)
         self.announce()
         for event in done["events"]:

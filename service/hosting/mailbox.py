@@ -79,13 +79,8 @@ class Mailbox:
         self._threads, self._name, self._size = threads, name, size
         self._changed = threading.Condition()
         self._waiting: deque[Callable[[], bool]] = deque()  # what they return says whether they hold the others
-        self._depth = 0
+        self.depth = 0  #: calls that wait, without those that were cancelled
         self._busy = self._closed = False
-
-    @property
-    def depth(self) -> int:
-        """Calls that wait, without those that were cancelled."""
-        return self._depth
 
     def submit(
         self, call: Callable[[], T], *, after: Callable[[], None] | None = None, always: bool = False
@@ -112,7 +107,7 @@ class Mailbox:
 
         with self._changed:
             self._check_takes(always)
-            self._depth += 1
+            self.depth += 1
             self._waiting.append(run)
             if not self._busy:
                 self._busy = True
@@ -149,7 +144,7 @@ class Mailbox:
                 future.set_result(None)
                 return True
 
-            self._depth += 1
+            self.depth += 1
             self._waiting.append(run)
         return future
 
@@ -167,7 +162,7 @@ class Mailbox:
     def _check_takes(self, always: bool = False) -> None:
         if self._closed:
             raise ModelUnavailable(f"{self._name} is being stopped")
-        if not always and self._depth >= self._size:
+        if not always and self.depth >= self._size:
             raise QueueFull(f"{self._size} calls wait for {self._name} already")
 
     def _run(self) -> None:
@@ -197,7 +192,7 @@ class Mailbox:
 
     def _count(self, change: int) -> None:
         with self._changed:
-            self._depth += change
+            self.depth += change
 
 
 def _timed(call: Callable[[], T]) -> T:

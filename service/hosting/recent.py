@@ -18,7 +18,7 @@ class Recent:
     def __init__(self) -> None:
         self._updates: deque[dict[str, Any]] = deque(maxlen=KEPT)
         self._lock = Lock()
-        self._predicted = 0
+        self.predicted = 0  #: rows
 
     def note_update(self, version: int, at: float | None, outcome: Outcome, reported: dict[str, Any]) -> None:
         """Remember an update: the version that it made, when (Unix time), what came of it, what it changed."""
@@ -29,12 +29,7 @@ class Recent:
     def note_predicted(self, rows: int) -> None:
         """Count rows that were predicted."""
         with self._lock:
-            self._predicted += rows
-
-    @property
-    def predicted(self) -> int:
-        """Rows that were predicted."""
-        return self._predicted
+            self.predicted += rows
 
     def updates(self) -> list[dict[str, Any]]:
         """Return the newest updates, newest first."""
