@@ -32,24 +32,24 @@ class DirectoryLock:
         self._directory = directory
         try:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._file = _opened(directory / "lock")
+            self.file = _opened(directory / "lock")  #: a process that has it open holds the directory too
         except OSError as error:
             raise StoreUnavailable(f"the data directory {directory} cannot be used: {error.strerror}") from error
         end = time.monotonic() + ENDING_SECONDS
         while not self._taken():
-            holder = os.pread(self._file, 32, 0).decode(errors="replace").strip()
+            holder = os.pread(self.file, 32, 0).decode(errors="replace").strip()
             if _lives(holder) or time.monotonic() > end:
-                os.close(self._file)
+                os.close(self.file)
                 raise StoreInUse(f"the data directory {directory} is in use by process {holder}")
             time.sleep(LOOK_SECONDS)
         with suppress(OSError):  # a full disk does not take the holder's name either
-            os.ftruncate(self._file, 0)
-            os.write(self._file, str(os.getpid()).encode())
+            os.ftruncate(self.file, 0)
+            os.write(self.file, str(os.getpid()).encode())
 
     def _taken(self) -> bool:
         """Take the lock, if it is free; return whether it was."""
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
@@ -64,14 +64,9 @@ class DirectoryLock:
         except OSError as error:
             raise StoreUnavailable(f"the data directory {self._directory} cannot be used: {error.strerror}") from error
 
-    @property
-    def file(self) -> int:
-        """The lock's file: a process that has it open holds the directory too."""
-        return self._file
-
     def release(self) -> None:
         """Release the directory."""
-        os.close(self._file)
+        os.close(self.file)
 
 
 def _lives(holder: str) -> bool:

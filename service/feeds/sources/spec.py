@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
@@ -29,6 +29,8 @@ class RedisStreamSpec(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
+    in_flight: ClassVar[int] = 0  #: as its positions have one order
+    stamps: ClassVar[bool] = False  #: an entry that comes again has the time that it had
     kind: Literal["redis-stream"] = "redis-stream"
     connection: Connection = Field(
         default=STORE, description="One of LIVESVM_SOURCES; `store`: the Redis of LIVESVM_REDIS_URL."
@@ -49,16 +51,6 @@ class RedisStreamSpec(BaseModel):
         default="column", description="`entry`: an entry's id, in milliseconds since 1970, is its time."
     )
     count: Count = Field(default=100, description="Most entries that are taken at once.")
-
-    @property
-    def in_flight(self) -> int:
-        """Return 0, as its positions have one order."""
-        return 0
-
-    @property
-    def stamps(self) -> bool:
-        """Return False: an entry that comes again has the time that it had."""
-        return False
 
     def check(self, layout: Layout) -> None:
         """Fit any feed."""
@@ -82,6 +74,7 @@ class MqttSpec(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
+    kind: ClassVar[str] = "mqtt"
     mqtt: Connection = Field(description="One of LIVESVM_SOURCES, a broker.")
     topic: Topic = Field(description="The topic, or with `+` and `#` those of a fleet's series.")
     qos: Literal[0, 1] = Field(
@@ -148,11 +141,6 @@ class MqttSpec(BaseModel):
                 "a number has no fields: give the level of the topic that names the series", field="series"
             )
         return self
-
-    @property
-    def kind(self) -> str:
-        """Return its kind."""
-        return "mqtt"
 
     @property
     def connection(self) -> str:
