@@ -82,8 +82,7 @@ class Collection(Generic[R]):
 
     def get(self, id: str) -> R:
         """Return a replica that is served; raises UnknownModel or UnknownFeed, ModelUnavailable or Restoring."""
-        found: Any = self.find(id)
-        served: R = found.serving()
+        served: R = cast("Replica[Any]", self.find(id)).serving()
         if self._is_closed:
             raise ModelUnavailable("the service is being stopped")
         return served
@@ -202,8 +201,7 @@ class Collection(Generic[R]):
                 replica.set_aside("failed", str(error))  # it is stored: it can be deleted
                 raise
         changed("create", replica.audit_name, version=0)
-        made: R = replica
-        return made
+        return cast("R", replica)
 
     def new_id(self) -> str:
         """Generate an id."""
@@ -214,9 +212,7 @@ class Collection(Generic[R]):
 
         What its mailbox finds out later is in the future; whoever asked calls :meth:`forget` when that is done.
         """
-        found: Any = self.find(id)
-        deleted: Future[None] = found.delete()
-        return deleted
+        return cast("Replica[Any]", self.find(id)).delete()
 
     def forget(self, id: str) -> None:
         """Release one that was deleted."""
