@@ -14,7 +14,7 @@ from livesvm.service.hosting.handle import Reply
 from livesvm.service.logs.calls import Call as Logged
 from livesvm.service.models.published import Published
 from livesvm.service.remote.directory import ProcessDirectory
-from livesvm.service.remote.messages import Answer, Question, View, packed, unpacked
+from livesvm.service.remote.messages import Answer, Question, View, Withdraw, packed, unpacked
 from livesvm.service.remote.process_view import ProcessView
 
 AGAIN_SECONDS = 0.1
@@ -27,10 +27,6 @@ class Subject(Protocol):
     @property
     def there(self) -> ProcessView:
         """Where it lives."""
-
-    @property
-    def spec(self) -> Any:
-        """What it was created as, by which a process of its own is started."""
 
     @property
     def gone(self) -> type[ServiceError]:
@@ -77,11 +73,9 @@ class Call(Future[Any]):
     def cancel(self) -> bool:
         """Say that nothing waits for it any more; what becomes of the call is known when it answers."""
         if not self.done() and self._is_sent and time.monotonic() < self._until:
-            self._directory.transport.withdraw(self._there.place, self._spec, self._asked.id)
+            message = packed(Withdraw(self._asked.id))
+            self._directory.transport.ask(self._there.place, message, False, lambda found, error: None)
         return False
-
-    def _spec(self) -> Any:
-        return self._subject.spec
 
     def expire(self, seconds: float) -> None:
         """Give up if the time is over and the process has said nothing for so long, not even that it is at work."""
@@ -95,13 +89,8 @@ class Call(Future[Any]):
 
     def _try(self) -> None:
         self.tries += 1
-        place, short = self._there.place, self._asked.command.by_line
-        try:
-            self._directory.transport.ask(place, self._spec, self._message, short, self._ended)
-        except Exception as error:
-            self._ended(None, error)
-        else:
-            self._is_sent = True
+        self._directory.transport.ask(self._there.place, self._message, self._asked.command.by_line, self._ended)
+        self._is_sent = True
 
     def _ended(self, message: Any, error: BaseException | None) -> None:
         if error is not None:
@@ -109,12 +98,12 @@ class Call(Future[Any]):
             self._again(error)
             return
         answer: Answer = unpacked(message)
-        if isinstance(answer.error, Restoring) and answer.view is None and time.monotonic() < self._until:
+        view = answer.views.pop(self._asked.stored, None)
+        if isinstance(answer.error, Restoring) and view is None and time.monotonic() < self._until:
             self._again(answer.error)
             return
-        self._subject.hear(answer.view, time.monotonic())
-        if answer.others:
-            self._directory.hear(self._there, answer.others)
+        self._subject.hear(view, time.monotonic())
+        self._directory.hear(self._there, answer.views)
         if answer.copy is not None:
             self._subject.hold(answer.copy)
         if self._logged is not None:

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from prometheus_client.core import Metric
 
+from livesvm.service.history.names import id_of
 from livesvm.service.hosting.context import Context
-from livesvm.service.remote.messages import News, View, unpacked
+from livesvm.service.remote.messages import News, Scrape, Since, View, packed, unpacked
 from livesvm.service.remote.process_view import ProcessView
-from livesvm.service.remote.transport import Since, Transport
+from livesvm.service.remote.transport import Transport, ask_all
 
-log = logging.getLogger(__name__)
-
-
-class UnderWay(Protocol):
-    """A call that was not answered yet."""
-
-    def expire(self, seconds: float) -> None:
-        """Give up if the time is over and the process has said nothing for so long."""
-
-    def lost(self) -> None:
-        """Send it again: what was asked before is not answered any more."""
+SCRAPE_SECONDS = 1.0
 
 
 class ProcessDirectory:
@@ -35,31 +24,25 @@ class ProcessDirectory:
     Parameters
     ----------
     transport : by which they are asked
-    reported : called with what is reported of one, by its stored name, None if it is gone
+    home : returns the collection of what has a stored name
     back : called when a process has come back: what the index said before of those that live there is old
-    spec : of what is stored under a name
     """
 
     def __init__(
-        self,
-        context: Context,
-        transport: Transport[Any],
-        reported: Callable[[str, View | None], None],
-        back: Callable[[], None],
-        spec: Callable[[str], Any],
+        self, context: Context, transport: Transport, home: Callable[[str], Any], back: Callable[[], None]
     ) -> None:
         self.settings, self.health, self.store = context.settings, context.source.health, context.source.store
         self.transport, self.terms = transport, transport.terms
-        self._on_news, self._on_return, self._spec = reported, back, spec
-        self._places: dict[str, ProcessView] = {}
+        self._home, self._on_return = home, back
+        self._places = {place.name: ProcessView(place, self.terms.word) for place in transport.places}
         self._lock = threading.Lock()
         self.stopped = threading.Event()
-        self.open: set[UnderWay] = set()
+        self.open: set[Any] = set()  #: calls that were not answered yet
         context.source.metrics.watch_others(self.scrape)
 
     def join(self) -> None:
         """Wait until processes can be asked."""
-        self.transport.join(self._begin_again)
+        self.transport.join(self._begin_again, lambda stored: self._home(stored).find(id_of(stored)).spec)
 
     def stop(self) -> None:
         """Ask nothing any more."""
@@ -67,8 +50,11 @@ class ProcessDirectory:
         self.transport.leave()
 
     def scrape(self) -> list[Metric]:
-        """Return the metrics of where something lives, as far as they are reported in time."""
-        return self.transport.scrape([there.place for there in self.all()])
+        """Return the metrics of processes, as far as they are reported in time."""
+        with self._lock:
+            places = [there.place for there in self._places.values() if self.transport.is_known(there.place)]
+        reported = ask_all(self.transport, places, packed(Scrape()), SCRAPE_SECONDS)
+        return [family for found in reported for family in unpacked(found)]
 
     # What collections and calls ask.
 
@@ -106,10 +92,7 @@ class ProcessDirectory:
         """Have every process where something lives tell what is new."""
         for there in self.all():
             if not there.is_asked:
-                try:
-                    self._ask(there)
-                except Exception as error:
-                    self._told(there, there.round, None, error)
+                self._ask(there)
 
     def expire(self) -> None:
         """Give up calls to silent processes after their time."""
@@ -125,18 +108,14 @@ class ProcessDirectory:
 
     def _ask(self, there: ProcessView) -> None:
         there.is_asked = True
-        spec, reported = partial(self._spec, str(there.place.model)), partial(self._told, there, there.round)
-        try:
-            self.transport.watch(there.place, spec, Since(there.incarnation, there.moment, there.taken()), reported)
-        except Exception:
-            there.is_asked = False  # the next look asks again
-            raise
+        message = packed(Since(there.incarnation, there.moment, there.taken()))
+        self.transport.ask(there.place, message, False, partial(self._told, there, there.round))
 
     def hear(self, there: ProcessView, views: Mapping[str, View]) -> None:
         """Take in what an answer tells of others than those that it was asked of."""
         for stored, view in views.items():
             if there.take(stored, view):
-                self._on_news(stored, view)
+                self._home(stored).seen(stored, view)
 
     def _told(self, there: ProcessView, round: int, message: bytes | None, error: BaseException | None) -> None:
         """Take in what a process tells, and ask for more; one that was lost is asked again at the next look."""
@@ -153,10 +132,9 @@ class ProcessDirectory:
         self.transport.heard(there.place, news.line)
         is_back = news.incarnation != there.incarnation
         for stored, view in there.take_news(news).items():
-            self._on_news(stored, view)
+            self._home(stored).seen(stored, view)
         if is_back:
             self._on_return()
         there.is_asked = False
         if there.count and self.transport.is_known(there.place):
-            with suppress(Exception):  # the next look asks again
-                self._ask(there)
+            self._ask(there)

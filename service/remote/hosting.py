@@ -8,14 +8,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 from livesvm.service.history.names import id_of, is_feed
 from livesvm.service.hosting.context import Context
 from livesvm.service.remote.calls import Call
 from livesvm.service.remote.collection import FEEDS, MODELS, RemoteCollection
 from livesvm.service.remote.directory import ProcessDirectory
-from livesvm.service.remote.messages import View
 from livesvm.service.remote.transport import Transport
 from livesvm.service.resources.memory import Budget
 from livesvm.service.store.base import StoreError
@@ -42,10 +40,10 @@ class RemoteHosting:
     gone : called with what one was stored under that another front end has deleted
     """
 
-    def __init__(self, context: Context, transport: Transport[Any], gone: Callable[[str], object]) -> None:
+    def __init__(self, context: Context, transport: Transport, gone: Callable[[str], object]) -> None:
         self._source, self._gone = context.source, gone
         context = replace(context, budget=Budget())
-        self._directory = ProcessDirectory(context, transport, self._told, self._read_again, self._spec)
+        self._directory = ProcessDirectory(context, transport, self._home, self._read_again)
         self.models = RemoteCollection(MODELS, context, self._directory)
         self.feeds = RemoteCollection(FEEDS, context, self._directory)
         self._changes: int | None = None
@@ -81,12 +79,6 @@ class RemoteHosting:
 
     def _home(self, stored: str) -> RemoteCollection:
         return self.feeds if is_feed(stored) else self.models
-
-    def _spec(self, stored: str) -> Any:
-        return self._home(stored).find(id_of(stored)).spec
-
-    def _told(self, stored: str, view: View | None) -> None:
-        self._home(stored).seen(stored, view)
 
     def _read_again(self) -> None:
         self._changes = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import pickle
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from livesvm.service.errors import Restoring
 from livesvm.service.feeds.source_reader import Flow
@@ -49,6 +49,24 @@ class Question:
     key: str | None = None
     predicts: bool = False
     request: str | None = None
+
+
+class Withdraw(NamedTuple):
+    """Nothing waits for a call any more."""
+
+    call: str
+
+
+class Since(NamedTuple):
+    """Asks for news since a moment of an incarnation, the last ones here; ``rows`` were predicted here, by name."""
+
+    incarnation: str
+    moment: int
+    rows: dict[str, int]
+
+
+class Scrape(NamedTuple):
+    """Asks for the metrics."""
 
 
 @dataclass(frozen=True)
@@ -102,18 +120,17 @@ class View:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a call: its result or its error, the model after it, and facts for the log.
+    """What came of a call: its result or its error, and facts for the log.
 
-    ``copy`` is the version after it, if small, for a front end that predicts by copies; ``others`` are what else a
-    call of many has changed, by stored name.
+    ``views`` are what it may have changed, as that is after it, by stored name; ``copy`` is the version after it, if
+    small, for a front end that predicts by copies.
     """
 
     value: Any = None
     error: Exception | None = None
-    view: View | None = None
+    views: dict[str, View] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     copy: Published | None = None
-    others: dict[str, View] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

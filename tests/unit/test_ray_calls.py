@@ -23,15 +23,15 @@ from livesvm.service.hosting.model import _SHOWN as SHOWN
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.cluster import Cluster as RealCluster
-from livesvm.service.ray.places import Place, place_of
-from livesvm.service.ray.transport import RayTransport
+from livesvm.service.ray.places import place_of
 from livesvm.service.remote import calls, commands
 from livesvm.service.remote.calls import Call
 from livesvm.service.remote.commands import Command
 from livesvm.service.remote.handle import RemoteFeed, RemoteModel
 from livesvm.service.remote.hosting import RemoteHosting
-from livesvm.service.remote.messages import Answer, News, Question, View, packed
+from livesvm.service.remote.messages import Answer, News, Question, Since, View, packed, unpacked
 from livesvm.service.remote.process_view import ProcessView
+from livesvm.service.remote.transport import Place, Terms
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed
 from livesvm.service.store.redis import RedisStore
@@ -49,38 +49,33 @@ def view(version: int, moment: int = 1, life: tuple[str, int] = ("one", 1)) -> V
     return View(SPEC, "live", None, False, Description("live", version), life, moment)
 
 
-@dataclass
-class Cluster:
+class Cluster(RealCluster):
     """Answers the calls of one actor in turn: bytes, or an error that is raised; also the directory of those calls."""
 
-    answers: list[Any]
-    stored: bool = True
-    tries: int = 0
-    lost_ones: list[str] = field(default_factory=list)
-    open: set[Call] = field(default_factory=set)
+    def __init__(self, answers: list[Any], *, stored: bool = True) -> None:
+        self.answers, self.stored = answers, stored
+        self.tries = 0
+        self.lost_ones: list[str] = []
+        self.open: set[Call] = set()
+        self.terms = Terms("actor", 20.0, "snapshot")
+        self._settings = Settings(ray_actors=1)
+        self.lines = cast(Any, SimpleNamespace(ask=lambda *call: False, find=lambda *call: None))
 
     @property
     def transport(self) -> Any:
-        made = object.__new__(RayTransport)
-        made.cluster = cast(Any, self)
-        return made
-
-    @property
-    def lines(self) -> Any:
-        return SimpleNamespace(ask=lambda *call: False, find=lambda *call: None)
-
-    def known(self, place: Place) -> Any:
         return self
 
-    def actor(self, place: Place, spec: Any) -> Any:
-        return self
+    def hear(self, there: ProcessView, views: Any) -> None:
+        """Something is known of others."""
+
+    def is_known(self, place: Place) -> bool:
+        return True
+
+    def actor(self, place: Place) -> Any:
+        return SimpleNamespace(ask=SimpleNamespace(remote=self._answered))
 
     def lost(self, place: Place, error: BaseException) -> None:
         self.lost_ones.append(type(error).__name__)
-
-    @property
-    def ask(self) -> Any:
-        return SimpleNamespace(remote=self._answered)
 
     def _answered(self, message: bytes) -> Any:
         self.tries += 1
@@ -146,14 +141,17 @@ def call(
 
 def test_a_call_is_sent_again_when_its_actor_is_lost_on_the_way(later: Callable[[float], None]) -> None:
     restoring = Answer(error=Restoring("the actor is being restored"))
-    cluster, subject = Cluster([Lost(), restoring, Answer("done", view=view(3), copy=cast(Any, "copy"))]), Subject()
+    cluster, subject = (
+        Cluster([Lost(), restoring, Answer("done", views={"m": view(3)}, copy=cast(Any, "copy"))]),
+        Subject(),
+    )
     assert call(cluster, subject=subject).result(SECONDS) == "done"
     assert (cluster.tries, cluster.lost_ones, cluster.open) == (3, ["Lost"], set())
     assert subject.heard == [view(3), "copy"]
 
 
 def test_a_model_that_its_actor_restores_is_not_asked_for_again(later: Callable[[float], None]) -> None:
-    cluster = Cluster([Answer(error=Restoring("model m is being restored"), view=view(0))])
+    cluster = Cluster([Answer(error=Restoring("model m is being restored"), views={"m": view(0)})])
     with pytest.raises(Restoring):
         call(cluster).result(SECONDS)
     assert cluster.tries == 1
@@ -227,15 +225,13 @@ class Watched(Cluster):
         self.asked: list[Any] = []
         self.waiting: list[Future[bytes]] = []
 
-    @property
-    def watch(self) -> Any:
-        def remote(*arguments: Any) -> Any:
-            self.asked.append(arguments)
-            reported: Future[bytes] = Future()
-            self.waiting.append(reported)
-            return SimpleNamespace(future=lambda: reported)
-
-        return SimpleNamespace(remote=remote)
+    def _answered(self, message: bytes) -> Any:
+        if not isinstance(asked := unpacked(message), Since):
+            return super()._answered(message)
+        self.asked.append(asked)
+        reported: Future[bytes] = Future()
+        self.waiting.append(reported)
+        return SimpleNamespace(future=lambda: reported)
 
     def tell(self, news: News) -> None:
         self.waiting.pop(0).set_result(packed(news))
@@ -253,18 +249,14 @@ class Hosted:
     is_there: bool = True
 
     def __post_init__(self) -> None:
-        context = cast(Any, self._context())
-        transport = RayTransport(context.settings, context.source.health)
-        self.hosting = RemoteHosting(context, transport, self.dropped.append)
+        self.hosting = RemoteHosting(cast(Any, self._context()), self.cluster, self.dropped.append)
 
     @property
     def directory(self) -> Any:
         return self.hosting._directory
 
     def _context(self) -> Any:
-        health = SimpleNamespace(
-            store_call=lambda operation: threading.Lock(), store_up=True, watch_head=lambda is_up: None
-        )
+        health = SimpleNamespace(store_call=lambda operation: threading.Lock(), store_up=True)
         metrics = SimpleNamespace(watch_others=lambda scrape: None)
         source = Source(cast(Any, Stored(self)), cast(Any, health), cast(Any, metrics))
         return Context(Settings(lease_seconds=5.0, ray_actors=1), source, cast(Any, None))
@@ -294,10 +286,8 @@ class Stored(RedisStore):
 
 
 @pytest.fixture
-def hosted(monkeypatch: pytest.MonkeyPatch) -> Hosted:
-    cluster = Watched()
-    monkeypatch.setattr("livesvm.service.ray.transport.Cluster", lambda settings: cluster)
-    made = Hosted(["m", "n", "feed.f"], cluster)
+def hosted() -> Hosted:
+    made = Hosted(["m", "n", "feed.f"])
     made.look()
     return made
 
@@ -366,7 +356,7 @@ def test_one_of_which_the_index_does_not_tell_all_is_asked_for_until_its_actor_s
     hosted.changes += 1
     hosted.look()  # which was read before it went to rest
     assert models.states() == {"restoring": 1}
-    cluster.answers.append(Answer(view=resting(3, 4)))
+    cluster.answers.append(Answer(views={"m": resting(3, 4)}))
     hosted.hosting._ask_of_stale()
     assert (cluster.tries, models.states(), versions(hosted)) == (1, {"live": 1}, [3])
     hosted.hosting._ask_of_stale()
@@ -432,7 +422,7 @@ def test_one_that_is_being_made_is_not_dropped_and_one_that_another_deleted_can_
             time.sleep(0.001)
         hosted.look()
         assert [model.id for model in models.page()] == ["m"]
-        waiting.set_result(packed(Answer(view=view(0))))
+        waiting.set_result(packed(Answer(views={"m": view(0)})))
         assert making.result(SECONDS).id == "m"
 
 
@@ -454,7 +444,7 @@ def test_a_lost_actor_has_no_line_and_one_that_is_dead_is_looked_for_again(error
     vars(cluster).update(_actors={PLACE.name: "actor"}, lines=SimpleNamespace(lose=lines.append))
     cluster.lost(PLACE, error)
     assert lines == [PLACE.name]
-    assert cluster.known(PLACE) == (None if isinstance(error, ActorDiedError) else "actor")
+    assert cluster.is_known(PLACE) is not isinstance(error, ActorDiedError)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,10 @@ class Actor:
     def transport(self) -> Any:
         return SimpleNamespace(is_known=lambda place: True, ask=self._answered)
 
-    def _answered(self, place: Any, spec: Any, message: bytes, short: bool, done: Done) -> None:
+    def hear(self, there: ProcessView, views: Any) -> None:
+        """Something is known of others."""
+
+    def _answered(self, place: Any, message: bytes, short: bool, done: Done) -> None:
         asked = unpacked(message)
         self.asked.append(asked)
         try:
