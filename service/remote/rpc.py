@@ -21,9 +21,6 @@ from livesvm.service.remote.frames import ANSWERS, ASKS, CONNECT_SECONDS, SECRET
 
 Done = Callable[[bytes | None, BaseException | None], None]
 
-ANYTHING = 2**62
-"""Bytes of a frame between processes of one service."""
-
 log = logging.getLogger(__name__)
 
 
@@ -52,7 +49,6 @@ class RpcServer:
         self._answer = answer
         self._server: asyncio.Server | None = None
         self._secret = secret or secrets.token_bytes(SECRET_BYTES)
-        self._under_way: set[asyncio.Task[None]] = set()
 
     async def number(self, host: str) -> Endpoint:
         """Return where it listens; begins to, the first time. Raises OSError."""
@@ -60,66 +56,57 @@ class RpcServer:
             context, loop = tls(ssl.Purpose.CLIENT_AUTH), asyncio.get_running_loop()
             seconds = None if context is None else CONNECT_SECONDS
             self._server = await loop.create_server(
-                lambda: _Answering(self, self._secret), host, 0, ssl=context, ssl_handshake_timeout=seconds
+                lambda: _Answering(self._answer, self._secret), host, 0, ssl=context, ssl_handshake_timeout=seconds
             )
         return Endpoint(host, int(self._server.sockets[0].getsockname()[1]), self._secret)
 
     async def attach(self, end: socket.socket, ended: Callable[[], None]) -> None:
         """Answer also what comes by this end of a connection; ``ended`` is called when that ends."""
-        line = _Answering(self, self._secret, ended)
-        line.largest, line.seconds = ANYTHING, None
-        await asyncio.get_running_loop().create_connection(lambda: line, sock=end)
-
-    def take(self, line: _Answering, number: int, message: bytes) -> None:
-        """Answer a call when that is done."""
-        task = asyncio.ensure_future(self._answered(line, number, message))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
-
-    async def _answered(self, line: _Answering, number: int, message: bytes) -> None:
-        try:
-            answer = await self._answer(message)
-            if not line.transport.is_closing():
-                line.send(number, answer)
-        except BaseException:
-            line.transport.abort()  # whoever asked hears why by Ray's own call
-            raise
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: _Answering(self._answer, self._secret, ended), sock=end)
 
 
 class _Answering(Frames):
-    """One front end's line, at the actor's end."""
+    """One front end's line, at the actor's end; ``ended`` is called when that of a process of one service ends."""
 
-    def __init__(self, board: RpcServer, secret: bytes, ended: Callable[[], None] = lambda: None) -> None:
-        super().__init__(secret, ANSWERS, ASKS)
-        self._board, self._ended = board, ended
-
-    def proven(self) -> None:
-        """Begin to take calls."""
+    def __init__(
+        self, answer: Callable[[bytes], Awaitable[bytes]], secret: bytes, ended: Callable[[], None] | None = None
+    ) -> None:
+        super().__init__(secret, ANSWERS, is_local=ended is not None)
+        self._answer, self._ended = answer, ended
+        self._under_way: set[asyncio.Task[None]] = set()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Say so."""
-        self._ended()
+        super().connection_lost(exc)
+        if self._ended is not None:
+            self._ended()
 
     def frame(self, number: int, frame: bytes) -> None:
-        """Take in a call."""
-        self._board.take(self, number, frame)
+        """Answer a call when that is done."""
+        task = asyncio.ensure_future(self._answered(number, frame))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def _answered(self, number: int, message: bytes) -> None:
+        try:
+            answer = await self._answer(message)
+            if not self.transport.is_closing():
+                self.send(number, answer)
+        except BaseException:
+            self.transport.abort()  # whoever asked hears why by Ray's own call
+            raise
 
 
 class _Line(Frames):
     """A line at the front end's end, with the calls that wait for their answers."""
 
     def __init__(self, at: Endpoint | None, secret: bytes, ended: Callable[[_Line], None]) -> None:
-        super().__init__(secret, ASKS, ANSWERS)
+        super().__init__(secret, ASKS, is_local=at is None)
         self.at = at
         self._ended = ended
         self._waiting: dict[int, Done] = {}
         self._last = 0
-        self.opened: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-
-    def proven(self) -> None:
-        """Begin to send calls."""
-        if not self.opened.done():
-            self.opened.set_result(True)
 
     def ask(self, message: bytes, done: Done) -> None:
         """Send a call."""
@@ -139,8 +126,7 @@ class _Line(Frames):
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail all open calls."""
         self._ended(self)
-        if not self.opened.done():
-            self.opened.set_result(False)
+        super().connection_lost(exc)
         waiting, self._waiting = self._waiting, {}
         for done in waiting.values():
             done(None, exc or ConnectionError("the line was lost"))
@@ -153,7 +139,7 @@ class RpcClientPool:
         self._lines: dict[str, _Line] = {}
         self._sought: dict[str, Endpoint] = {}
         self._refused: dict[str, Endpoint] = {}
-        self._loop = loop or new_loop()
+        self._loop, self._over = loop or new_loop(), asyncio.Event()
         self._thread: threading.Thread | None = None
         if loop is None:
             self._thread = threading.Thread(target=self._run, name="lines", daemon=True)
@@ -181,16 +167,14 @@ class RpcClientPool:
         ``first`` returns a message that is sent once there is a line, if any.
         """
 
+        def ended(line: _Line) -> None:
+            """Say so."""
+            self._forget(name, line)
+            lost()
+
         async def connect() -> None:
             """Connect."""
-
-            def ended(line: _Line) -> None:
-                """Say so."""
-                self._forget(name, line)
-                lost()
-
             line = _Line(None, secret, ended)
-            line.largest, line.seconds = ANYTHING, None
             await self._loop.create_connection(lambda: line, sock=end)
             if await line.opened:
                 self._lines[name] = line
@@ -225,23 +209,19 @@ class RpcClientPool:
     def close(self) -> None:
         """End all lines of a thread of their own."""
         if self._thread is not None:
-            self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._end()))
+            self._loop.call_soon_threadsafe(self._over.set)
             self._thread.join()
 
     def _run(self) -> None:
-        self._loop.run_forever()
-        self._loop.close()
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._until_over())
 
-    async def _end(self) -> None:
+    async def _until_over(self) -> None:
+        await self._over.wait()
         self._sought.clear()
         for line in list(self._lines.values()):
             line.transport.abort()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
         await asyncio.sleep(0)  # for what is reported when a line is lost
-        self._loop.stop()
 
     async def _connect(self, name: str, at: Endpoint) -> None:
         line = _Line(at, at.secret, lambda ended: self._forget(name, ended))
