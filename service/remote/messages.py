@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -132,6 +133,12 @@ class Answer:
     facts: dict[str, Any] = field(default_factory=dict)
     copy: Published | None = None
 
+    def result(self) -> Any:
+        """Return the result; raises the error."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
 
 @dataclass(frozen=True)
 class News:
@@ -161,6 +168,14 @@ def _error(kind: type[Exception], arguments: tuple[Any, ...], parts: dict[str, A
     error.args = arguments
     error.__dict__.update(parts)
     return error
+
+
+def answered(call: Callable[..., Any], *arguments: Any, **named: Any) -> bytes:
+    """Return the answer of a call, packed."""
+    try:
+        return packed(Answer(call(*arguments, **named)))
+    except Exception as error:
+        return packed(Answer(error=error))
 
 
 def packed(value: Any) -> bytes:

@@ -90,6 +90,5 @@ class RemoteStore:
             return None
         self._has_answered = True
         answer: Answer = unpacked(found)
-        if answer.error is not None:
-            raise answer.error
+        answer.result()
         return answer

@@ -10,11 +10,11 @@ import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from livesvm.service.models.types import ServingState
 from livesvm.service.remote.host import Host, opened, set_process_up
-from livesvm.service.remote.messages import Answer, Question, packed, unpacked
+from livesvm.service.remote.messages import Answer, Question, answered, packed, unpacked
 from livesvm.service.remote.rpc import RpcServer, new_loop
 from livesvm.service.resources.machine import give_back_large_blocks
 from livesvm.service.store.base import StoreError
@@ -80,7 +80,7 @@ class Worker:
             os._exit(1)  # another one tries it again
         match asked:
             case AskStore():
-                return await asyncio.get_running_loop().run_in_executor(self._threads, self._of_store, asked)
+                return await asyncio.get_running_loop().run_in_executor(self._threads, answered, self._of_store, asked)
             case Stop():
                 await asyncio.to_thread(self._stop)
                 return b""
@@ -88,13 +88,10 @@ class Worker:
                 await self._knows_webhooks.wait()
         return await self._host.answer(asked)
 
-    def _of_store(self, asked: AskStore) -> bytes:
-        """Return what a method of the store returns, or raises."""
-        try:
-            found = getattr(self._store, asked.method.__name__)(*asked.arguments, **asked.named)
-            return packed(Answer(list(found) if isinstance(found, Iterator) else found))
-        except StoreError as error:
-            return packed(Answer(error=error))
+    def _of_store(self, asked: AskStore) -> Any:
+        """Return what a method of the store returns; of one that yields, a list."""
+        found = getattr(self._store, asked.method.__name__)(*asked.arguments, **asked.named)
+        return list(found) if isinstance(found, Iterator) else found
 
     def _stop(self) -> None:
         """Let mailboxes run empty, write snapshots, close the store. Solves that nothing waits for are ended."""
