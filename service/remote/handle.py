@@ -40,8 +40,8 @@ from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.remote import commands
 from livesvm.service.remote.calls import Call
 from livesvm.service.remote.commands import Command
-from livesvm.service.remote.directory import ProcessDirectory
 from livesvm.service.remote.messages import SERVED, FeedNow, Question, View
+from livesvm.service.remote.processes import Processes
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Indexed
 
@@ -60,11 +60,8 @@ class Owner(Protocol):
     """The owner of all replicas of a kind, as far as a front end knows them."""
 
     @property
-    def directory(self) -> ProcessDirectory:
-        """By which that process is asked."""
-
-    def seen(self, stored: str, view: View | None) -> None:
-        """Take a new report on a replica; None: it is gone."""
+    def processes(self) -> Processes:
+        """Those where they live."""
 
 
 class RemoteReplica:
@@ -83,9 +80,8 @@ class RemoteReplica:
 
     def __init__(self, id: str, stored: str, found: Indexed, context: Context, owner: Owner) -> None:
         self.id, self.stored = id, stored
-        self._settings, self._owner = context.settings, owner
-        self._terms = owner.directory.terms
-        self.there = owner.directory.there(stored)
+        self._settings, self.there = context.settings, owner.processes.at(stored)
+        self._terms = self.there.terms
         self._heard_at: float | None = None
         self.found_again(found)
         self.learn(self.reported)
@@ -111,13 +107,9 @@ class RemoteReplica:
         self._found, self._summary = found, summary.read(found.summary)
         self._spec = None if self._summary is None else self.home.parse_spec(self._summary.spec)
 
-    def hear(self, view: View | None, at: float) -> None:
-        """Take what the process said of it at some time, monotonic; None: nothing."""
+    def hear(self, at: float) -> None:
+        """Know that the process has answered at some time, monotonic, and so said all that is new of it."""
         self._heard_at = at if self._heard_at is None else max(self._heard_at, at)
-        if view is not None:
-            self.there.is_lost = False
-            if self.there.take(self.stored, view):
-                self._owner.seen(self.stored, view)
 
     def learn(self, reported: View | None) -> None:
         """Take what is known of it now."""
@@ -197,7 +189,7 @@ class RemoteReplica:
             uuid4().hex, self.stored, command.with_name(), seconds, chosen[0], self._gets_copies(command), chosen[1]
         )
         until = time.monotonic() + (patience if seconds is None else min(seconds, patience))
-        return Call(self._owner.directory, self, asked, until, logged).send()
+        return Call(self, asked, until, logged).send()
 
     def _gets_copies(self, command: Command) -> bool:
         """Return whether the version after it is to come along."""

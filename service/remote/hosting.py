@@ -13,7 +13,7 @@ from livesvm.service.history.names import id_of, is_feed
 from livesvm.service.hosting.context import Context
 from livesvm.service.remote.calls import Call
 from livesvm.service.remote.collection import FEEDS, MODELS, RemoteCollection
-from livesvm.service.remote.directory import ProcessDirectory
+from livesvm.service.remote.processes import Processes
 from livesvm.service.remote.transport import Transport
 from livesvm.service.resources.memory import Budget
 from livesvm.service.store.base import StoreError
@@ -42,10 +42,10 @@ class RemoteHosting:
 
     def __init__(self, context: Context, transport: Transport, gone: Callable[[str], object]) -> None:
         self._source, self._gone = context.source, gone
-        context = replace(context, budget=Budget())
-        self._directory = ProcessDirectory(context, transport, self._home, self._read_again)
-        self.models = RemoteCollection(MODELS, context, self._directory)
-        self.feeds = RemoteCollection(FEEDS, context, self._directory)
+        self._context = context = replace(context, budget=Budget())
+        self._processes = Processes(context, transport, self._home, self._read_again)
+        self.models = RemoteCollection(MODELS, context, self._processes)
+        self.feeds = RemoteCollection(FEEDS, context, self._processes)
         self._changes: int | None = None
         self._look_at = 0.0
         self._asked: dict[str, Call] = {}
@@ -53,11 +53,11 @@ class RemoteHosting:
 
     def restore(self) -> None:
         """Wait for the processes, learn what there is, and wait a while to hear of it; raises StoreError."""
-        self._directory.join()
+        self._processes.join()
         self._look()
         threading.Thread(target=self._keep, name="remote-watch", daemon=True).start()
         end = time.monotonic() + FIRST_SECONDS
-        while time.monotonic() < end and (self._directory.is_lost or self._is_restoring):
+        while time.monotonic() < end and (self._processes.is_lost or self._is_restoring):
             time.sleep(0.05)
 
     @property
@@ -75,7 +75,7 @@ class RemoteHosting:
         for home in (self.models, self.feeds):
             home.close()
         self._due.set()
-        self._directory.stop()
+        self._processes.stop()
 
     def _home(self, stored: str) -> RemoteCollection:
         return self.feeds if is_feed(stored) else self.models
@@ -85,15 +85,16 @@ class RemoteHosting:
         self._due.set()
 
     def _keep(self) -> None:
-        while not self._directory.stopped.is_set():
+        while not self._processes.is_over:
             self._due.wait(LOOK_SECONDS)
             self._due.clear()
             try:
                 if self._source.health.store_up and time.monotonic() >= self._look_at:
                     self._look()
-                self._directory.ask_for_news()
+                for there in self._processes.all():
+                    there.ask_for_news()
+                    there.expire(self._context.settings.lease_seconds)
                 self._ask_of_stale()
-                self._directory.expire()
             except StoreError:
                 pass  # health knows
             except Exception:
@@ -114,7 +115,7 @@ class RemoteHosting:
                 raise
         for home in before:
             home.learn(one for one in found if self._home(one.id) is home)
-        for stored in [stored for there in self._directory.all() for stored in there.forget_dead()]:
+        for stored in [stored for there in self._processes.all() for stored in there.forget_dead()]:
             self._home(stored).seen(stored)
         kept = {one.id for one in found}
         for home, ids in before.items():
