@@ -55,7 +55,7 @@ class Call(Future[Any]):
 
     def send(self) -> Call:
         """Send it; returns at once, and asks for a process that is not known yet in a thread."""
-        self._there.open.add(self)
+        self._there.owner.open.add(self)
         if self._there.is_known:
             self._try()
         else:
@@ -133,7 +133,7 @@ class Call(Future[Any]):
         self._finish(None, ModelUnavailable(f"{self._subject} is not to be had now: {why}"))
 
     def _finish(self, value: Any, error: BaseException | None) -> None:
-        self._there.open.discard(self)
+        self._there.owner.open.discard(self)
         with suppress(InvalidStateError):  # it was given up
             if error is None:
                 self.set_result(value)

@@ -91,9 +91,7 @@ class RemoteHosting:
             try:
                 if self._source.health.store_up and time.monotonic() >= self._look_at:
                     self._look()
-                for there in self._processes.all():
-                    there.ask_for_news()
-                    there.expire(self._context.settings.lease_seconds)
+                self._processes.look(self._context.settings.lease_seconds)
                 self._ask_of_stale()
             except StoreError:
                 pass  # health knows

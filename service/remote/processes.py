@@ -27,7 +27,6 @@ class Process:
 
     def __init__(self, place: Place, owner: Processes) -> None:
         self.place, self.owner, self.terms = place, owner, owner.transport.terms
-        self.open: set[Any] = set()  #: calls that were not answered yet
         self.incarnation, self.moment = "", 0
         self.is_lost = self.is_left = self._is_asked = False
         self._round = 0  #: joins of the cluster; what was asked in one before is not answered
@@ -77,18 +76,11 @@ class Process:
         """Know that a call has failed."""
         self.owner.transport.lost(self.place, error)
 
-    def expire(self, seconds: float) -> None:
-        """Give up calls after their time, if it has been silent for so long."""
-        for call in list(self.open):
-            call.expire(seconds)
-
     def begin_again(self) -> None:
         """Ask everything again: answers to what was asked before do not come."""
         self._lose()
         self.incarnation, self.moment = "", 0
         self._round += 1
-        for call in list(self.open):
-            call.lost()
 
     def ask_for_news(self) -> None:
         """Have it tell what is new, unless it is asked."""
@@ -204,6 +196,7 @@ class Processes:
         self._store = context.source.store
         self._by_name: dict[str, Process] = {}
         self._lock = threading.Lock()
+        self.open: set[Any] = set()  #: calls that were not answered yet
         self.is_over = False
         context.source.metrics.watch_others(self._scrape)
 
@@ -234,6 +227,13 @@ class Processes:
                 found = self._by_name[place.name] = Process(place, self)
             return found
 
+    def look(self, seconds: float) -> None:
+        """Have all tell what is new; give up calls after their time, of those that were silent for so long."""
+        for there in self.all():
+            there.ask_for_news()
+        for call in list(self.open):
+            call.expire(seconds)
+
     def forget(self, stored: str) -> None:
         """Forget one that does not live any more; a process of its own is not asked any more."""
         there = self.at(stored)
@@ -254,6 +254,8 @@ class Processes:
     def _begin_again(self) -> None:
         for there in self.all():
             there.begin_again()
+        for call in list(self.open):
+            call.lost()
 
     def _scrape(self) -> list[Metric]:
         """Return the metrics of processes, as far as they are reported in time."""

@@ -57,6 +57,7 @@ class Cluster(RealCluster):
         self.tries = 0
         self.lost_ones: list[str] = []
         self.is_over = False
+        self.open: set[Any] = set()
         self.terms = Terms("actor", 20.0, "snapshot")
         self._settings = Settings(ray_actors=1)
         self.lines = cast(Any, SimpleNamespace(ask=lambda *call: False, find=lambda *call: None))
@@ -148,7 +149,7 @@ def test_a_call_is_sent_again_when_its_actor_is_lost_on_the_way(later: Callable[
     cluster = Cluster([Lost(), restoring, Answer("done", views={"m": view(3)}, copy=cast(Any, "copy"))])
     subject = subject_of(cluster)
     assert call(cluster, subject=subject).result(SECONDS) == "done"
-    assert (cluster.tries, cluster.lost_ones, subject.there.open) == (3, ["Lost"], set())
+    assert (cluster.tries, cluster.lost_ones, cluster.open) == (3, ["Lost"], set())
     assert subject.heard == [view(3), "copy"]
 
 
@@ -213,7 +214,7 @@ def test_one_that_gets_no_answer_ends_when_its_time_is_over_and_its_actor_is_sil
             made.result()
     waiting.set_result(packed(Answer("late")))  # and does no harm
     assert made.exception() is not None if ends else made.result() == "late"
-    assert subject.there.open == set()
+    assert cluster.open == set()
 
 
 # -- the directory -----------------------------------------------------------------------------------------------------
@@ -394,7 +395,7 @@ def test_an_actor_that_is_lost_is_said_to_be_and_asked_again(hosted: Hosted) -> 
 
 def test_what_was_asked_before_the_cluster_was_joined_again_is_not_waited_for(hosted: Hosted) -> None:
     hosted.there.ask_for_news()
-    hosted.there.begin_again()
+    hosted.there.owner._begin_again()
     hosted.there.ask_for_news()
     assert hosted.cluster.asked == [("", 0, {}), ("", 0, {})]
     hosted.cluster.tell(News("one", 4, {"m": view(2, 4)}))  # late, and not taken in
@@ -420,7 +421,7 @@ def test_one_that_is_being_made_is_not_dropped_and_one_that_another_deleted_can_
     first._answered = lambda message: SimpleNamespace(future=lambda: waiting)  # type: ignore[method-assign]
     with ThreadPoolExecutor(1) as pool:
         making = pool.submit(models.create, "m", ModelSpec(id="m"))
-        while not hosted.there.open:
+        while not hosted.there.owner.open:
             time.sleep(0.001)
         hosted.look()
         assert [model.id for model in models.page()] == ["m"]

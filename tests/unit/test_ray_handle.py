@@ -59,6 +59,7 @@ class Actor:
 
     answer: Callable[[Question], Any]
     asked: list[Question] = field(default_factory=list)
+    open: set[Any] = field(default_factory=set)
     terms: Terms = field(default_factory=lambda: Terms("actor", 20.0, "snapshot"))
 
     @property
