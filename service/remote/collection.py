@@ -138,7 +138,7 @@ class RemoteCollection(Collection[Any]):
             if view is not None and isinstance(view.now, Indexed):
                 self._index[id_] = view.now
                 replica.found_again(view.now)
-            replica.learn(replica.reported)
+            replica.learn()
 
     def settled(self) -> set[str]:
         """Return which there are, but for those that are being made."""

@@ -40,7 +40,7 @@ from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.remote import commands
 from livesvm.service.remote.calls import Call
 from livesvm.service.remote.commands import Command
-from livesvm.service.remote.messages import SERVED, FeedNow, Question, View
+from livesvm.service.remote.messages import RESTING, SERVED, FeedNow, Question, View
 from livesvm.service.remote.processes import Processes
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Indexed
@@ -84,7 +84,7 @@ class RemoteReplica:
         self._terms = self.there.terms
         self._heard_at: float | None = None
         self.found_again(found)
-        self.learn(self.reported)
+        self.learn()
 
     def __str__(self) -> str:
         return f"{self.word} {self.id}"
@@ -98,9 +98,17 @@ class RemoteReplica:
 
     @property
     def spec(self) -> Any:
-        """What it was created as; None of one of which that is not known."""
+        """What it was created as; where that is not known, only that there is one."""
         reported = self.reported
-        return self._spec if reported is None else reported.spec
+        return (self._spec if reported is None else reported.spec) or self._unknown()
+
+    def _unknown(self) -> Any:
+        raise NotImplementedError
+
+    @property
+    def _now(self) -> Any:
+        """Its state by the last report, or by the index."""
+        raise NotImplementedError
 
     def found_again(self, found: Indexed) -> None:
         """Know what the index says now."""
@@ -111,7 +119,7 @@ class RemoteReplica:
         """Know that the process has answered at some time, monotonic, and so said all that is new of it."""
         self._heard_at = at if self._heard_at is None else max(self._heard_at, at)
 
-    def learn(self, reported: View | None) -> None:
+    def learn(self) -> None:
         """Take what is known of it now."""
 
     def hold(self, copy: Published) -> None:
@@ -174,8 +182,8 @@ class RemoteReplica:
     @property
     def queue_depth(self) -> int:
         """Calls that wait, where it lives."""
-        reported = self.reported
-        return 0 if reported is None else cast(Description | FeedNow, reported.now).queue_depth
+        depth: int = self._now.queue_depth
+        return depth
 
     # What is asked where it lives.
 
@@ -230,11 +238,8 @@ class RemoteModel(RemoteReplica):
     _held_until = 0.0
     _copied_at = -LATELY_SECONDS
 
-    @property
-    def spec(self) -> ModelSpec:
-        """What it was created as."""
-        found: ModelSpec | None = super().spec
-        return found or ModelSpec(id=self.id)
+    def _unknown(self) -> ModelSpec:
+        return ModelSpec(id=self.id)
 
     @property
     def recent(self) -> RemoteModel:
@@ -257,7 +262,6 @@ class RemoteModel(RemoteReplica):
 
     @property
     def _now(self) -> Description:
-        """Its state by the last report, or by the index."""
         if (reported := self.reported) is not None:
             return cast(Description, reported.now)
         return described_at_rest(self.spec, self._summary, self._settings)
@@ -371,20 +375,17 @@ class RemoteFeed(RemoteReplica):
 
     _seen: Forecasts | None = None
 
-    @property
-    def spec(self) -> FeedSpec:
-        """What it was created as; where that is not known, only that there is one."""
-        found: FeedSpec | None = super().spec
-        return found or UNKNOWN
+    def _unknown(self) -> FeedSpec:
+        return UNKNOWN
 
     @property
-    def _now(self) -> FeedNow | None:
+    def _now(self) -> FeedNow:
         reported = self.reported
-        return None if reported is None else cast(FeedNow, reported.now)
+        return RESTING if reported is None else cast(FeedNow, reported.now)
 
-    def learn(self, reported: View | None) -> None:
+    def learn(self) -> None:
         """Take its events in."""
-        seen = None if reported is None else cast(FeedNow, reported.now).view
+        seen = self._now.view
         self._seen = None if seen is None else replace(seen, events=self._joined(seen.events))
 
     def _joined(self, new: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
@@ -429,12 +430,12 @@ class RemoteFeed(RemoteReplica):
     @property
     def returned(self) -> Return | None:
         """How it came back."""
-        return None if (now := self._now) is None else now.returned
+        return self._now.returned
 
     @property
     def flow(self) -> Flow | None:
         """How its source flows; None if it has none, or is at rest."""
-        return None if (now := self._now) is None else now.flow
+        return self._now.flow
 
     @property
     def progress(self) -> Progress:

@@ -126,7 +126,7 @@ class Host:
         self.asked_at = time.monotonic()
         self._under_way: dict[str, Callable[[], None]] = {}
         self._told = Announcer()
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: set[asyncio.Event] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def begin(self) -> None:
@@ -187,9 +187,9 @@ class Host:
             self._look_at_all()
         else:
             if moment == self._told.moment:
-                news: asyncio.Future[None] = self._loop.create_future()
-                self._waiting.add(news)
-                await asyncio.wait([news], timeout=HEARTBEAT_SECONDS)
+                self._waiting.add(news := asyncio.Event())
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(news.wait(), HEARTBEAT_SECONDS)
                 self._waiting.discard(news)
             await asyncio.sleep(began + GATHER_SECONDS - time.monotonic())
         line, reported = None if self._line is None else await self._line(), self._told
@@ -260,8 +260,7 @@ class Host:
         """Learn whether a model or a feed has changed, and tell front ends that watch."""
         if self._told.note(stored, self._found(stored)):
             for news in self._waiting:
-                if not news.done():
-                    news.set_result(None)
+                news.set()
 
     def _look_at_all(self) -> None:
         """Look at those that are awake, or unavailable, and at those that were."""
@@ -311,22 +310,13 @@ async def _awaited(future: Future[Any], solve: Solve) -> Any:
 
     Raises TurnMissed or Withdrawn if its turn does not come in time.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-    future.add_done_callback(lambda future: loop.call_soon_threadsafe(_wake, done))
-    rest, timer, expired = solve.rest(), None, list[bool]()
-    if rest is not None:
-        timer = loop.call_later(rest, lambda: expired.append(future.cancel()))
-    await done
-    if timer is not None:
-        timer.cancel()
-    if not future.cancelled():
-        return future.result()
-    if any(expired):
+    done, expired = asyncio.wrap_future(future), False
+    await asyncio.wait([done], timeout=solve.rest())
+    if not done.done():
+        expired = future.cancel()
+        await asyncio.wait([done])
+    if not done.cancelled():
+        return done.result()
+    if expired:
         raise TurnMissed("the model was busy for as long as the caller could wait; nothing was changed")
     raise Withdrawn("the caller left before its turn came")
-
-
-def _wake(done: asyncio.Future[None]) -> None:
-    if not done.done():
-        done.set_result(None)

@@ -91,6 +91,10 @@ class FeedNow:
         return cls(seen.version, *now, replace(seen, events=tuple(seen.events[-EVENTS:])))
 
 
+RESTING = FeedNow(0, 0, None, None)
+"""The same of one at rest."""
+
+
 @dataclass(frozen=True)
 class View:
     """What a front end knows of a model or a feed without asking; of one at rest, what the store's index says of it.

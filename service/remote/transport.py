@@ -80,8 +80,8 @@ class Transport(Protocol):
         """Ask nothing any more."""
 
 
-def ask_all(transport: Transport, places: Iterable[Place], message: bytes, seconds: float) -> list[bytes]:
-    """Return the answers of those that answer in time."""
+def ask_all(transport: Transport, places: Iterable[Place], message: bytes, seconds: float | None = None) -> list[bytes]:
+    """Return the answers of those that answer in time, or until all are answered or lost."""
     answers = [_answer(transport, place, message) for place in places]
     return [found for answer in wait(answers, seconds).done if (found := answer.result()) is not None]
 

@@ -44,7 +44,7 @@ class Workers:
         self._secret = secrets.token_bytes(SECRET_BYTES)
         begin = Begin(part_of(settings), settings.workers, self._secret)
         self._supervisor = Supervisor(begin, lock, self._attach, count_lost)
-        self._stores = stores = [RemoteStore(_To(self, place), LOST_SECONDS) for place in self.places]
+        self._stores = stores = [RemoteStore(self, place, LOST_SECONDS) for place in self.places]
         self.parts: dict[int, Store] = {share: cast(Store, stores[share % len(stores)]) for share in range(COUNT)}
 
     def _attach(self, number: int, ends: tuple[socket.socket, socket.socket], lost: Lost) -> None:
@@ -63,11 +63,6 @@ class Workers:
             self._near = RpcClientPool(loop)
             for name, (end, lost) in self._ends.items():
                 self._near.attach(name, end, self._secret, lost)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether they are stopped."""
-        return self._supervisor.is_over
 
     def ping(self) -> None:
         """Ask each whether its store could take an update; raises StoreError."""
@@ -107,25 +102,11 @@ class Workers:
     def leave(self) -> None:
         """Have all workers stop in order, and end them."""
         self._supervisor.is_over = True
+        for store in self._stores:
+            store.is_over = True
         ask_all(self, self.places, packed(Stop()), self._seconds)
         self._lines.close()
         self._supervisor.stop()
-
-
-class _To:
-    """The way to one worker's store."""
-
-    def __init__(self, workers: Workers, place: Place) -> None:
-        self._workers, self._place = workers, place
-
-    def ask(self, message: bytes, done: Done) -> None:
-        """Have a message answered."""
-        self._workers.ask(self._place, message, False, done)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the service stops."""
-        return self._workers.is_over
 
 
 def part_of(settings: Settings) -> Settings:

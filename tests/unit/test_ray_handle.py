@@ -337,7 +337,7 @@ def test_a_feed_may_be_stale_as_a_model_may(clock: Clock) -> None:
     reported = View(spec, "live", None, False, now, FIRST, moment=2)
     assert feed.stale
     hear(feed, reported, clock)
-    feed.learn(reported)
+    feed.learn()
     clock.now += LEASE
     assert not feed.stale
     clock.now += 0.1
@@ -363,7 +363,7 @@ def test_a_feed_at_rest_shows_what_the_index_tells_of_it_and_no_forecasts(clock:
     now = FeedNow(1, 0, None, None, ForecastsOfFeed.of(FeedState.empty(spec)))
     awake = View(spec, "live", None, False, now, FIRST, moment=1)
     hear(feed, awake, clock)
-    feed.learn(feed.reported)
+    feed.learn()
     assert (feed.served, feed.reported) == (feed, awake)
     shown: dict[str, Any] = {
         "state": "live",
@@ -377,7 +377,7 @@ def test_a_feed_at_rest_shows_what_the_index_tells_of_it_and_no_forecasts(clock:
     found = Indexed("feed.f", 3, Summary(spec.model_dump_json(), 0, shown | {"steps": []}).encode(), 3)
     feed.there.take_news(News("first", 2, {"feed.f": View(spec, "live", None, False, found, FIRST, moment=2)}))
     feed.found_again(found)
-    feed.learn(feed.reported)
+    feed.learn()
     assert (feed.served, feed.glimpse, feed.reported) == (None, Glimpse("level", **shown), None)
     with pytest.raises(Restoring):
         _ = feed.view
