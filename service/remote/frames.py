@@ -48,7 +48,7 @@ class Frames(asyncio.Protocol):
         self._secret, self._own = secret, own
         self._largest = ANYTHING if is_local else LARGEST
         self._seconds = None if is_local else CONNECT_SECONDS
-        self.opened: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.is_open, self._settled = False, asyncio.Event()
         self._challenge = secrets.token_bytes(CHALLENGE_BYTES)
         self._keys: tuple[bytes, bytes] | None = None
         self._came = bytearray()
@@ -64,8 +64,13 @@ class Frames(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Know that it is over."""
-        if not self.opened.done():
-            self.opened.set_result(False)
+        self.is_open = False
+        self._settled.set()
+
+    async def opened(self) -> bool:
+        """Return whether both ends know the secret, once that is known."""
+        await self._settled.wait()
+        return self.is_open
 
     def data_received(self, data: bytes) -> None:
         """Take in what has come, and hand on what is whole and authentic."""
@@ -119,7 +124,8 @@ class Frames(asyncio.Protocol):
             return
         if self._own == ANSWERS:
             self.send(0, b"")
-        self.opened.set_result(True)
+        self.is_open = True
+        self._settled.set()
 
     def _expect_proof(self) -> None:
         if not self._taken:

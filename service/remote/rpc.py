@@ -16,6 +16,7 @@ import ssl
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from livesvm.service.remote.frames import ANSWERS, ASKS, CONNECT_SECONDS, SECRET_BYTES, Frames, tls
 
@@ -110,7 +111,7 @@ class _Line(Frames):
 
     def ask(self, message: bytes, done: Done) -> None:
         """Send a call."""
-        if self.transport is None or self.transport.is_closing():
+        if not self.is_open or self.transport.is_closing():
             done(None, ConnectionError("the line was lost"))
             return
         self._last += 1
@@ -137,7 +138,6 @@ class RpcClientPool:
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._lines: dict[str, _Line] = {}
-        self._sought: dict[str, Endpoint] = {}
         self._refused: dict[str, Endpoint] = {}
         self._loop, self._over = loop or new_loop(), asyncio.Event()
         self._thread: threading.Thread | None = None
@@ -148,11 +148,9 @@ class RpcClientPool:
     def find(self, name: str, at: Endpoint) -> None:
         """Have a line with an actor that listens there, soon, if there is none."""
         line = self._lines.get(name)
-        if line is not None and line.at == at:
-            return
-        if self._sought.get(name) != at:
-            self._sought[name] = at
-            self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._connect(name, at)))
+        if line is None or line.at != at:
+            self._lines[name] = line = _Line(at, at.secret, partial(self._forget, name))
+            self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._connect(name, line, at)))
 
     def attach(
         self,
@@ -174,19 +172,17 @@ class RpcClientPool:
 
         async def connect() -> None:
             """Connect."""
-            line = _Line(None, secret, ended)
             await self._loop.create_connection(lambda: line, sock=end)
-            if await line.opened:
-                self._lines[name] = line
-                if (message := first()) is not None:
-                    line.ask(message, lambda found, error: None)
+            if await line.opened() and (message := first()) is not None:
+                line.ask(message, lambda found, error: None)
 
+        self._lines[name] = line = _Line(None, secret, ended)
         self._loop.call_soon_threadsafe(lambda: self._loop.create_task(connect()))
 
     def ask(self, name: str, message: bytes, done: Done) -> bool:
         """Return whether there is a line; ``done`` gets then what the actor answers, or why the line was lost."""
         line = self._lines.get(name)
-        if line is None:
+        if line is None or not line.is_open:
             return False
         if self.is_here:
             line.ask(message, done)
@@ -201,9 +197,8 @@ class RpcClientPool:
 
     def lose(self, name: str) -> None:
         """Release a line: the actor is lost, whatever becomes of the connection."""
-        self._sought.pop(name, None)
         line = self._lines.pop(name, None)
-        if line is not None:
+        if line is not None and line.transport is not None:
             self._loop.call_soon_threadsafe(line.transport.abort)
 
     def close(self) -> None:
@@ -218,20 +213,19 @@ class RpcClientPool:
 
     async def _until_over(self) -> None:
         await self._over.wait()
-        self._sought.clear()
         for line in list(self._lines.values()):
-            line.transport.abort()
+            if line.transport is not None:
+                line.transport.abort()
         await asyncio.sleep(0)  # for what is reported when a line is lost
 
-    async def _connect(self, name: str, at: Endpoint) -> None:
-        line = _Line(at, at.secret, lambda ended: self._forget(name, ended))
+    async def _connect(self, name: str, line: _Line, at: Endpoint) -> None:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await self._loop.create_connection(lambda: line, at.host, at.port, ssl=tls(ssl.Purpose.SERVER_AUTH))
-                if not await line.opened:
+                if not await line.opened():
                     raise ConnectionError("the two ends do not know the same secret, or the connection was lost")
         except (OSError, TimeoutError) as error:
-            self._sought.pop(name, None)
+            self._forget(name, line)
             if self._refused.get(name) != at:
                 self._refused[name] = at
                 log.warning("there is no line to actor %s, and calls take Ray's way: %s", name, repr(error))
@@ -239,10 +233,8 @@ class RpcClientPool:
                 line.transport.abort()
             return
         self._refused.pop(name, None)
-        if self._sought.pop(name, None) == at:
-            self._lines[name] = line
-        else:
-            line.transport.abort()
+        if self._lines.get(name) is not line:
+            line.transport.abort()  # it was given up meanwhile
 
     def _forget(self, name: str, line: _Line) -> None:
         if self._lines.get(name) is line:
