@@ -18,14 +18,7 @@ from livesvm.service.feeds.state import events_kept
 from livesvm.service.hosting import summary
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.feed import UNKNOWN, HostedFeed, glimpse_of
-from livesvm.service.hosting.handle import (
-    NEWS_SECONDS,
-    Description,
-    Glimpse,
-    Reply,
-    Return,
-    sample_of,
-)
+from livesvm.service.hosting.handle import NEWS_SECONDS, Description, Glimpse, Reply, Return
 from livesvm.service.hosting.model import HostedModel, described_at_rest
 from livesvm.service.hosting.replica import Replica
 from livesvm.service.hosting.summary import Summary
@@ -35,8 +28,6 @@ from livesvm.service.models.published import Published
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
-from livesvm.service.monitoring.feeds import FeedSample
-from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.remote import commands
 from livesvm.service.remote.calls import Call
 from livesvm.service.remote.commands import Command
@@ -86,8 +77,7 @@ class RemoteReplica:
         self.found_again(found)
         self.learn()
 
-    def __str__(self) -> str:
-        return f"{self.word} {self.id}"
+    __str__ = Replica.__str__
 
     # What is known here.
 
@@ -271,13 +261,7 @@ class RemoteModel(RemoteReplica):
         now = self._now
         return replace(now, state=self.state, error=self.reason, predicted=now.predicted + self.predicted)
 
-    def stamp(self) -> object:
-        """Return all that is known of it."""
-        return self.describe()
-
-    def sample(self) -> ModelSample:
-        """Return what the metrics show."""
-        return self.describe().sample(self.id)
+    stamp, sample = HostedModel.stamp, HostedModel.sample
 
     @property
     def published(self) -> Published:
@@ -414,18 +398,9 @@ class RemoteFeed(RemoteReplica):
         """The feed as readers see it; None while it is at rest, or not served."""
         return self._seen if self.is_served else None
 
-    @property
-    def glimpse(self) -> Glimpse | None:
-        """What is known of it without waking it."""
-        return glimpse_of(self.spec, self._summary)
-
     def stamp(self) -> object:
         """Return its state, and what is shown of it."""
         return self.state, self._seen, self._now
-
-    def sample(self) -> FeedSample | None:
-        """Return what the metrics show; None where nothing is known."""
-        return sample_of(self, self.shown or self.glimpse) if self.is_served else None
 
     @property
     def returned(self) -> Return | None:
@@ -436,6 +411,13 @@ class RemoteFeed(RemoteReplica):
     def flow(self) -> Flow | None:
         """How its source flows; None if it has none, or is at rest."""
         return self._now.flow
+
+    sample = HostedFeed.sample
+
+    @property
+    def glimpse(self) -> Glimpse | None:
+        """What is known of it without waking it."""
+        return glimpse_of(self.spec, self._summary)
 
     @property
     def progress(self) -> Progress:
