@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -30,7 +30,7 @@ from livesvm.service.ray.membership import MEMBERSHIP
 from livesvm.service.ray.places import ACTOR_CORES, place_of
 from livesvm.service.remote.frames import LARGEST
 from livesvm.service.remote.rpc import RpcClientPool
-from livesvm.service.remote.transport import Done, Place, Terms
+from livesvm.service.remote.transport import Done, Place, Terms, Transport
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreUnavailable
@@ -51,10 +51,8 @@ OTHER_CLUSTER = "WrongClusterID"
 log = logging.getLogger(__name__)
 
 
-class Cluster:
-    """A front end's place in the cluster. Implements :class:`~livesvm.service.remote.transport.Transport`."""
-
-    places: Sequence[Place] = ()
+class Cluster(Transport):
+    """A front end's place in the cluster."""
 
     def __init__(self, settings: Settings) -> None:
         """Raise StoreUnavailable if the setting names no address; the cluster is joined when it is looked at."""

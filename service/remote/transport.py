@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 Done = Callable[[Any, BaseException | None], None]
 """Called with the bytes of an answer, or with why there is none, in any thread."""
@@ -43,25 +43,27 @@ class Place:
     model: str | None = None
 
 
-class Transport(Protocol):
+class Transport:
     """Calls of such processes. A call returns at once but for the first one of a place that is not known."""
 
-    @property
-    def terms(self) -> Terms:
-        """What may be expected."""
-
-    @property
-    def places(self) -> Sequence[Place]:
-        """Those that are there whether something lives in them or not."""
+    terms: Terms
+    places: Sequence[Place] = ()  #: those that are there whether something lives in them or not
 
     def place(self, stored: str) -> Place:
         """Return where what is stored under a name lives."""
-
-    def is_known(self, place: Place) -> bool:
-        """Return whether calls return at once."""
+        raise NotImplementedError
 
     def ask(self, place: Place, message: bytes, short: bool, done: Done) -> None:
         """Have a message answered; ``short`` says that its answer is small."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """Ask nothing any more."""
+        raise NotImplementedError
+
+    def is_known(self, place: Place) -> bool:
+        """Return whether calls return at once."""
+        return True
 
     def heard(self, place: Place, line: Any) -> None:
         """Know where a place listens, if it says so."""
@@ -75,9 +77,6 @@ class Transport(Protocol):
         ``again`` is called when what was asked before is not answered any more; ``spec`` returns what a replica was
         created as, by its stored name.
         """
-
-    def leave(self) -> None:
-        """Ask nothing any more."""
 
 
 def ask_all(transport: Transport, places: Iterable[Place], message: bytes, seconds: float | None = None) -> list[bytes]:

@@ -7,12 +7,12 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 from livesvm.service.remote.frames import SECRET_BYTES
 from livesvm.service.remote.messages import packed
 from livesvm.service.remote.rpc import RpcClientPool
-from livesvm.service.remote.transport import Done, Place, Terms, ask_all
+from livesvm.service.remote.transport import Done, Place, Terms, Transport, ask_all
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Store
 from livesvm.service.store.shares import COUNT, share_of
@@ -27,8 +27,8 @@ LOST_SECONDS = 20.0
 Lost = Callable[[], None]
 
 
-class Workers:
-    """The workers of a service. Implements :class:`~livesvm.service.remote.transport.Transport`."""
+class Workers(Transport):
+    """The workers of a service. Their lines are known, and the supervisor knows of those that are lost."""
 
     terms = Terms("worker", LOST_SECONDS, "actor")
 
@@ -73,10 +73,6 @@ class Workers:
         """Return the worker that has a share."""
         return self.places[share_of(stored) % len(self.places)]
 
-    def is_known(self, place: Place) -> bool:
-        """Return True: all are."""
-        return True
-
     def ask(self, place: Place, message: bytes, short: bool, done: Done) -> None:
         """Send a message by the worker's line."""
         near = self._near
@@ -85,19 +81,10 @@ class Workers:
         if not self._lines.ask(place.name, message, done):
             done(None, ConnectionError("it is being started"))
 
-    def heard(self, place: Place, line: Any) -> None:
-        """Do nothing: its line is known."""
-
-    def lost(self, place: Place, error: BaseException) -> None:
-        """Do nothing: the supervisor knows."""
-
     def know(self, webhooks: tuple[Webhook, ...]) -> None:
         """Have all workers know the webhooks, those that start later too."""
         self._webhooks = packed(Webhooks(webhooks))
         ask_all(self, self.places, self._webhooks, LOST_SECONDS)
-
-    def join(self, again: Callable[[], None], spec: Callable[[str], Any]) -> None:
-        """Do nothing: calls wait for a worker that starts."""
 
     def leave(self) -> None:
         """Have all workers stop in order, and end them."""
