@@ -30,7 +30,7 @@ from livesvm.service.ray.membership import MEMBERSHIP
 from livesvm.service.ray.places import ACTOR_CORES, place_of
 from livesvm.service.remote.frames import LARGEST
 from livesvm.service.remote.rpc import RpcClientPool
-from livesvm.service.remote.transport import Done, Place, Terms, Transport
+from livesvm.service.remote.transport import Done, Place, Transport
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreUnavailable
@@ -54,10 +54,13 @@ log = logging.getLogger(__name__)
 class Cluster(Transport):
     """A front end's place in the cluster."""
 
+    word = "actor"
+
     def __init__(self, settings: Settings) -> None:
         """Raise StoreUnavailable if the setting names no address; the cluster is joined when it is looked at."""
         self._settings = settings
-        self.terms = Terms("actor", settings.ray_seconds, settings.ray_predictions, settings.ray_stale_seconds)
+        self.seconds, self.stale_seconds = settings.ray_seconds, settings.ray_stale_seconds
+        self.predictions = settings.ray_predictions
         self._spec: Callable[[str], ModelSpec | FeedSpec]
         self._joined, self._stopped = threading.Event(), threading.Event()
         self._lock = threading.Lock()

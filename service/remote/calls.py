@@ -128,7 +128,7 @@ class Call(Future[Any]):
         self._try()
 
     def _fail(self, error: BaseException | None) -> None:
-        word = self._there.terms.word
+        word = self._there.owner.transport.word
         why = f"its {word} does not answer" if error is None else f"its {word} was lost ({type(error).__name__})"
         self._finish(None, ModelUnavailable(f"{self._subject} is not to be had now: {why}"))
 

@@ -72,7 +72,7 @@ class RemoteReplica:
     def __init__(self, id: str, stored: str, found: Indexed, context: Context, owner: Owner) -> None:
         self.id, self.stored = id, stored
         self._settings, self.there = context.settings, owner.processes.at(stored)
-        self._terms = self.there.terms
+        self._transport = owner.processes.transport
         self._heard_at: float | None = None
         self.found_again(found)
         self.learn()
@@ -136,13 +136,14 @@ class RemoteReplica:
     @property
     def _served(self) -> tuple[ServingState, str | None]:
         """Whether it is, and why not."""
+        word = self._transport.word
         if self.there.is_lost:
-            return "restoring", f"its {self._terms.word} was lost, and is started again"
+            return "restoring", f"its {word} was lost, and is started again"
         if (reported := self.reported) is not None:
             return reported.state, reported.reason
         if self._is_known:
             return "live", None
-        return "restoring", f"its {self._terms.word} starts" if self.there.heard_at is None else "it is being restored"
+        return "restoring", f"its {word} starts" if self.there.heard_at is None else "it is being restored"
 
     @property
     def state(self) -> ServingState:
@@ -181,7 +182,7 @@ class RemoteReplica:
         """Call where it lives; a process that is lost has ``patience`` seconds to be back, by default as agreed."""
         logged = current()
         seconds = None if solve is None else solve.rest()
-        patience = self._terms.seconds if patience is None else patience
+        patience = self._transport.seconds if patience is None else patience
         chosen = (None, None) if logged is None else (logged.key, logged.id)
         asked = Question(
             uuid4().hex, self.stored, command.with_name(), seconds, chosen[0], self._gets_copies(command), chosen[1]
@@ -280,17 +281,17 @@ class RemoteModel(RemoteReplica):
         return None if reported is None else reported.life
 
     def _may_use(self, held: Published, version: int) -> bool:
-        if self._terms.predictions != "snapshot":
+        if self._transport.predictions != "snapshot":
             return False
         if held.version == version:
-            self._held_until = time.monotonic() + self._terms.stale_seconds
+            self._held_until = time.monotonic() + self._transport.stale_seconds
             return True
         return time.monotonic() < self._held_until
 
     def reader(self, X: Rows) -> Published:
         """Return the version that rows X (m, d) are to be decided by; it may be asked where that lives, in a thread."""
         limit = self._settings.max_predict_rows
-        if self._terms.predictions == "actor" and len(X) <= DECIDED_ROWS:
+        if self._transport.predictions == "actor" and len(X) <= DECIDED_ROWS:
             version, decision, prediction, classes = self.ask(commands.DECIDE(X, limit)).result()
             found, sizes = (decision, prediction), self.published.sizes
             return _Decided(version, None, sizes, X.shape[1], 0, None, None, classes=classes, found=found)
@@ -312,7 +313,7 @@ class RemoteModel(RemoteReplica):
         held = self._copy
         if held is None or copy.version > held.version or (copy.version == held.version and copy.calibration):
             self._held, self._held_life = copy, self._life
-            self._held_until = time.monotonic() + self._terms.stale_seconds
+            self._held_until = time.monotonic() + self._transport.stale_seconds
 
     def _gets_copies(self, command: Command) -> bool:
         return command.named and time.monotonic() - self._copied_at < LATELY_SECONDS

@@ -57,12 +57,10 @@ class RemoteHosting:
         self._look()
         threading.Thread(target=self._keep, name="remote-watch", daemon=True).start()
         end = time.monotonic() + FIRST_SECONDS
-        while time.monotonic() < end and (self._processes.is_lost or self._is_restoring):
+        while self._processes.is_lost or "restoring" in {*self.models.states(), *self.feeds.states()}:
+            if time.monotonic() > end:
+                return
             time.sleep(0.05)
-
-    @property
-    def _is_restoring(self) -> bool:
-        return any("restoring" in home.states() for home in (self.models, self.feeds))
 
     def watch(self, most: int | None = None) -> None:
         """Do nothing: each process does that by itself."""

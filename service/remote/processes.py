@@ -26,7 +26,7 @@ class Process:
     """
 
     def __init__(self, place: Place, owner: Processes) -> None:
-        self.place, self.owner, self.terms = place, owner, owner.transport.terms
+        self.place, self.owner = place, owner
         self.incarnation, self.moment = "", 0
         self.is_lost = self.is_left = self._is_asked = False
         self._round = 0  #: joins of the cluster; what was asked in one before is not answered

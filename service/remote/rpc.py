@@ -18,20 +18,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+import uvloop
+
 from livesvm.service.remote.frames import ANSWERS, ASKS, CONNECT_SECONDS, SECRET_BYTES, Frames, tls
 
 Done = Callable[[bytes | None, BaseException | None], None]
 
 log = logging.getLogger(__name__)
-
-
-def new_loop() -> asyncio.AbstractEventLoop:
-    """Return an event loop, of the quick kind where there is one."""
-    try:
-        import uvloop
-    except ImportError:  # Windows
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 @dataclass(frozen=True)
@@ -139,7 +132,7 @@ class RpcClientPool:
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._lines: dict[str, _Line] = {}
         self._refused: dict[str, Endpoint] = {}
-        self._loop, self._over = loop or new_loop(), asyncio.Event()
+        self._loop, self._over = loop or uvloop.new_event_loop(), asyncio.Event()
         self._thread: threading.Thread | None = None
         if loop is None:
             self._thread = threading.Thread(target=self._run, name="lines", daemon=True)

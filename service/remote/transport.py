@@ -12,24 +12,6 @@ Done = Callable[[Any, BaseException | None], None]
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What a front end may expect of such a process.
-
-    Parameters
-    ----------
-    word : what people call it
-    seconds : for which a call waits for one that was lost
-    predictions : whether the front end predicts, by copies, or the process where the model lives
-    stale_seconds : for which a copy is used on after a newer version is known
-    """
-
-    word: str
-    seconds: float
-    predictions: Literal["snapshot", "actor"]
-    stale_seconds: float = 0.0
-
-
-@dataclass(frozen=True)
 class Place:
     """A process where replicas live.
 
@@ -46,7 +28,10 @@ class Place:
 class Transport:
     """Calls of such processes. A call returns at once but for the first one of a place that is not known."""
 
-    terms: Terms
+    word: str  #: what people call such a process
+    seconds: float  #: for which a call waits for one that was lost
+    predictions: Literal["snapshot", "actor"]  #: whether the front end predicts, by copies, or that process
+    stale_seconds = 0.0  #: for which a copy is used on after a newer version is known
     places: Sequence[Place] = ()  #: those that are there whether something lives in them or not
 
     def place(self, stored: str) -> Place:

@@ -12,7 +12,7 @@ from typing import cast
 from livesvm.service.remote.frames import SECRET_BYTES
 from livesvm.service.remote.messages import packed
 from livesvm.service.remote.rpc import RpcClientPool
-from livesvm.service.remote.transport import Done, Place, Terms, Transport, ask_all
+from livesvm.service.remote.transport import Done, Place, Transport, ask_all
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Store
 from livesvm.service.store.shares import COUNT, share_of
@@ -30,7 +30,7 @@ Lost = Callable[[], None]
 class Workers(Transport):
     """The workers of a service. Their lines are known, and the supervisor knows of those that are lost."""
 
-    terms = Terms("worker", LOST_SECONDS, "actor")
+    word, seconds, predictions = "worker", LOST_SECONDS, "actor"
 
     def __init__(self, settings: Settings, lock: int, count_lost: Callable[[], None]) -> None:
         """Start them; ``lock`` is the file of the data directory's lock."""

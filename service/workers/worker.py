@@ -12,10 +12,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
 
+import uvloop
+
 from livesvm.service.models.types import ServingState
 from livesvm.service.remote.host import Host, opened, set_process_up
 from livesvm.service.remote.messages import Answer, Question, answered, packed, unpacked
-from livesvm.service.remote.rpc import RpcServer, new_loop
+from livesvm.service.remote.rpc import RpcServer
 from livesvm.service.resources.machine import give_back_large_blocks
 from livesvm.service.store.base import StoreError
 from livesvm.service.store.shares import COUNT, open_shares
@@ -107,7 +109,7 @@ def serve(number: int, begin: Begin, lines: Sequence[socket.socket]) -> NoReturn
         signal.signal(name, signal.SIG_IGN)  # which concern the service, and may be sent to all of its processes
     set_process_up(begin.settings, SWITCH_SECONDS, {"worker": str(number)})
     give_back_large_blocks()
-    loop = new_loop()
+    loop = uvloop.new_event_loop()
     asyncio.set_event_loop(loop)
 
     async def answer_all() -> None:

@@ -31,7 +31,7 @@ from livesvm.service.remote.handle import RemoteFeed, RemoteModel
 from livesvm.service.remote.hosting import RemoteHosting
 from livesvm.service.remote.messages import Answer, News, Question, Since, View, packed, unpacked
 from livesvm.service.remote.processes import Process
-from livesvm.service.remote.transport import Place, Terms
+from livesvm.service.remote.transport import Place
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed
 from livesvm.service.store.redis import RedisStore
@@ -58,7 +58,7 @@ class Cluster(RealCluster):
         self.lost_ones: list[str] = []
         self.is_over = False
         self.open: set[Any] = set()
-        self.terms = Terms("actor", 20.0, "snapshot")
+        self.seconds, self.predictions = 20.0, "snapshot"
         self._settings = Settings(ray_actors=1)
         self.lines = cast(Any, SimpleNamespace(ask=lambda *call: False, find=lambda *call: None))
 

@@ -32,7 +32,7 @@ from livesvm.service.remote import commands
 from livesvm.service.remote.handle import DECIDED_ROWS, LATELY_SECONDS, RemoteFeed, RemoteModel, RemoteReplica
 from livesvm.service.remote.messages import Answer, FeedNow, News, Question, View, packed, unpacked
 from livesvm.service.remote.processes import Process
-from livesvm.service.remote.transport import Done, Terms
+from livesvm.service.remote.transport import Done
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed
@@ -60,7 +60,8 @@ class Actor:
     answer: Callable[[Question], Any]
     asked: list[Question] = field(default_factory=list)
     open: set[Any] = field(default_factory=set)
-    terms: Terms = field(default_factory=lambda: Terms("actor", 20.0, "snapshot"))
+    predictions: str = "snapshot"
+    stale_seconds: float = 0.0
 
     @property
     def processes(self) -> Any:
@@ -74,7 +75,8 @@ class Actor:
 
     @property
     def transport(self) -> Any:
-        return SimpleNamespace(terms=self.terms, is_known=lambda place: True, ask=self._answered)
+        terms = {"word": "actor", "seconds": 20.0, "predictions": self.predictions, "stale_seconds": self.stale_seconds}
+        return SimpleNamespace(**terms, is_known=lambda place: True, ask=self._answered)
 
     def _answered(self, place: Any, message: bytes, short: bool, done: Done) -> None:
         asked = unpacked(message)
@@ -114,7 +116,7 @@ def view(number: int, life: tuple[str, int] = FIRST, state: ServingState = "live
 
 def model(actor: Actor, **settings: Any) -> RemoteModel:
     chosen = {"ray_stale_seconds": STALE, **settings}
-    actor.terms = Terms("actor", 20.0, chosen.get("ray_predictions", "snapshot"), chosen["ray_stale_seconds"])
+    actor.predictions, actor.stale_seconds = chosen.get("ray_predictions", "snapshot"), chosen["ray_stale_seconds"]
     reported = first_summary(SPEC, wakes=False)
     return RemoteModel(
         "m",
