@@ -13,7 +13,7 @@ from livesvm.service.history.names import id_of
 from livesvm.service.hosting import summary
 from livesvm.service.hosting.collection import Collection, Kind
 from livesvm.service.hosting.context import Context
-from livesvm.service.hosting.kinds import FEED, MODEL
+from livesvm.service.hosting.kinds import FEED, MODEL, Feeds
 from livesvm.service.hosting.logged import first_summary
 from livesvm.service.models.types import ServingState
 from livesvm.service.remote import commands
@@ -51,10 +51,7 @@ class RemoteCollection(Collection[Any]):
         """Return the same as :meth:`get`: whatever process holds a model can be asked."""
         return self.get(id)
 
-    def troubles(self) -> list[str]:
-        """Return sources that are not read, and why."""
-        flows = [(feed, feed.flow) for feed in self.awake()]
-        return sorted(f"the source of {feed}: {flow.fault}" for feed, flow in flows if flow is not None and flow.fault)
+    troubles = Feeds.troubles
 
     def states(self) -> Mapping[ServingState, int]:
         """Return how many are in which state."""
