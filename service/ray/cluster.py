@@ -27,7 +27,7 @@ from livesvm.service.models.size import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.actor import ModelActor
 from livesvm.service.ray.membership import MEMBERSHIP
-from livesvm.service.ray.places import ACTOR_CORES, place_of
+from livesvm.service.ray.places import ACTOR_CORES, PROCESS_BYTES, place_of
 from livesvm.service.remote.frames import LARGEST
 from livesvm.service.remote.rpc import RpcClientPool
 from livesvm.service.remote.transport import Done, Place, Transport
@@ -35,8 +35,6 @@ from livesvm.service.resources.memory import MEGABYTE
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreUnavailable
 
-PROCESS_BYTES = 300 * MEGABYTE
-"""What an actor takes besides its models: the interpreter, libraries, compiled code."""
 RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"
 FOREVER = str(10**6)
 """Seconds for which the head may be away before Ray ends this process."""

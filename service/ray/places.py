@@ -6,11 +6,14 @@ from zlib import crc32
 
 from livesvm.service.history.names import is_feed
 from livesvm.service.remote.transport import Place
+from livesvm.service.resources.memory import MEGABYTE
 
 ACTOR_CORES = 0.001
 """What an actor asks for, so that it is started only where there are cores: not where front ends alone are."""
 WORKER_CORES = 0.97
 """What a job's worker asks for: a node with as many as it has cores still takes actors that are started again."""
+PROCESS_BYTES = 300 * MEGABYTE
+"""What either takes besides models or rows: the interpreter, libraries, compiled code."""
 
 
 def place_of(model: str, actors: int) -> Place:

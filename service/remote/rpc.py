@@ -39,10 +39,9 @@ class Endpoint:
 class RpcServer:
     """The actor's end: answers whoever knows the secret. All of it belongs on the actor's event loop."""
 
-    def __init__(self, answer: Callable[[bytes], Awaitable[bytes]], secret: bytes | None = None) -> None:
-        self._answer = answer
+    def __init__(self, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
+        self._answer, self._secret = answer, secrets.token_bytes(SECRET_BYTES)
         self._server: asyncio.Server | None = None
-        self._secret = secret or secrets.token_bytes(SECRET_BYTES)
 
     async def number(self, host: str) -> Endpoint:
         """Return where it listens; begins to, the first time. Raises OSError."""
@@ -50,17 +49,12 @@ class RpcServer:
             context, loop = tls(ssl.Purpose.CLIENT_AUTH), asyncio.get_running_loop()
             seconds = None if context is None else CONNECT_SECONDS
             self._server = await loop.create_server(
-                lambda: _Answering(self._answer, self._secret), host, 0, ssl=context, ssl_handshake_timeout=seconds
+                lambda: Answering(self._answer, self._secret), host, 0, ssl=context, ssl_handshake_timeout=seconds
             )
         return Endpoint(host, int(self._server.sockets[0].getsockname()[1]), self._secret)
 
-    async def attach(self, end: socket.socket, ended: Callable[[], None]) -> None:
-        """Answer also what comes by this end of a connection; ``ended`` is called when that ends."""
-        loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: _Answering(self._answer, self._secret, ended), sock=end)
 
-
-class _Answering(Frames):
+class Answering(Frames):
     """One front end's line, at the actor's end; ``ended`` is called when that of a process of one service ends."""
 
     def __init__(
@@ -71,7 +65,7 @@ class _Answering(Frames):
         self._under_way: set[asyncio.Task[None]] = set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Say so."""
+        """Know that it is over."""
         super().connection_lost(exc)
         if self._ended is not None:
             self._ended()

@@ -17,7 +17,7 @@ import uvloop
 from livesvm.service.models.types import ServingState
 from livesvm.service.remote.host import Host, opened, set_process_up
 from livesvm.service.remote.messages import Answer, Question, answered, packed, unpacked
-from livesvm.service.remote.rpc import RpcServer
+from livesvm.service.remote.rpc import Answering
 from livesvm.service.resources.machine import give_back_large_blocks
 from livesvm.service.store.base import StoreError
 from livesvm.service.store.shares import COUNT, open_shares
@@ -114,9 +114,9 @@ def serve(number: int, begin: Begin, lines: Sequence[socket.socket]) -> NoReturn
 
     async def answer_all() -> None:
         """Answer what comes by the lines."""
-        board = RpcServer(Worker(number, begin).answer, begin.secret)
+        worker = Worker(number, begin)
         for line in lines:
-            await board.attach(line, lambda: os._exit(0))
+            await loop.create_connection(lambda: Answering(worker.answer, begin.secret, lambda: os._exit(0)), sock=line)
 
     loop.run_until_complete(answer_all())
     loop.run_forever()

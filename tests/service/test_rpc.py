@@ -20,7 +20,7 @@ import trustme
 pytest.importorskip("ray")
 
 from livesvm.service.remote.frames import ASKS, CHALLENGE_BYTES, HASH, HEAD, MAC_BYTES, PLACE
-from livesvm.service.remote.rpc import Endpoint, RpcClientPool, RpcServer, _Answering
+from livesvm.service.remote.rpc import Answering, Endpoint, RpcClientPool, RpcServer
 
 SLOW = b"slow"
 PATIENCE = 30.0
@@ -142,7 +142,7 @@ def test_an_answer_for_a_connection_that_was_lost_meanwhile_is_dropped() -> None
             """Return the message."""
             return message
 
-        line = _Answering(answer, b"secret")
+        line = Answering(answer, b"secret")
         line.transport = SimpleNamespace(is_closing=lambda: True, write=sent.append)
         line.frame(1, b"update")
         await asyncio.gather(*line._under_way)
