@@ -132,9 +132,11 @@ def open_hosting(context: Context, gone: Callable[[str], object], workers: Worke
 
     if workers is not None:
         return RemoteHosting(context, workers, gone)
-    from livesvm.service.ray.transport import RayTransport  # and its library only where replicas live there
+    from livesvm.service.ray.cluster import Cluster  # and its library only where replicas live there
 
-    return RemoteHosting(context, RayTransport(context.settings, context.source.health), gone)
+    cluster = Cluster(context.settings)
+    context.source.health.watch_head(lambda: cluster.head_is_up)
+    return RemoteHosting(context, cluster, gone)
 
 
 def _elsewhere(settings: Settings) -> Elsewhere | None:

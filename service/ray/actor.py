@@ -16,20 +16,13 @@ from contextlib import suppress
 import ray
 
 from livesvm.service.errors import ServiceError
-from livesvm.service.history.journal import Source
-from livesvm.service.hosting.context import Context
 from livesvm.service.models.types import ServingState
-from livesvm.service.monitoring.health import Health
-from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.ray.draining import Node
-from livesvm.service.ray.places import Place
-from livesvm.service.remote.host import RETRY_SECONDS, Host, labelled, set_process_up
-from livesvm.service.remote.messages import packed
+from livesvm.service.ray.places import place_of
+from livesvm.service.remote.host import RETRY_SECONDS, Host, opened, set_process_up
+from livesvm.service.remote.messages import unpacked
 from livesvm.service.remote.rpc import Endpoint, RpcServer
-from livesvm.service.remote.transport import Since
-from livesvm.service.resources.machine import resident_bytes
-from livesvm.service.resources.memory import MEGABYTE, Budget
-from livesvm.service.resources.solve_scheduler import SolveScheduler
+from livesvm.service.remote.transport import Place
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreError
 from livesvm.service.store.redis import RedisStore
@@ -43,14 +36,15 @@ log = logging.getLogger(__name__)
 
 
 class _Part(RedisStore):
-    """The store, of which one actor sees what lives there."""
+    """The store, of which one actor, of so many, sees what lives there."""
 
     place: Place
+    actors: int
 
     def _ids(self) -> list[str]:
         if self.place.model is not None:
             return [self.place.model]
-        return [id_ for id_ in super()._ids() if self.place.holds(id_)]
+        return [id_ for id_ in super()._ids() if place_of(id_, self.actors) == self.place]
 
     def changes(self) -> int:
         """Return 0: no other process creates or deletes what lives here."""
@@ -61,41 +55,17 @@ class ModelActor:
     """Models and feeds, and calls of them. Its methods run on one event loop, and hand on whatever takes long."""
 
     def __init__(self, place: Place, settings: Settings) -> None:
-        self._home = Node()
-        set_process_up(settings, SWITCH_SECONDS, node=self._home.label, actor=place.name)
-        self._place = place
-        metrics = Metrics()
-        health = Health(metrics, settings.lease_seconds)
-        source = Source(_store(place, settings), health, metrics)
-        context = Context(
-            settings,
-            source,
-            SolveScheduler(settings.solves),
-            Budget(settings.memory_mb * MEGABYTE),
-            f"ray-{place.name}",
-        )
-        context.budget.rest_on(resident_bytes())
-        self._host = Host(f"actor {place.name}", context, self._tend, self._line)
+        self._home, self._place = Node(), place
+        facts = {"node": self._home.label, "actor": place.name}
+        set_process_up(settings, SWITCH_SECONDS, facts)
+        context = opened(settings, _store(place, settings), f"ray-{place.name}")
+        self._host = Host(f"actor {place.name}", context, self._tend, facts, line=self._line)
         self._board = RpcServer(self.ask)
         self._host.begin()
 
-    # What front ends ask.
-
     async def ask(self, message: bytes) -> bytes:
-        """Answer one call."""
-        return await self._host.ask(message)
-
-    async def withdraw(self, call: str) -> None:
-        """Forget a call that no caller waits for any more."""
-        self._host.withdraw(call)
-
-    async def watch(self, incarnation: str, moment: int, predicted: dict[str, int]) -> bytes:
-        """Return what has changed since a moment of an incarnation; take how many rows were predicted there."""
-        return await self._host.watch(Since(incarnation, moment, predicted))
-
-    async def scrape(self) -> bytes:
-        """Return the metrics of what is done here, as Prometheus's families, with where that is."""
-        return packed(labelled(self._host.scrape(), {"node": self._home.label, "actor": self._place.name}))
+        """Answer one message of a front end."""
+        return await self._host.answer(unpacked(message))
 
     async def _line(self) -> Endpoint | None:
         """Return where front ends may call; None where this cannot listen."""
@@ -147,5 +117,5 @@ def _store(place: Place, settings: Settings) -> _Part:
             log.warning("actor %s waits for the store: %s", place.name, error)
             time.sleep(RETRY_SECONDS)
         else:
-            store.place = place
+            store.place, store.actors = place, settings.ray_actors
             return store

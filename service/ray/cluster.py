@@ -1,4 +1,4 @@
-"""The Ray cluster as a front end sees it: its actors found by name, and started where there are none.
+"""The Ray cluster as the transport of a front end's calls: actors found by name, started where there are none, asked.
 
 Ray ends a process that does not reach the cluster's head for a minute. A front end outlives the head: what its actors
 and it say to each other goes on meanwhile, and where the cluster that comes back does not know it, it joins that. One
@@ -12,13 +12,14 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import ray
 from ray._private.services import canonicalize_bootstrap_address, canonicalize_bootstrap_address_or_die
 from ray._raylet import GcsClient  # type: ignore[attr-defined]  # its stub leaves it out
-from ray.exceptions import ActorDiedError, RayError
+from ray.exceptions import ActorDiedError
 
 from livesvm.service.feeds.size import feed_bytes
 from livesvm.service.feeds.spec import FeedSpec
@@ -26,17 +27,19 @@ from livesvm.service.models.size import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.actor import ModelActor
 from livesvm.service.ray.membership import MEMBERSHIP
-from livesvm.service.ray.places import ACTOR_CORES, Place
+from livesvm.service.ray.places import ACTOR_CORES, PROCESS_BYTES, place_of
+from livesvm.service.remote.frames import LARGEST
 from livesvm.service.remote.rpc import RpcClientPool
+from livesvm.service.remote.transport import Done, Place, Transport
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreUnavailable
 
-PROCESS_BYTES = 300 * MEGABYTE
-"""What an actor takes besides its models: the interpreter, libraries, compiled code."""
 RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"
 FOREVER = str(10**6)
 """Seconds for which the head may be away before Ray ends this process."""
+HEAD_SECONDS = 1.0
+"""Between two looks whether the cluster's head is there."""
 ASK_SECONDS = 2.0
 """For the head to answer."""
 
@@ -46,12 +49,18 @@ OTHER_CLUSTER = "WrongClusterID"
 log = logging.getLogger(__name__)
 
 
-class Cluster:
+class Cluster(Transport):
     """A front end's place in the cluster."""
+
+    word = "actor"
 
     def __init__(self, settings: Settings) -> None:
         """Raise StoreUnavailable if the setting names no address; the cluster is joined when it is looked at."""
         self._settings = settings
+        self.seconds, self.stale_seconds = settings.ray_seconds, settings.ray_stale_seconds
+        self.predictions = settings.ray_predictions
+        self._spec: Callable[[str], ModelSpec | FeedSpec]
+        self._joined, self._stopped = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._actors: dict[str, Any] = {}
         os.environ.setdefault(RECONNECT, FOREVER)  # Ray reads it when it is joined
@@ -64,6 +73,62 @@ class Cluster:
         self._class: Any = ray.remote(ModelActor)
         self.lines = RpcClientPool()
         _log_as_the_service_does()
+
+    # What calls ask.
+
+    def place(self, stored: str) -> Place:
+        """Return the actor where what is stored under a name lives."""
+        return place_of(stored, self._settings.ray_actors)
+
+    def is_known(self, place: Place) -> bool:
+        """Return whether the actor was asked for before."""
+        return place.name in self._actors
+
+    def ask(self, place: Place, message: bytes, short: bool, done: Done) -> None:
+        """Send a short message by the actor's line if there is one, and others Ray's way."""
+        if short and len(message) <= LARGEST and self.lines.ask(place.name, message, done):
+            return
+        try:
+            with MEMBERSHIP.inside():
+                reference = self.actor(place).ask.remote(message)
+                reference.future().add_done_callback(partial(_hand_on, done))
+        except Exception as error:
+            done(None, error)
+
+    def heard(self, place: Place, line: Any) -> None:
+        """Have a line with the actor."""
+        if line is not None:
+            self.lines.find(place.name, line)
+
+    def lost(self, place: Place, error: BaseException) -> None:
+        """Look for an actor again, or start it, after a call failed and it is dead for good."""
+        self.lines.lose(place.name)
+        if isinstance(error, ActorDiedError):
+            self._actors.pop(place.name, None)
+
+    def join(self, again: Callable[[], None], spec: Callable[[str], Any]) -> None:
+        """Wait for the cluster; from then on it is joined again whenever it does not know this front end."""
+        self._spec = spec
+        threading.Thread(target=self._keep_joined, args=(again,), name="ray-head", daemon=True).start()
+        self._joined.wait()
+
+    def leave(self) -> None:
+        """Leave the cluster; its actors go on."""
+        self._stopped.set()
+        self.lines.close()
+        ray.shutdown()
+
+    # The cluster's head.
+
+    def _keep_joined(self, again: Callable[[], None]) -> None:
+        while not self._stopped.is_set():
+            try:
+                if self.look():
+                    again()
+                    self._joined.set()
+            except Exception:
+                log.exception("the cluster was not looked at; it is again")
+            self._stopped.wait(HEAD_SECONDS)
 
     def _join(self) -> None:
         host, _, port = canonicalize_bootstrap_address_or_die(self._settings.ray).rpartition(":")
@@ -131,21 +196,19 @@ class Cluster:
             log.warning("the head of the cluster answers again")
         self.head_is_up = is_up
 
-    def actor(self, place: Place, spec: Callable[[], ModelSpec | FeedSpec]) -> Any:
-        """Return the actor of a place, started if there is none; the first call waits for Ray, not in Ray's thread.
+    # Its actors.
 
-        ``spec`` is what is to live in one of its own.
-        """
-        found = self.known(place)
-        if found is None:
-            with self._lock:
-                found = self.known(place)
-                if found is None:
-                    found = self._actors[place.name] = self._started(place, None if place.model is None else spec())
-        return found
+    def actor(self, place: Place) -> Any:
+        """Return the actor of a place, started if there is none; the first call waits for Ray, not in Ray's thread."""
+        if (found := self._actors.get(place.name)) is not None:
+            return found
+        with self._lock:
+            if place.name not in self._actors:
+                self._actors[place.name] = self._started(place)
+            return self._actors[place.name]
 
-    def _started(self, place: Place, spec: ModelSpec | FeedSpec | None) -> Any:
-        size = self._bytes(spec)
+    def _started(self, place: Place) -> Any:
+        size = self._bytes(None if place.model is None else self._spec(place.model))
         settings = self._settings.model_copy(update={"memory_mb": (PROCESS_BYTES + size) // MEGABYTE})
         return self._class.options(
             name=place.name,
@@ -158,16 +221,6 @@ class Cluster:
             scheduling_strategy="SPREAD",
         ).remote(place, settings)
 
-    def known(self, place: Place) -> Any | None:
-        """Return the actor of a place, if it was asked for before; waits for nothing."""
-        return self._actors.get(place.name)
-
-    def lost(self, place: Place, error: BaseException) -> None:
-        """Look for an actor again, or start it, after a call failed and it is dead for good."""
-        self.lines.lose(place.name)
-        if isinstance(error, ActorDiedError):
-            self._actors.pop(place.name, None)
-
     def _bytes(self, spec: ModelSpec | FeedSpec | None) -> int:
         """Return what those of an actor may take; of one that does not say, what the setting says."""
         settings = self._settings
@@ -178,30 +231,11 @@ class Cluster:
         n = spec.window.max_examples
         return model_bytes(n, spec.n_features, n, settings.cache_mb)
 
-    def leave(self) -> None:
-        """Leave the cluster; its actors go on."""
-        self.lines.close()
-        ray.shutdown()
 
-
-def when_done(reference: Any, call: Callable[[Any, BaseException | None], None]) -> None:
-    """Call with the result or the error of a call of an actor, in one of Ray's threads."""
-
-    def done(future: Any) -> None:
-        error = future.exception()
-        call(None if error is not None else future.result(), error)
-
-    reference.future().add_done_callback(done)
-
-
-def answered(references: list[Any], seconds: float) -> list[Any]:
-    """Return the results of those calls that have one by then."""
-    ready, _ = ray.wait(references, num_returns=len(references), timeout=seconds) if references else ([], [])
-    found = []
-    for reference in ready:
-        with suppress(RayError):
-            found.append(ray.get(reference))
-    return found
+def _hand_on(done: Done, future: Future[bytes]) -> None:
+    """Tell of the end of a call of an actor, in one of Ray's threads."""
+    error = future.exception()
+    done(None if error is not None else future.result(), error)
 
 
 def _log_as_the_service_does() -> None:

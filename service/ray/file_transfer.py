@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.errors import DatasetElsewhere
 from livesvm.service.ray.front_ends import RayFrontEnds
 from livesvm.service.ray.membership import MEMBERSHIP
-from livesvm.service.remote.messages import Answer, packed, unpacked
+from livesvm.service.remote.messages import Answer, answered, unpacked
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.service.store.base import StoreUnavailable
 
@@ -69,14 +70,10 @@ class Reader:
 
     def __init__(self, directory: str, described: Document) -> None:
         self._directory, self._described = Path(directory), described
-        self._arrays: Arrays | None = None
 
     def ask(self, what: str, *which: Any) -> bytes:
         """Return the answer of one of the methods below, or what it raises."""
-        try:
-            return packed(Answer(getattr(self, what)(*which)))
-        except Exception as error:
-            return packed(Answer(error=error))
+        return answered(getattr(self, what), *which)
 
     def piece(self, name: str, start: int) -> bytes:
         """Return bytes of a file."""
@@ -89,23 +86,17 @@ class Reader:
 
     def columns(self) -> tuple[Any, Any]:
         """Return targets (n,), and weights (n,) or None."""
-        y, weights = self._all().y(), self._all().weights()
+        y, weights = self._arrays.y(), self._arrays.weights()
         return np.array(y), None if weights is None else np.array(weights)
 
-    def rows(self, first: int, last: int) -> Any:
-        """Return features of rows that follow each other."""
-        found = self._all().X()[first:last]
-        return np.array(found) if isinstance(found, np.ndarray) else found
-
     def take(self, rows: Any) -> Any:
-        """Return features of rows by their numbers."""
-        found = self._all().X()[rows]
+        """Return features of rows by a slice, or by their numbers."""
+        found = self._arrays.X()[rows]
         return np.array(found) if isinstance(found, np.ndarray) else found
 
-    def _all(self) -> Arrays:
-        if self._arrays is None:
-            self._arrays = Arrays(self._directory, self._described)
-        return self._arrays
+    @cached_property
+    def _arrays(self) -> Arrays:
+        return Arrays(self._directory, self._described)
 
 
 class Reading:
@@ -121,9 +112,7 @@ class Reading:
                 answer: Answer = unpacked(ray.get(self.asked(what, *which)))
         except RayError as error:
             raise StoreUnavailable(f"the reader of the dataset was lost ({type(error).__name__})") from error
-        if answer.error is not None:
-            raise answer.error
-        return answer.value
+        return answer.result()
 
     def asked(self, what: str, *which: Any) -> Any:
         """Return the same as what is to come, for another worker to take."""

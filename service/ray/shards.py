@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
-from typing import Any, Protocol, TypeVar
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 import numpy as np
 import ray
@@ -21,16 +21,14 @@ from threadpoolctl import threadpool_limits
 from livesvm.service.errors import WorkerLost
 from livesvm.service.jobs import retraining_worker
 from livesvm.service.jobs.retraining_worker import Trained, Work, checked_labels, error_on, held_back
-from livesvm.service.ray.file_transfer import PIECE, reading
-from livesvm.service.ray.places import WORKER_CORES
-from livesvm.service.remote.messages import Answer, packed, unpacked
+from livesvm.service.ray.file_transfer import PIECE, Reading, reading
+from livesvm.service.ray.places import PROCESS_BYTES, WORKER_CORES
+from livesvm.service.remote.messages import Answer, answered, packed, unpacked
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.over_shards import OverShards, Sharded
 from livesvm.solvers.frank_wolfe.shard import Preparation, Shard, ShardLost, cut
 
-PROCESS_BYTES = 300 * MEGABYTE
-"""What a worker takes besides its rows."""
 LOSSES = 8
 """Of workers, that a retraining withstands."""
 COPIES = 4
@@ -46,39 +44,23 @@ class ShardActor:
 
     def __init__(self) -> None:
         self._pieces: list[Any] = []
-        self._shard: Shard | None = None
 
     def ready(self) -> None:
         """Answer."""
 
     def feed(self, answer: bytes) -> None:
         """Take rows, or the error of their reader."""
-        reported: Answer = unpacked(answer)
-        if reported.error is not None:
-            raise reported.error
-        self._pieces.append(reported.value)
+        self._pieces.append(unpacked(answer).result())
 
     def do(self, work: bytes) -> bytes:
         """Do some work on the shard; what comes of it, or what it raises."""
-        try:
-            with threadpool_limits(1, "blas"):
-                return packed(Answer(unpacked(work)(self._whole())))
-        except Exception as error:
-            return packed(Answer(error=error))
+        with threadpool_limits(1, "blas"):
+            return answered(lambda: unpacked(work)(self._shard))
 
-    def _whole(self) -> Shard:
-        if self._shard is None:
-            pieces, self._pieces = self._pieces, []
-            put = sparse.vstack(pieces, format="csr") if sparse.issparse(pieces[0]) else np.concatenate(pieces)
-            self._shard = Shard(put)
-        return self._shard
-
-
-class Rows(Protocol):
-    """A reader of rows, for workers to take."""
-
-    def asked(self, what: str, *which: Any) -> Any:
-        """Return an answer that is to come, as of :class:`.carrier.Reading`."""
+    @cached_property
+    def _shard(self) -> Shard:
+        pieces, self._pieces = self._pieces, []
+        return Shard(sparse.vstack(pieces, format="csr") if sparse.issparse(pieces[0]) else np.concatenate(pieces))
 
 
 class RayCrew:
@@ -92,7 +74,7 @@ class RayCrew:
     seconds : for which space for workers is waited for
     """
 
-    def __init__(self, rows: Rows, parts: Sequence[slice], width: int, memory: int, seconds: float) -> None:
+    def __init__(self, rows: Reading, parts: Sequence[slice], width: int, memory: int, seconds: float) -> None:
         """Start them, and have them take their rows; raises WorkerLost if there is no space for them."""
         self._rows, self._parts, self._step = rows, parts, max(1, PIECE // max(1, width))
         self._memory, self._seconds = memory, seconds
@@ -125,7 +107,7 @@ class RayCrew:
             for s, part in zip(which, parts, strict=True):
                 first, last = min(part.stop, part.start + at), min(part.stop, part.start + at + self._step)
                 if last > first:
-                    under_way.append(self._actors[s].feed.remote(self._rows.asked("rows", first, last)))
+                    under_way.append(self._actors[s].feed.remote(self._rows.asked("take", slice(first, last))))
             ray.get(under_way)
 
     def prepare(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
@@ -153,8 +135,8 @@ class RayCrew:
                 log.warning("shard %d of %d was lost: %s", len(found) + 1, len(references), type(error).__name__)
                 found.append(None)
         for answer in found:
-            if answer is not None and answer.error is not None:
-                raise answer.error
+            if answer is not None:
+                answer.result()
         return found
 
     def _found(self, answers: Sequence[Answer | None]) -> list[Any]:
@@ -181,10 +163,7 @@ class RayCrew:
                 return {name: self._value(s, work) for name, work in self._preparation.of(s).items()}
 
     def _value(self, s: int, work: Callable[[Shard], Any]) -> Any:
-        answer: Answer = unpacked(ray.get(self._actors[s].do.remote(packed(work))))
-        if answer.error is not None:
-            raise answer.error
-        return answer.value
+        return unpacked(ray.get(self._actors[s].do.remote(packed(work)))).result()
 
 
 def retrain(asked: Document, tell: Callable[[Document], None]) -> Document:

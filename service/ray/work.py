@@ -17,7 +17,7 @@ from livesvm.service.jobs.kind import Document
 from livesvm.service.jobs.kinds import ALL_KINDS
 from livesvm.service.ray.membership import MEMBERSHIP
 from livesvm.service.ray.places import WORKER_CORES
-from livesvm.service.remote.messages import Answer, packed, unpacked
+from livesvm.service.remote.messages import Answer, answered, packed, unpacked
 from livesvm.solvers.errors import Cancelled
 from livesvm.solvers.runtime.progress import Progress
 
@@ -45,9 +45,7 @@ def work_elsewhere(
         for answer in _answers(reported, check):
             if isinstance(answer, Answer):
                 ends = True
-                if answer.error is not None:
-                    raise answer.error
-                found: Document = answer.value
+                found: Document = answer.result()
                 return found
             if not progress(*answer):
                 raise Cancelled("the job was cancelled")
@@ -96,14 +94,9 @@ def _work(message: bytes) -> Iterator[bytes]:
         """Tell the result or the error."""
         run = ALL_KINDS[kind].run
         assert run is not None
-        try:
-            reported.put(Answer(run(asked, model, progress)))
-        except Exception as error:
-            reported.put(Answer(error=error))
+        reported.put(answered(run, asked, model, progress))
 
     threading.Thread(target=work, name="work", daemon=True).start()
-    while True:
-        answer = reported.get()
-        yield packed(answer)
-        if isinstance(answer, Answer):
-            return
+    while isinstance(found := reported.get(), tuple):
+        yield packed(found)
+    yield found

@@ -13,9 +13,8 @@ from livesvm.service.errors import ModelUnavailable, Restoring, ServiceError
 from livesvm.service.hosting.handle import Reply
 from livesvm.service.logs.calls import Call as Logged
 from livesvm.service.models.published import Published
-from livesvm.service.remote.directory import ProcessDirectory
-from livesvm.service.remote.messages import Answer, Question, View, packed, unpacked
-from livesvm.service.remote.process_view import ProcessView
+from livesvm.service.remote.messages import Answer, Question, Withdraw, packed, unpacked
+from livesvm.service.remote.processes import Process
 
 AGAIN_SECONDS = 0.1
 """After so long it is sent again."""
@@ -25,19 +24,15 @@ class Subject(Protocol):
     """The subject of a call."""
 
     @property
-    def there(self) -> ProcessView:
+    def there(self) -> Process:
         """Where it lives."""
-
-    @property
-    def spec(self) -> Any:
-        """What it was created as, by which a process of its own is started."""
 
     @property
     def gone(self) -> type[ServiceError]:
         """Says that there is no such thing."""
 
-    def hear(self, view: View | None, at: float) -> None:
-        """Take its state of now."""
+    def hear(self, at: float) -> None:
+        """Know that it has answered."""
 
     def hold(self, copy: Published) -> None:
         """Take a version to predict by that came with the answer."""
@@ -50,25 +45,18 @@ class Call(Future[Any]):
     names of their own, and everything else may be done twice.
     """
 
-    def __init__(
-        self, directory: ProcessDirectory, subject: Subject, asked: Question, until: float, logged: Logged | None
-    ) -> None:
+    def __init__(self, subject: Subject, asked: Question, until: float, logged: Logged | None) -> None:
         super().__init__()
-        self._directory, self._subject, self._asked = directory, subject, asked
-        self._until = until
-        self._logged = logged
+        self._subject, self._there, self._asked = subject, subject.there, asked
+        self._until, self._logged = until, logged
         self._message = packed(asked)
         self._is_sent = False
         self.tries = 0
 
-    @property
-    def _there(self) -> ProcessView:
-        return self._subject.there
-
     def send(self) -> Call:
         """Send it; returns at once, and asks for a process that is not known yet in a thread."""
-        self._directory.open.add(self)
-        if self._directory.transport.is_known(self._there.place):
+        self._there.owner.open.add(self)
+        if self._there.is_known:
             self._try()
         else:
             threading.Thread(target=self._try, name="first-call", daemon=True).start()
@@ -77,11 +65,8 @@ class Call(Future[Any]):
     def cancel(self) -> bool:
         """Say that nothing waits for it any more; what becomes of the call is known when it answers."""
         if not self.done() and self._is_sent and time.monotonic() < self._until:
-            self._directory.transport.withdraw(self._there.place, self._spec, self._asked.id)
+            self._there.ask(packed(Withdraw(self._asked.id)), False, lambda found, error: None)
         return False
-
-    def _spec(self) -> Any:
-        return self._subject.spec
 
     def expire(self, seconds: float) -> None:
         """Give up if the time is over and the process has said nothing for so long, not even that it is at work."""
@@ -95,26 +80,21 @@ class Call(Future[Any]):
 
     def _try(self) -> None:
         self.tries += 1
-        place, short = self._there.place, self._asked.command.by_line
-        try:
-            self._directory.transport.ask(place, self._spec, self._message, short, self._ended)
-        except Exception as error:
-            self._ended(None, error)
-        else:
-            self._is_sent = True
+        self._there.ask(self._message, self._asked.command.by_line, self._ended)
+        self._is_sent = True
 
     def _ended(self, message: Any, error: BaseException | None) -> None:
         if error is not None:
-            self._directory.transport.lost(self._there.place, error)
+            self._there.failed(error)
             self._again(error)
             return
         answer: Answer = unpacked(message)
-        if isinstance(answer.error, Restoring) and answer.view is None and time.monotonic() < self._until:
+        is_back = self._asked.stored in answer.views
+        if isinstance(answer.error, Restoring) and not is_back and time.monotonic() < self._until:
             self._again(answer.error)
             return
-        self._subject.hear(answer.view, time.monotonic())
-        if answer.others:
-            self._directory.hear(self._there, answer.others)
+        self._there.hear(answer.views)
+        self._subject.hear(time.monotonic())
         if answer.copy is not None:
             self._subject.hold(answer.copy)
         if self._logged is not None:
@@ -140,7 +120,7 @@ class Call(Future[Any]):
     def _once_more(self) -> None:
         """Send it again, unless there is no such thing any more."""
         try:
-            if not self._asked.command.makes and not self._directory.is_stored(self._asked.stored):
+            if not self._asked.command.makes and not self._there.owner.is_stored(self._asked.stored):
                 self._found_gone(self._subject.gone(f"there is no {self._subject}"), True)
                 return
         except Exception:
@@ -148,12 +128,12 @@ class Call(Future[Any]):
         self._try()
 
     def _fail(self, error: BaseException | None) -> None:
-        word = self._there.word
+        word = self._there.owner.transport.word
         why = f"its {word} does not answer" if error is None else f"its {word} was lost ({type(error).__name__})"
         self._finish(None, ModelUnavailable(f"{self._subject} is not to be had now: {why}"))
 
     def _finish(self, value: Any, error: BaseException | None) -> None:
-        self._directory.open.discard(self)
+        self._there.owner.open.discard(self)
         with suppress(InvalidStateError):  # it was given up
             if error is None:
                 self.set_result(value)

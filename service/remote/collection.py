@@ -18,9 +18,9 @@ from livesvm.service.hosting.logged import first_summary
 from livesvm.service.models.types import ServingState
 from livesvm.service.remote import commands
 from livesvm.service.remote.calls import Call
-from livesvm.service.remote.directory import ProcessDirectory
 from livesvm.service.remote.handle import RemoteFeed, RemoteModel, is_told
 from livesvm.service.remote.messages import View
+from livesvm.service.remote.processes import Processes
 from livesvm.service.store.base import Indexed, StoreError
 
 MODELS: Kind[Any] = replace(cast("Kind[Any]", MODEL), replica=RemoteModel)
@@ -34,9 +34,9 @@ class RemoteCollection(Collection[Any]):
     Kept are those that are awake, or unavailable, where they live; of others the index is all.
     """
 
-    def __init__(self, kind: Kind[Any], context: Context, directory: ProcessDirectory) -> None:
+    def __init__(self, kind: Kind[Any], context: Context, processes: Processes) -> None:
         super().__init__(kind, context, lambda size: None)
-        self.directory = directory
+        self.processes = processes
 
     def find(self, id: str) -> Any:
         """Return one, which another front end may just have made; raises UnknownModel or UnknownFeed."""
@@ -49,7 +49,7 @@ class RemoteCollection(Collection[Any]):
 
     def states(self) -> Mapping[ServingState, int]:
         """Return how many are in which state."""
-        return Counter(one.state for one in self.page()) if self.directory.is_lost else super().states()
+        return Counter(one.state for one in self.page()) if self.processes.is_lost else super().states()
 
     def create(self, id: str | None, spec: Any) -> Any:
         """Have it stored and begun where it is to live; raises as the collection there does."""
@@ -73,7 +73,7 @@ class RemoteCollection(Collection[Any]):
     def _check_new(self, id: str, stored: str) -> None:
         """Raise if there is one that another front end has made; forget what another has deleted."""
         with self._context.source.health.store_call("load"):
-            if self.directory.is_stored(stored):
+            if self.processes.is_stored(stored):
                 raise self._exists(id)
         if id in self.settled():
             self.drop(id)
@@ -82,7 +82,7 @@ class RemoteCollection(Collection[Any]):
         """Have each actor take its part of a batch, in one step there; raises as the collection there does."""
         parts: dict[str, list[str]] = {}
         for id_ in batch.tables:
-            parts.setdefault(self.directory.there(self.kind.stored(id_)).place.name, []).append(id_)
+            parts.setdefault(self.processes.at(self.kind.stored(id_)).place.name, []).append(id_)
         calls = [self._asked(batch.part(ids)) for ids in parts.values()]
         done, errors = BatchDone(given=batch.given), list[Exception]()
         for call in calls:
@@ -111,7 +111,7 @@ class RemoteCollection(Collection[Any]):
         """Release one that was deleted."""
         self.drop(id)
 
-    # What handles and the directory tell.
+    # What processes tell.
 
     def seen(self, stored: str, view: View | None = None) -> None:
         """Take a new report on a replica; None: it has no report, only the index."""
@@ -129,7 +129,7 @@ class RemoteCollection(Collection[Any]):
             if view is not None and isinstance(view.now, Indexed):
                 self._index[id_] = view.now
                 replica.found_again(view.now)
-            replica.learn(replica.reported)
+            replica.learn()
 
     def settled(self) -> set[str]:
         """Return which there are, but for those that are being made."""
@@ -140,23 +140,16 @@ class RemoteCollection(Collection[Any]):
         """Know nothing of one any more."""
         with self._lock:
             if id in self._index:
-                stored = self.kind.stored(id)
-                self.directory.there(stored).forget(stored)
-                self.directory.lives(stored, -1)
+                self.processes.forget(self.kind.stored(id))
             super().drop(id)
-
-    def _add(self, id: str, found: Indexed) -> Any:
-        self.directory.lives(found.id, 1)
-        return super()._add(id, found)
 
     def _learn(self, found: Indexed) -> None:
         id_ = id_of(found.id)
-        if id_ not in self._index:
-            self.directory.lives(found.id, 1)
+        there = self.processes.at(found.id)
         super()._learn(found._replace(holder="", damage=""))  # where it lives knows of both
         if id_ in self._stale and is_told(found, summary.read(found.summary)):
             self._stale.discard(id_)
         if (replica := self._handles.get(id_)) is not None:
             replica.found_again(found)
-        elif (view := self.directory.there(found.id).view(found.id)) is not None:
+        elif (view := there.view(found.id)) is not None:
             self.seen(found.id, view)

@@ -25,6 +25,8 @@ SECRET_BYTES = 32
 CHALLENGE_BYTES = 32
 LARGEST = 64 * 2**20
 """Bytes of a frame."""
+ANYTHING = 2**62
+"""The same between processes of one service."""
 CONNECT_SECONDS = 2.0
 """For both ends to prove that they know the secret."""
 HASH = "sha256"
@@ -38,14 +40,15 @@ class Frames(asyncio.Protocol):
     Parameters
     ----------
     secret : that the other end has to know
-    own, other : which end this is, ``ASKS`` or ``ANSWERS``, and which the other
+    own : which end this is, ``ASKS`` or ``ANSWERS``
+    is_local : whether it ends with the process at the other end, which may take its time and send frames of any size
     """
 
-    largest = LARGEST
-    seconds: float | None = CONNECT_SECONDS
-
-    def __init__(self, secret: bytes, own: bytes, other: bytes) -> None:
-        self._secret, self._own, self._other = secret, own, other
+    def __init__(self, secret: bytes, own: bytes, is_local: bool = False) -> None:
+        self._secret, self._own = secret, own
+        self._largest = ANYTHING if is_local else LARGEST
+        self._seconds = None if is_local else CONNECT_SECONDS
+        self.is_open, self._settled = False, asyncio.Event()
         self._challenge = secrets.token_bytes(CHALLENGE_BYTES)
         self._keys: tuple[bytes, bytes] | None = None
         self._came = bytearray()
@@ -56,13 +59,18 @@ class Frames(asyncio.Protocol):
         """Send the challenge, and expect the proof in time."""
         self.transport = transport
         self.transport.write(self._challenge)
-        if self.seconds is not None:
-            asyncio.get_running_loop().call_later(self.seconds, self._expect_proof)
+        if self._seconds is not None:
+            asyncio.get_running_loop().call_later(self._seconds, self._expect_proof)
 
-    @property
-    def is_proven(self) -> bool:
-        """Whether the other end has shown that it knows the secret."""
-        return self._taken > 0
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Know that it is over."""
+        self.is_open = False
+        self._settled.set()
+
+    async def opened(self) -> bool:
+        """Return whether both ends know the secret, once that is known."""
+        await self._settled.wait()
+        return self.is_open
 
     def data_received(self, data: bytes) -> None:
         """Take in what has come, and hand on what is whole and authentic."""
@@ -74,7 +82,7 @@ class Frames(asyncio.Protocol):
             del self._came[:CHALLENGE_BYTES]
         while len(self._came) >= HEAD.size and not self.transport.is_closing():
             number, size = HEAD.unpack_from(self._came)
-            if size > (self.largest if self.is_proven else 0):
+            if size > (self._largest if self._taken else 0):
                 self.transport.abort()
                 return
             end = HEAD.size + size
@@ -92,21 +100,17 @@ class Frames(asyncio.Protocol):
         self.transport.write(signed + _mac(self._keys[0], self._sent, signed))
         self._sent += 1
 
-    def proven(self) -> None:
-        """Begin: the other end knows the secret."""
-        raise NotImplementedError
-
     def frame(self, number: int, frame: bytes) -> None:
         """Take a frame in."""
         raise NotImplementedError
 
     def _agree(self, theirs: bytes) -> None:
         """Derive the keys, by which this end sends and the other does."""
-        ends = {self._own: self._challenge, self._other: theirs}
-        both = ends[ASKS] + ends[ANSWERS]
-        own, other = (hmac.digest(self._secret, end + both, HASH) for end in (self._own, self._other))
-        self._keys = own, other
-        if self._own == ASKS:
+        asks = self._own == ASKS
+        both = self._challenge + theirs if asks else theirs + self._challenge
+        keys = [hmac.digest(self._secret, end + both, HASH) for end in (ASKS, ANSWERS)]
+        self._keys = (keys[0], keys[1]) if asks else (keys[1], keys[0])
+        if asks:
             self.send(0, b"")
 
     def _take(self, number: int, signed: bytes, mac: bytes) -> None:
@@ -120,10 +124,11 @@ class Frames(asyncio.Protocol):
             return
         if self._own == ANSWERS:
             self.send(0, b"")
-        self.proven()
+        self.is_open = True
+        self._settled.set()
 
     def _expect_proof(self) -> None:
-        if not self.is_proven:
+        if not self._taken:
             self.transport.abort()
 
 

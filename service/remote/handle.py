@@ -18,14 +18,7 @@ from livesvm.service.feeds.state import events_kept
 from livesvm.service.hosting import summary
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.feed import UNKNOWN, HostedFeed, glimpse_of
-from livesvm.service.hosting.handle import (
-    NEWS_SECONDS,
-    Description,
-    Glimpse,
-    Reply,
-    Return,
-    sample_of,
-)
+from livesvm.service.hosting.handle import NEWS_SECONDS, Description, Glimpse, Reply, Return
 from livesvm.service.hosting.model import HostedModel, described_at_rest
 from livesvm.service.hosting.replica import Replica
 from livesvm.service.hosting.summary import Summary
@@ -35,13 +28,11 @@ from livesvm.service.models.published import Published
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
-from livesvm.service.monitoring.feeds import FeedSample
-from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.remote import commands
 from livesvm.service.remote.calls import Call
 from livesvm.service.remote.commands import Command
-from livesvm.service.remote.directory import ProcessDirectory
-from livesvm.service.remote.messages import SERVED, FeedNow, Question, View
+from livesvm.service.remote.messages import RESTING, SERVED, FeedNow, Question, View
+from livesvm.service.remote.processes import Processes
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Indexed
 
@@ -60,11 +51,8 @@ class Owner(Protocol):
     """The owner of all replicas of a kind, as far as a front end knows them."""
 
     @property
-    def directory(self) -> ProcessDirectory:
-        """By which that process is asked."""
-
-    def seen(self, stored: str, view: View | None) -> None:
-        """Take a new report on a replica; None: it is gone."""
+    def processes(self) -> Processes:
+        """Those where they live."""
 
 
 class RemoteReplica:
@@ -83,15 +71,13 @@ class RemoteReplica:
 
     def __init__(self, id: str, stored: str, found: Indexed, context: Context, owner: Owner) -> None:
         self.id, self.stored = id, stored
-        self._settings, self._owner = context.settings, owner
-        self._terms = owner.directory.terms
-        self.there = owner.directory.there(stored)
+        self._settings, self.there = context.settings, owner.processes.at(stored)
+        self._transport = owner.processes.transport
         self._heard_at: float | None = None
         self.found_again(found)
-        self.learn(self.reported)
+        self.learn()
 
-    def __str__(self) -> str:
-        return f"{self.word} {self.id}"
+    __str__ = Replica.__str__
 
     # What is known here.
 
@@ -102,24 +88,28 @@ class RemoteReplica:
 
     @property
     def spec(self) -> Any:
-        """What it was created as; None of one of which that is not known."""
+        """What it was created as; where that is not known, only that there is one."""
         reported = self.reported
-        return self._spec if reported is None else reported.spec
+        return (self._spec if reported is None else reported.spec) or self._unknown()
+
+    def _unknown(self) -> Any:
+        raise NotImplementedError
+
+    @property
+    def _now(self) -> Any:
+        """Its state by the last report, or by the index."""
+        raise NotImplementedError
 
     def found_again(self, found: Indexed) -> None:
         """Know what the index says now."""
         self._found, self._summary = found, summary.read(found.summary)
         self._spec = None if self._summary is None else self.home.parse_spec(self._summary.spec)
 
-    def hear(self, view: View | None, at: float) -> None:
-        """Take what the process said of it at some time, monotonic; None: nothing."""
+    def hear(self, at: float) -> None:
+        """Know that the process has answered at some time, monotonic, and so said all that is new of it."""
         self._heard_at = at if self._heard_at is None else max(self._heard_at, at)
-        if view is not None:
-            self.there.is_lost = False
-            if self.there.take(self.stored, view):
-                self._owner.seen(self.stored, view)
 
-    def learn(self, reported: View | None) -> None:
+    def learn(self) -> None:
         """Take what is known of it now."""
 
     def hold(self, copy: Published) -> None:
@@ -146,13 +136,14 @@ class RemoteReplica:
     @property
     def _served(self) -> tuple[ServingState, str | None]:
         """Whether it is, and why not."""
+        word = self._transport.word
         if self.there.is_lost:
-            return "restoring", f"its {self._terms.word} was lost, and is started again"
+            return "restoring", f"its {word} was lost, and is started again"
         if (reported := self.reported) is not None:
             return reported.state, reported.reason
         if self._is_known:
             return "live", None
-        return "restoring", f"its {self._terms.word} starts" if self.there.heard_at is None else "it is being restored"
+        return "restoring", f"its {word} starts" if self.there.heard_at is None else "it is being restored"
 
     @property
     def state(self) -> ServingState:
@@ -182,8 +173,8 @@ class RemoteReplica:
     @property
     def queue_depth(self) -> int:
         """Calls that wait, where it lives."""
-        reported = self.reported
-        return 0 if reported is None else cast(Description | FeedNow, reported.now).queue_depth
+        depth: int = self._now.queue_depth
+        return depth
 
     # What is asked where it lives.
 
@@ -191,13 +182,13 @@ class RemoteReplica:
         """Call where it lives; a process that is lost has ``patience`` seconds to be back, by default as agreed."""
         logged = current()
         seconds = None if solve is None else solve.rest()
-        patience = self._terms.seconds if patience is None else patience
+        patience = self._transport.seconds if patience is None else patience
         chosen = (None, None) if logged is None else (logged.key, logged.id)
         asked = Question(
             uuid4().hex, self.stored, command.with_name(), seconds, chosen[0], self._gets_copies(command), chosen[1]
         )
         until = time.monotonic() + (patience if seconds is None else min(seconds, patience))
-        return Call(self._owner.directory, self, asked, until, logged).send()
+        return Call(self, asked, until, logged).send()
 
     def _gets_copies(self, command: Command) -> bool:
         """Return whether the version after it is to come along."""
@@ -238,11 +229,8 @@ class RemoteModel(RemoteReplica):
     _held_until = 0.0
     _copied_at = -LATELY_SECONDS
 
-    @property
-    def spec(self) -> ModelSpec:
-        """What it was created as."""
-        found: ModelSpec | None = super().spec
-        return found or ModelSpec(id=self.id)
+    def _unknown(self) -> ModelSpec:
+        return ModelSpec(id=self.id)
 
     @property
     def recent(self) -> RemoteModel:
@@ -265,7 +253,6 @@ class RemoteModel(RemoteReplica):
 
     @property
     def _now(self) -> Description:
-        """Its state by the last report, or by the index."""
         if (reported := self.reported) is not None:
             return cast(Description, reported.now)
         return described_at_rest(self.spec, self._summary, self._settings)
@@ -275,13 +262,7 @@ class RemoteModel(RemoteReplica):
         now = self._now
         return replace(now, state=self.state, error=self.reason, predicted=now.predicted + self.predicted)
 
-    def stamp(self) -> object:
-        """Return all that is known of it."""
-        return self.describe()
-
-    def sample(self) -> ModelSample:
-        """Return what the metrics show."""
-        return self.describe().sample(self.id)
+    stamp, sample = HostedModel.stamp, HostedModel.sample
 
     @property
     def published(self) -> Published:
@@ -300,17 +281,17 @@ class RemoteModel(RemoteReplica):
         return None if reported is None else reported.life
 
     def _may_use(self, held: Published, version: int) -> bool:
-        if self._terms.predictions != "snapshot":
+        if self._transport.predictions != "snapshot":
             return False
         if held.version == version:
-            self._held_until = time.monotonic() + self._terms.stale_seconds
+            self._held_until = time.monotonic() + self._transport.stale_seconds
             return True
         return time.monotonic() < self._held_until
 
     def reader(self, X: Rows) -> Published:
         """Return the version that rows X (m, d) are to be decided by; it may be asked where that lives, in a thread."""
         limit = self._settings.max_predict_rows
-        if self._terms.predictions == "actor" and len(X) <= DECIDED_ROWS:
+        if self._transport.predictions == "actor" and len(X) <= DECIDED_ROWS:
             version, decision, prediction, classes = self.ask(commands.DECIDE(X, limit)).result()
             found, sizes = (decision, prediction), self.published.sizes
             return _Decided(version, None, sizes, X.shape[1], 0, None, None, classes=classes, found=found)
@@ -332,7 +313,7 @@ class RemoteModel(RemoteReplica):
         held = self._copy
         if held is None or copy.version > held.version or (copy.version == held.version and copy.calibration):
             self._held, self._held_life = copy, self._life
-            self._held_until = time.monotonic() + self._terms.stale_seconds
+            self._held_until = time.monotonic() + self._transport.stale_seconds
 
     def _gets_copies(self, command: Command) -> bool:
         return command.named and time.monotonic() - self._copied_at < LATELY_SECONDS
@@ -379,20 +360,17 @@ class RemoteFeed(RemoteReplica):
 
     _seen: Forecasts | None = None
 
-    @property
-    def spec(self) -> FeedSpec:
-        """What it was created as; where that is not known, only that there is one."""
-        found: FeedSpec | None = super().spec
-        return found or UNKNOWN
+    def _unknown(self) -> FeedSpec:
+        return UNKNOWN
 
     @property
-    def _now(self) -> FeedNow | None:
+    def _now(self) -> FeedNow:
         reported = self.reported
-        return None if reported is None else cast(FeedNow, reported.now)
+        return RESTING if reported is None else cast(FeedNow, reported.now)
 
-    def learn(self, reported: View | None) -> None:
+    def learn(self) -> None:
         """Take its events in."""
-        seen = None if reported is None else cast(FeedNow, reported.now).view
+        seen = self._now.view
         self._seen = None if seen is None else replace(seen, events=self._joined(seen.events))
 
     def _joined(self, new: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
@@ -421,28 +399,26 @@ class RemoteFeed(RemoteReplica):
         """The feed as readers see it; None while it is at rest, or not served."""
         return self._seen if self.is_served else None
 
-    @property
-    def glimpse(self) -> Glimpse | None:
-        """What is known of it without waking it."""
-        return glimpse_of(self.spec, self._summary)
-
     def stamp(self) -> object:
         """Return its state, and what is shown of it."""
         return self.state, self._seen, self._now
 
-    def sample(self) -> FeedSample | None:
-        """Return what the metrics show; None where nothing is known."""
-        return sample_of(self, self.shown or self.glimpse) if self.is_served else None
-
     @property
     def returned(self) -> Return | None:
         """How it came back."""
-        return None if (now := self._now) is None else now.returned
+        return self._now.returned
 
     @property
     def flow(self) -> Flow | None:
         """How its source flows; None if it has none, or is at rest."""
-        return None if (now := self._now) is None else now.flow
+        return self._now.flow
+
+    sample = HostedFeed.sample
+
+    @property
+    def glimpse(self) -> Glimpse | None:
+        """What is known of it without waking it."""
+        return glimpse_of(self.spec, self._summary)
 
     @property
     def progress(self) -> Progress:

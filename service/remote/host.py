@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -22,6 +22,7 @@ from prometheus_client.core import Metric
 from threadpoolctl import threadpool_limits
 
 from livesvm.service.errors import Restoring, TurnMissed, Withdrawn
+from livesvm.service.history.journal import Source
 from livesvm.service.history.names import id_of, is_feed
 from livesvm.service.hosting.collection import Collection
 from livesvm.service.hosting.context import Context
@@ -32,14 +33,18 @@ from livesvm.service.logs import calls
 from livesvm.service.logs.setup import set_up
 from livesvm.service.models.published import Published
 from livesvm.service.models.types import ServingState
+from livesvm.service.monitoring.health import Health
+from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.remote.announcer import Announcer
-from livesvm.service.remote.messages import Answer, News, Question, View, packed, unpacked
+from livesvm.service.remote.messages import Answer, News, Question, Scrape, Since, View, Withdraw, packed
 from livesvm.service.remote.rpc import Endpoint
-from livesvm.service.remote.transport import Since
 from livesvm.service.resources.compiling import call_compiled_code
-from livesvm.service.resources.solve_scheduler import Solve
+from livesvm.service.resources.machine import resident_bytes
+from livesvm.service.resources.memory import MEGABYTE, Budget
+from livesvm.service.resources.solve_scheduler import Solve, SolveScheduler
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import StoreError
+from livesvm.service.store.base import Store, StoreError
+from livesvm.service.webhooks.outbox import Outbox
 from livesvm.solvers import warm_up
 
 GATHER_SECONDS = 0.05
@@ -71,11 +76,20 @@ SCRAPED = (
 log = logging.getLogger(__name__)
 
 
-def set_process_up(settings: Settings, switch_seconds: float, **facts: str) -> None:
+def set_process_up(settings: Settings, switch_seconds: float, facts: dict[str, str]) -> None:
     """Have this process log as the service does, with these facts, and its threads take turns after so long."""
     sys.setswitchinterval(switch_seconds)
     threadpool_limits(1)
     set_up(settings.log_level, settings.log_format, settings.audit_file, **facts)
+
+
+def opened(settings: Settings, store: Store, holder: str, outbox: Outbox | None = None) -> Context:
+    """Return what the replicas of this process share."""
+    metrics = Metrics()
+    source = Source(store, Health(metrics, settings.lease_seconds), metrics)
+    budget = Budget(settings.memory_mb * MEGABYTE)
+    budget.rest_on(resident_bytes())
+    return Context(settings, source, SolveScheduler(settings.solves), budget, holder, outbox=outbox or Outbox())
 
 
 class Host:
@@ -86,6 +100,8 @@ class Host:
     name : of the process, for people
     context : what its replicas share
     tend : called after every look at the store with how many replicas are in which state
+    labels : of its metrics, that say where they are from
+    own : what metrics begin with that have the labels; others of all processes are summed up
     line : says where front ends may call besides, if anywhere
     has_one_caller : whether nothing else watches than what calls, which needs no report twice
     """
@@ -95,10 +111,13 @@ class Host:
         name: str,
         context: Context,
         tend: Callable[[Counter[ServingState]], None],
+        labels: dict[str, str],
+        own: str = "",
         line: Callable[[], Awaitable[Endpoint | None]] | None = None,
         has_one_caller: bool = False,
     ) -> None:
         self._name, self._tend, self._line, self._has_one_caller = name, tend, line, has_one_caller
+        self._labels, self._own = labels, own
         self._health, self._metrics = context.source.health, context.source.metrics
         self._store = context.source.store
         self._seconds = context.settings.lease_seconds / LOOKS
@@ -107,7 +126,7 @@ class Host:
         self.asked_at = time.monotonic()
         self._under_way: dict[str, Callable[[], None]] = {}
         self._told = Announcer()
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: set[asyncio.Event] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def begin(self) -> None:
@@ -116,12 +135,21 @@ class Host:
 
     # What front ends ask.
 
-    async def ask(self, message: bytes) -> bytes:
-        """Answer one call."""
-        return await self.answer(unpacked(message))
+    async def answer(self, asked: Any) -> bytes:
+        """Answer one message."""
+        match asked:
+            case Question():
+                return await self._call(asked)
+            case Since():
+                return await self._watch(asked)
+            case Withdraw():
+                self._under_way.get(asked.call, lambda: None)()
+                return b""
+            case Scrape():
+                return packed(self._scrape())
+        raise TypeError(f"{self._name} is not asked {type(asked).__name__}")
 
-    async def answer(self, asked: Question) -> bytes:
-        """Return the same, once it is unpacked."""
+    async def _call(self, asked: Question) -> bytes:
         self.asked_at, self._loop = time.monotonic(), asyncio.get_running_loop()
         call = calls.Call(asked.request or asked.id)
         call.key = asked.key
@@ -134,28 +162,21 @@ class Host:
             error = found
             if not is_foreseen(found):
                 log.exception("%s of %s failed", asked.command.do.__name__, asked.stored)
-        if self._has_one_caller:
-            self._told.note(asked.stored, self._found(asked.stored))
-            self._told.say(asked.stored)
-        else:
-            self._look(asked.stored)
+        seen = {stored: self._view(stored) for stored in (asked.stored, *asked.command.others())}
+        views = {stored: view for stored, view in seen.items() if view is not None}
         copy = self._copy(asked.stored) if asked.predicts else None
-        return packed(Answer(value, error, self._told.view(asked.stored), call.facts, copy, self._others(asked)))
+        return packed(Answer(value, error, views, call.facts, copy))
 
-    def _others(self, asked: Question) -> dict[str, View]:
-        """Return what else a call of many may have changed, as it is now."""
-        found = {}
-        for stored in asked.command.others():
+    def _view(self, stored: str) -> View | None:
+        """Return how one is now, for an answer that tells of it."""
+        if self._has_one_caller:
+            self._told.note(stored, self._found(stored))
+            self._told.say(stored)
+        else:
             self._look(stored)
-            if (view := self._told.view(stored)) is not None:
-                found[stored] = view
-        return found
+        return self._told.view(stored)
 
-    def withdraw(self, call: str) -> None:
-        """Forget a call that nothing waits for any more."""
-        self._under_way.get(call, lambda: None)()
-
-    async def watch(self, since: Since) -> bytes:
+    async def _watch(self, since: Since) -> bytes:
         """Return what has changed since a moment of an incarnation; take how many rows were predicted there."""
         self._loop, began, moment = asyncio.get_running_loop(), time.monotonic(), since.moment
         for stored, rows in since.rows.items():
@@ -166,17 +187,23 @@ class Host:
             self._look_at_all()
         else:
             if moment == self._told.moment:
-                news: asyncio.Future[None] = self._loop.create_future()
-                self._waiting.add(news)
-                await asyncio.wait([news], timeout=HEARTBEAT_SECONDS)
+                self._waiting.add(news := asyncio.Event())
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(news.wait(), HEARTBEAT_SECONDS)
                 self._waiting.discard(news)
             await asyncio.sleep(began + GATHER_SECONDS - time.monotonic())
         line, reported = None if self._line is None else await self._line(), self._told
         return packed(News(reported.incarnation, reported.moment, reported.since(moment), line))
 
-    def scrape(self) -> Iterable[Metric]:
-        """Return the metrics of what is done here."""
-        return [family for family in self._metrics.registry.collect() if family.name.startswith(SCRAPED)]
+    def _scrape(self) -> list[Metric]:
+        """Return the metrics of what is done here, with labels that say where they are from."""
+        found = [family for family in self._metrics.registry.collect() if family.name.startswith(SCRAPED)]
+        return [self._labelled(family) if family.name.startswith(self._own) else family for family in found]
+
+    def _labelled(self, family: Metric) -> Metric:
+        found = Metric(family.name, family.documentation, family.type)
+        found.samples = [sample._replace(labels=sample.labels | self._labels) for sample in family.samples]
+        return found
 
     # On the event loop.
 
@@ -233,8 +260,7 @@ class Host:
         """Learn whether a model or a feed has changed, and tell front ends that watch."""
         if self._told.note(stored, self._found(stored)):
             for news in self._waiting:
-                if not news.done():
-                    news.set_result(None)
+                news.set()
 
     def _look_at_all(self) -> None:
         """Look at those that are awake, or unavailable, and at those that were."""
@@ -279,36 +305,18 @@ class Host:
                 self._loop.call_soon_threadsafe(call)
 
 
-def labelled(families: Iterable[Metric], where: dict[str, str]) -> list[Metric]:
-    """Return the same families with labels that say where they are from."""
-    found = []
-    for family in families:
-        found.append(Metric(family.name, family.documentation, family.type))
-        found[-1].samples = [sample._replace(labels=sample.labels | where) for sample in family.samples]
-    return found
-
-
 async def _awaited(future: Future[Any], solve: Solve) -> Any:
     """Return the result of what a writer was asked.
 
     Raises TurnMissed or Withdrawn if its turn does not come in time.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-    future.add_done_callback(lambda future: loop.call_soon_threadsafe(_wake, done))
-    rest, timer, expired = solve.rest(), None, list[bool]()
-    if rest is not None:
-        timer = loop.call_later(rest, lambda: expired.append(future.cancel()))
-    await done
-    if timer is not None:
-        timer.cancel()
-    if not future.cancelled():
-        return future.result()
-    if any(expired):
+    done, expired = asyncio.wrap_future(future), False
+    await asyncio.wait([done], timeout=solve.rest())
+    if not done.done():
+        expired = future.cancel()
+        await asyncio.wait([done])
+    if not done.cancelled():
+        return done.result()
+    if expired:
         raise TurnMissed("the model was busy for as long as the caller could wait; nothing was changed")
     raise Withdrawn("the caller left before its turn came")
-
-
-def _wake(done: asyncio.Future[None]) -> None:
-    if not done.done():
-        done.set_result(None)

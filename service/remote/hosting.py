@@ -8,14 +8,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 from livesvm.service.history.names import id_of, is_feed
 from livesvm.service.hosting.context import Context
 from livesvm.service.remote.calls import Call
 from livesvm.service.remote.collection import FEEDS, MODELS, RemoteCollection
-from livesvm.service.remote.directory import ProcessDirectory
-from livesvm.service.remote.messages import View
+from livesvm.service.remote.processes import Processes
 from livesvm.service.remote.transport import Transport
 from livesvm.service.resources.memory import Budget
 from livesvm.service.store.base import StoreError
@@ -42,12 +40,12 @@ class RemoteHosting:
     gone : called with what one was stored under that another front end has deleted
     """
 
-    def __init__(self, context: Context, transport: Transport[Any], gone: Callable[[str], object]) -> None:
+    def __init__(self, context: Context, transport: Transport, gone: Callable[[str], object]) -> None:
         self._source, self._gone = context.source, gone
-        context = replace(context, budget=Budget())
-        self._directory = ProcessDirectory(context, transport, self._told, self._read_again, self._spec)
-        self.models = RemoteCollection(MODELS, context, self._directory)
-        self.feeds = RemoteCollection(FEEDS, context, self._directory)
+        self._context = context = replace(context, budget=Budget())
+        self._processes = Processes(context, transport, self._home, self._read_again)
+        self.models = RemoteCollection(MODELS, context, self._processes)
+        self.feeds = RemoteCollection(FEEDS, context, self._processes)
         self._changes: int | None = None
         self._look_at = 0.0
         self._asked: dict[str, Call] = {}
@@ -55,16 +53,14 @@ class RemoteHosting:
 
     def restore(self) -> None:
         """Wait for the processes, learn what there is, and wait a while to hear of it; raises StoreError."""
-        self._directory.join()
+        self._processes.join()
         self._look()
         threading.Thread(target=self._keep, name="remote-watch", daemon=True).start()
         end = time.monotonic() + FIRST_SECONDS
-        while time.monotonic() < end and (self._directory.is_lost or self._is_restoring):
+        while self._processes.is_lost or "restoring" in {*self.models.states(), *self.feeds.states()}:
+            if time.monotonic() > end:
+                return
             time.sleep(0.05)
-
-    @property
-    def _is_restoring(self) -> bool:
-        return any("restoring" in home.states() for home in (self.models, self.feeds))
 
     def watch(self, most: int | None = None) -> None:
         """Do nothing: each process does that by itself."""
@@ -77,31 +73,24 @@ class RemoteHosting:
         for home in (self.models, self.feeds):
             home.close()
         self._due.set()
-        self._directory.stop()
+        self._processes.stop()
 
     def _home(self, stored: str) -> RemoteCollection:
         return self.feeds if is_feed(stored) else self.models
-
-    def _spec(self, stored: str) -> Any:
-        return self._home(stored).find(id_of(stored)).spec
-
-    def _told(self, stored: str, view: View | None) -> None:
-        self._home(stored).seen(stored, view)
 
     def _read_again(self) -> None:
         self._changes = None
         self._due.set()
 
     def _keep(self) -> None:
-        while not self._directory.stopped.is_set():
+        while not self._processes.is_over:
             self._due.wait(LOOK_SECONDS)
             self._due.clear()
             try:
                 if self._source.health.store_up and time.monotonic() >= self._look_at:
                     self._look()
-                self._directory.ask_for_news()
+                self._processes.look(self._context.settings.lease_seconds)
                 self._ask_of_stale()
-                self._directory.expire()
             except StoreError:
                 pass  # health knows
             except Exception:
@@ -122,7 +111,7 @@ class RemoteHosting:
                 raise
         for home in before:
             home.learn(one for one in found if self._home(one.id) is home)
-        for stored in [stored for there in self._directory.all() for stored in there.forget_dead()]:
+        for stored in [stored for there in self._processes.all() for stored in there.forget_dead()]:
             self._home(stored).seen(stored)
         kept = {one.id for one in found}
         for home, ids in before.items():

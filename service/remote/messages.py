@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from livesvm.service.errors import Restoring
 from livesvm.service.feeds.source_reader import Flow
@@ -51,6 +52,24 @@ class Question:
     request: str | None = None
 
 
+class Withdraw(NamedTuple):
+    """Nothing waits for a call any more."""
+
+    call: str
+
+
+class Since(NamedTuple):
+    """Asks for news since a moment of an incarnation, the last ones here; ``rows`` were predicted here, by name."""
+
+    incarnation: str
+    moment: int
+    rows: dict[str, int]
+
+
+class Scrape(NamedTuple):
+    """Asks for the metrics."""
+
+
 @dataclass(frozen=True)
 class FeedNow:
     """What is reported of a feed that is awake, or not served; ``view`` has its newest events alone."""
@@ -70,6 +89,10 @@ class FeedNow:
         except Restoring:
             return cls(0, *now)
         return cls(seen.version, *now, replace(seen, events=tuple(seen.events[-EVENTS:])))
+
+
+RESTING = FeedNow(0, 0, None, None)
+"""The same of one at rest."""
 
 
 @dataclass(frozen=True)
@@ -102,18 +125,23 @@ class View:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a call: its result or its error, the model after it, and facts for the log.
+    """What came of a call: its result or its error, and facts for the log.
 
-    ``copy`` is the version after it, if small, for a front end that predicts by copies; ``others`` are what else a
-    call of many has changed, by stored name.
+    ``views`` are what it may have changed, as that is after it, by stored name; ``copy`` is the version after it, if
+    small, for a front end that predicts by copies.
     """
 
     value: Any = None
     error: Exception | None = None
-    view: View | None = None
+    views: dict[str, View] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     copy: Published | None = None
-    others: dict[str, View] = field(default_factory=dict)
+
+    def result(self) -> Any:
+        """Return the result; raises the error."""
+        if self.error is not None:
+            raise self.error
+        return self.value
 
 
 @dataclass(frozen=True)
@@ -144,6 +172,14 @@ def _error(kind: type[Exception], arguments: tuple[Any, ...], parts: dict[str, A
     error.args = arguments
     error.__dict__.update(parts)
     return error
+
+
+def answered(call: Callable[..., Any], *arguments: Any, **named: Any) -> bytes:
+    """Return the answer of a call, packed."""
+    try:
+        return packed(Answer(call(*arguments, **named)))
+    except Exception as error:
+        return packed(Answer(error=error))
 
 
 def packed(value: Any) -> bytes:

@@ -16,24 +16,15 @@ import ssl
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
+
+import uvloop
 
 from livesvm.service.remote.frames import ANSWERS, ASKS, CONNECT_SECONDS, SECRET_BYTES, Frames, tls
 
 Done = Callable[[bytes | None, BaseException | None], None]
 
-ANYTHING = 2**62
-"""Bytes of a frame between processes of one service."""
-
 log = logging.getLogger(__name__)
-
-
-def new_loop() -> asyncio.AbstractEventLoop:
-    """Return an event loop, of the quick kind where there is one."""
-    try:
-        import uvloop
-    except ImportError:  # Windows
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 @dataclass(frozen=True)
@@ -48,11 +39,9 @@ class Endpoint:
 class RpcServer:
     """The actor's end: answers whoever knows the secret. All of it belongs on the actor's event loop."""
 
-    def __init__(self, answer: Callable[[bytes], Awaitable[bytes]], secret: bytes | None = None) -> None:
-        self._answer = answer
+    def __init__(self, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
+        self._answer, self._secret = answer, secrets.token_bytes(SECRET_BYTES)
         self._server: asyncio.Server | None = None
-        self._secret = secret or secrets.token_bytes(SECRET_BYTES)
-        self._under_way: set[asyncio.Task[None]] = set()
 
     async def number(self, host: str) -> Endpoint:
         """Return where it listens; begins to, the first time. Raises OSError."""
@@ -60,70 +49,56 @@ class RpcServer:
             context, loop = tls(ssl.Purpose.CLIENT_AUTH), asyncio.get_running_loop()
             seconds = None if context is None else CONNECT_SECONDS
             self._server = await loop.create_server(
-                lambda: _Answering(self, self._secret), host, 0, ssl=context, ssl_handshake_timeout=seconds
+                lambda: Answering(self._answer, self._secret), host, 0, ssl=context, ssl_handshake_timeout=seconds
             )
         return Endpoint(host, int(self._server.sockets[0].getsockname()[1]), self._secret)
 
-    async def attach(self, end: socket.socket, ended: Callable[[], None]) -> None:
-        """Answer also what comes by this end of a connection; ``ended`` is called when that ends."""
-        line = _Answering(self, self._secret, ended)
-        line.largest, line.seconds = ANYTHING, None
-        await asyncio.get_running_loop().create_connection(lambda: line, sock=end)
 
-    def take(self, line: _Answering, number: int, message: bytes) -> None:
+class Answering(Frames):
+    """One front end's line, at the actor's end; ``ended`` is called when that of a process of one service ends."""
+
+    def __init__(
+        self, answer: Callable[[bytes], Awaitable[bytes]], secret: bytes, ended: Callable[[], None] | None = None
+    ) -> None:
+        super().__init__(secret, ANSWERS, is_local=ended is not None)
+        self._answer, self._ended = answer, ended
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Know that it is over."""
+        super().connection_lost(exc)
+        if self._ended is not None:
+            self._ended()
+
+    def frame(self, number: int, frame: bytes) -> None:
         """Answer a call when that is done."""
-        task = asyncio.ensure_future(self._answered(line, number, message))
+        task = asyncio.ensure_future(self._answered(number, frame))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
-    async def _answered(self, line: _Answering, number: int, message: bytes) -> None:
+    async def _answered(self, number: int, message: bytes) -> None:
         try:
             answer = await self._answer(message)
-            if not line.transport.is_closing():
-                line.send(number, answer)
+            if not self.transport.is_closing():
+                self.send(number, answer)
         except BaseException:
-            line.transport.abort()  # whoever asked hears why by Ray's own call
+            self.transport.abort()  # whoever asked hears why by Ray's own call
             raise
-
-
-class _Answering(Frames):
-    """One front end's line, at the actor's end."""
-
-    def __init__(self, board: RpcServer, secret: bytes, ended: Callable[[], None] = lambda: None) -> None:
-        super().__init__(secret, ANSWERS, ASKS)
-        self._board, self._ended = board, ended
-
-    def proven(self) -> None:
-        """Begin to take calls."""
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Say so."""
-        self._ended()
-
-    def frame(self, number: int, frame: bytes) -> None:
-        """Take in a call."""
-        self._board.take(self, number, frame)
 
 
 class _Line(Frames):
     """A line at the front end's end, with the calls that wait for their answers."""
 
     def __init__(self, at: Endpoint | None, secret: bytes, ended: Callable[[_Line], None]) -> None:
-        super().__init__(secret, ASKS, ANSWERS)
+        super().__init__(secret, ASKS, is_local=at is None)
         self.at = at
         self._ended = ended
         self._waiting: dict[int, Done] = {}
         self._last = 0
-        self.opened: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-
-    def proven(self) -> None:
-        """Begin to send calls."""
-        if not self.opened.done():
-            self.opened.set_result(True)
 
     def ask(self, message: bytes, done: Done) -> None:
         """Send a call."""
-        if self.transport is None or self.transport.is_closing():
+        if not self.is_open or self.transport.is_closing():
             done(None, ConnectionError("the line was lost"))
             return
         self._last += 1
@@ -139,8 +114,7 @@ class _Line(Frames):
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail all open calls."""
         self._ended(self)
-        if not self.opened.done():
-            self.opened.set_result(False)
+        super().connection_lost(exc)
         waiting, self._waiting = self._waiting, {}
         for done in waiting.values():
             done(None, exc or ConnectionError("the line was lost"))
@@ -151,9 +125,8 @@ class RpcClientPool:
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._lines: dict[str, _Line] = {}
-        self._sought: dict[str, Endpoint] = {}
         self._refused: dict[str, Endpoint] = {}
-        self._loop = loop or new_loop()
+        self._loop, self._over = loop or uvloop.new_event_loop(), asyncio.Event()
         self._thread: threading.Thread | None = None
         if loop is None:
             self._thread = threading.Thread(target=self._run, name="lines", daemon=True)
@@ -162,11 +135,9 @@ class RpcClientPool:
     def find(self, name: str, at: Endpoint) -> None:
         """Have a line with an actor that listens there, soon, if there is none."""
         line = self._lines.get(name)
-        if line is not None and line.at == at:
-            return
-        if self._sought.get(name) != at:
-            self._sought[name] = at
-            self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._connect(name, at)))
+        if line is None or line.at != at:
+            self._lines[name] = line = _Line(at, at.secret, partial(self._forget, name))
+            self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._connect(name, line, at)))
 
     def attach(
         self,
@@ -181,28 +152,24 @@ class RpcClientPool:
         ``first`` returns a message that is sent once there is a line, if any.
         """
 
+        def ended(line: _Line) -> None:
+            """Say so."""
+            self._forget(name, line)
+            lost()
+
         async def connect() -> None:
             """Connect."""
-
-            def ended(line: _Line) -> None:
-                """Say so."""
-                self._forget(name, line)
-                lost()
-
-            line = _Line(None, secret, ended)
-            line.largest, line.seconds = ANYTHING, None
             await self._loop.create_connection(lambda: line, sock=end)
-            if await line.opened:
-                self._lines[name] = line
-                if (message := first()) is not None:
-                    line.ask(message, lambda found, error: None)
+            if await line.opened() and (message := first()) is not None:
+                line.ask(message, lambda found, error: None)
 
+        self._lines[name] = line = _Line(None, secret, ended)
         self._loop.call_soon_threadsafe(lambda: self._loop.create_task(connect()))
 
     def ask(self, name: str, message: bytes, done: Done) -> bool:
         """Return whether there is a line; ``done`` gets then what the actor answers, or why the line was lost."""
         line = self._lines.get(name)
-        if line is None:
+        if line is None or not line.is_open:
             return False
         if self.is_here:
             line.ask(message, done)
@@ -217,41 +184,35 @@ class RpcClientPool:
 
     def lose(self, name: str) -> None:
         """Release a line: the actor is lost, whatever becomes of the connection."""
-        self._sought.pop(name, None)
         line = self._lines.pop(name, None)
-        if line is not None:
+        if line is not None and line.transport is not None:
             self._loop.call_soon_threadsafe(line.transport.abort)
 
     def close(self) -> None:
         """End all lines of a thread of their own."""
         if self._thread is not None:
-            self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._end()))
+            self._loop.call_soon_threadsafe(self._over.set)
             self._thread.join()
 
     def _run(self) -> None:
-        self._loop.run_forever()
-        self._loop.close()
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._until_over())
 
-    async def _end(self) -> None:
-        self._sought.clear()
+    async def _until_over(self) -> None:
+        await self._over.wait()
         for line in list(self._lines.values()):
-            line.transport.abort()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+            if line.transport is not None:
+                line.transport.abort()
         await asyncio.sleep(0)  # for what is reported when a line is lost
-        self._loop.stop()
 
-    async def _connect(self, name: str, at: Endpoint) -> None:
-        line = _Line(at, at.secret, lambda ended: self._forget(name, ended))
+    async def _connect(self, name: str, line: _Line, at: Endpoint) -> None:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await self._loop.create_connection(lambda: line, at.host, at.port, ssl=tls(ssl.Purpose.SERVER_AUTH))
-                if not await line.opened:
+                if not await line.opened():
                     raise ConnectionError("the two ends do not know the same secret, or the connection was lost")
         except (OSError, TimeoutError) as error:
-            self._sought.pop(name, None)
+            self._forget(name, line)
             if self._refused.get(name) != at:
                 self._refused[name] = at
                 log.warning("there is no line to actor %s, and calls take Ray's way: %s", name, repr(error))
@@ -259,10 +220,8 @@ class RpcClientPool:
                 line.transport.abort()
             return
         self._refused.pop(name, None)
-        if self._sought.pop(name, None) == at:
-            self._lines[name] = line
-        else:
-            line.transport.abort()
+        if self._lines.get(name) is not line:
+            line.transport.abort()  # it was given up meanwhile
 
     def _forget(self, name: str, line: _Line) -> None:
         if self._lines.get(name) is line:

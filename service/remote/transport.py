@@ -2,90 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
-
-from prometheus_client.core import Metric
+from typing import Any, Literal
 
 Done = Callable[[Any, BaseException | None], None]
 """Called with the bytes of an answer, or with why there is none, in any thread."""
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What a front end may expect of such a process.
+class Place:
+    """A process where replicas live.
 
     Parameters
     ----------
-    word : what people call it
-    seconds : for which a call waits for one that was lost
-    predictions : whether the front end predicts, by copies, or the process where the model lives
-    stale_seconds : for which a copy is used on after a newer version is known
+    name : by which it is found, and which it keeps when it is started again
+    model : what one is stored under that lives there alone, if there is such a one
     """
 
-    word: str
-    seconds: float
-    predictions: Literal["snapshot", "actor"]
-    stale_seconds: float = 0.0
+    name: str
+    model: str | None = None
 
 
-class Place(Protocol):
-    """A process where replicas live; it keeps its name when it is started again."""
-
-    @property
-    def name(self) -> str:
-        """By which it is found."""
-
-    @property
-    def model(self) -> str | None:
-        """What one is stored under that lives there alone, if there is such a one."""
-
-
-P = TypeVar("P", bound=Place)
-
-
-class Since(NamedTuple):
-    """What a front end was sent last: a moment of an incarnation; ``rows`` were predicted here since, by name."""
-
-    incarnation: str
-    moment: int
-    rows: dict[str, int]
-
-
-class Transport(Protocol[P]):
+class Transport:
     """Calls of such processes. A call returns at once but for the first one of a place that is not known."""
 
-    @property
-    def terms(self) -> Terms:
-        """What may be expected."""
+    word: str  #: what people call such a process
+    seconds: float  #: for which a call waits for one that was lost
+    predictions: Literal["snapshot", "actor"]  #: whether the front end predicts, by copies, or that process
+    stale_seconds = 0.0  #: for which a copy is used on after a newer version is known
+    places: Sequence[Place] = ()  #: those that are there whether something lives in them or not
 
-    def place(self, stored: str) -> P:
+    def place(self, stored: str) -> Place:
         """Return where what is stored under a name lives."""
+        raise NotImplementedError
 
-    def is_known(self, place: P) -> bool:
-        """Return whether calls return at once."""
-
-    def ask(self, place: P, spec: Callable[[], Any], message: bytes, short: bool, done: Done) -> None:
-        """Have a call answered; ``short`` says that its answer is small. May raise what the place is lost by."""
-
-    def withdraw(self, place: P, spec: Callable[[], Any], call: str) -> None:
-        """Say that nothing waits for a call any more."""
-
-    def watch(self, place: P, spec: Callable[[], Any], since: Since, done: Done) -> None:
-        """Return the news since then, as soon as there are any; may raise the error that lost the place."""
-
-    def heard(self, place: P, line: Any) -> None:
-        """Know where a place listens, if it says so."""
-
-    def lost(self, place: P, error: BaseException) -> None:
-        """Know that a call of a place has failed."""
-
-    def scrape(self, places: Iterable[P]) -> list[Metric]:
-        """Return the metrics of those that answer in time."""
-
-    def join(self, again: Callable[[], None]) -> None:
-        """Wait until places can be asked; ``again`` is called when what was asked before is not answered any more."""
+    def ask(self, place: Place, message: bytes, short: bool, done: Done) -> None:
+        """Have a message answered; ``short`` says that its answer is small."""
+        raise NotImplementedError
 
     def leave(self) -> None:
         """Ask nothing any more."""
+        raise NotImplementedError
+
+    def is_known(self, place: Place) -> bool:
+        """Return whether calls return at once."""
+        return True
+
+    def heard(self, place: Place, line: Any) -> None:
+        """Know where a place listens, if it says so."""
+
+    def lost(self, place: Place, error: BaseException) -> None:
+        """Know that a call of a place has failed."""
+
+    def join(self, again: Callable[[], None], spec: Callable[[str], Any]) -> None:
+        """Wait until places can be asked.
+
+        ``again`` is called when what was asked before is not answered any more; ``spec`` returns what a replica was
+        created as, by its stored name.
+        """
+
+
+def ask_all(transport: Transport, places: Iterable[Place], message: bytes, seconds: float | None = None) -> list[bytes]:
+    """Return the answers of those that answer in time, or until all are answered or lost."""
+    answers = [_answer(transport, place, message) for place in places]
+    return [found for answer in wait(answers, seconds).done if (found := answer.result()) is not None]
+
+
+def _answer(transport: Transport, place: Place, message: bytes) -> Future[bytes | None]:
+    """Return what is answered, None where a place is lost."""
+    answer: Future[bytes | None] = Future()
+    transport.ask(place, message, False, lambda found, error: answer.set_result(found))
+    return answer

@@ -26,20 +26,10 @@ class Begin:
     secret: bytes
 
 
-class Withdraw(NamedTuple):
-    """Nothing waits for a call any more."""
-
-    call: str
-
-
 class Webhooks(NamedTuple):
     """The webhooks that there are now, without their secrets; the first of them comes before all calls."""
 
     webhooks: tuple[Webhook, ...]
-
-
-class Scrape(NamedTuple):
-    """The metrics are asked for."""
 
 
 class Stop(NamedTuple):

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any
 
 from livesvm.service.remote.messages import Answer, packed, unpacked
-from livesvm.service.remote.transport import Done
+from livesvm.service.remote.transport import Place, Transport, ask_all
 from livesvm.service.store.base import Store, StoreUnavailable
 from livesvm.service.workers.messages import AskStore
 
 AGAIN_SECONDS = 0.1
 """After which a call is made again of a worker that was lost on the way."""
-
-
-class Line(Protocol):
-    """The way to one worker."""
-
-    def ask(self, message: bytes, done: Done) -> None:
-        """Have a message answered."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the service stops."""
 
 
 def _asked(method: Callable[..., Any]) -> Any:
@@ -42,13 +30,14 @@ class RemoteStore:
 
     Parameters
     ----------
-    line : to the worker
+    workers, place : by which it is asked, and which worker it is
     seconds : for which a call waits for a worker that was lost; the first ones wait until it has started
     """
 
-    def __init__(self, line: Line, seconds: float) -> None:
-        self._line, self._seconds = line, seconds
+    def __init__(self, workers: Transport, place: Place, seconds: float) -> None:
+        self._workers, self._place, self._seconds = workers, place, seconds
         self._has_answered = False
+        self.is_over = False  #: as the service stops
 
     index = _asked(Store.index)
     models = _asked(Store.models)
@@ -76,20 +65,16 @@ class RemoteStore:
         """Return the answer; raises what the store there does, StoreUnavailable where there is none in time."""
         end = time.monotonic() + self._seconds
         while (answer := self._tried(message)) is None:
-            if self._line.is_over or (self._has_answered and time.monotonic() > end):
+            if self.is_over or (self._has_answered and time.monotonic() > end):
                 raise StoreUnavailable(f"the worker that has these models does not answer ({message.method.__name__})")
             time.sleep(AGAIN_SECONDS)
         return answer.value
 
     def _tried(self, message: AskStore) -> Answer | None:
         """Return the answer, None if the worker was lost; raises what the store does."""
-        reported: Future[Any] = Future()
-        self._line.ask(packed(message), lambda found, error: reported.set_result(found))
-        found = reported.result()
-        if found is None:
-            return None
-        self._has_answered = True
-        answer: Answer = unpacked(found)
-        if answer.error is not None:
-            raise answer.error
-        return answer
+        for found in ask_all(self._workers, [self._place], packed(message)):
+            self._has_answered = True
+            answer: Answer = unpacked(found)
+            answer.result()
+            return answer
+        return None

@@ -6,55 +6,36 @@ import asyncio
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, wait
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, cast
-
-from prometheus_client.core import Metric
+from collections.abc import Callable
+from typing import cast
 
 from livesvm.service.remote.frames import SECRET_BYTES
-from livesvm.service.remote.messages import packed, unpacked
+from livesvm.service.remote.messages import packed
 from livesvm.service.remote.rpc import RpcClientPool
-from livesvm.service.remote.transport import Done, Since, Terms
+from livesvm.service.remote.transport import Done, Place, Transport, ask_all
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Store
 from livesvm.service.store.shares import COUNT, share_of
 from livesvm.service.webhooks.spec import Webhook
-from livesvm.service.workers.messages import Begin, Scrape, Stop, Webhooks, Withdraw
+from livesvm.service.workers.messages import Begin, Stop, Webhooks
 from livesvm.service.workers.store import RemoteStore
 from livesvm.service.workers.supervisor import Supervisor
 
 LOST_SECONDS = 20.0
 """For which a call waits for a worker that was lost."""
-SCRAPE_SECONDS = 1.0
 
-Spec = Callable[[], Any]
 Lost = Callable[[], None]
 
 
-@dataclass(frozen=True)
-class Place:
-    """A worker, in which no model is alone."""
+class Workers(Transport):
+    """The workers of a service. Their lines are known, and the supervisor knows of those that are lost."""
 
-    number: int
-    model: None = None
-
-    @property
-    def name(self) -> str:
-        """By which its line is found."""
-        return f"worker-{self.number}"
-
-
-class Workers:
-    """The workers of a service. Implements :class:`~livesvm.service.remote.transport.Transport`."""
-
-    terms = Terms("worker", LOST_SECONDS, "actor")
+    word, seconds, predictions = "worker", LOST_SECONDS, "actor"
 
     def __init__(self, settings: Settings, lock: int, count_lost: Callable[[], None]) -> None:
         """Start them; ``lock`` is the file of the data directory's lock."""
-        self._count, self._seconds = settings.workers, settings.shutdown_seconds
+        self._seconds = settings.shutdown_seconds
+        self.places = [Place(f"worker-{number}") for number in range(settings.workers)]
         self._lines = RpcClientPool()
         self._near: RpcClientPool | None = None  #: on the event loop of the service, from which most calls come
         self._ends: dict[str, tuple[socket.socket, Lost]] = {}
@@ -63,13 +44,12 @@ class Workers:
         self._secret = secrets.token_bytes(SECRET_BYTES)
         begin = Begin(part_of(settings), settings.workers, self._secret)
         self._supervisor = Supervisor(begin, lock, self._attach, count_lost)
-        stores = [RemoteStore(_To(self, number), LOST_SECONDS) for number in range(self._count)]
-        self.parts: dict[int, Store] = {share: cast(Store, stores[share % self._count]) for share in range(COUNT)}
-        self._stores = stores
+        self._stores = stores = [RemoteStore(self, place, LOST_SECONDS) for place in self.places]
+        self.parts: dict[int, Store] = {share: cast(Store, stores[share % len(stores)]) for share in range(COUNT)}
 
     def _attach(self, number: int, ends: tuple[socket.socket, socket.socket], lost: Lost) -> None:
         """Have the ends as lines: the first in a thread, the other on the service's event loop once there is one."""
-        name = Place(number).name
+        name = self.places[number].name
         self._lines.attach(name, ends[0], self._secret, lost, lambda: self._webhooks)
         with self._lock:
             if self._near is not None:
@@ -84,11 +64,6 @@ class Workers:
             for name, (end, lost) in self._ends.items():
                 self._near.attach(name, end, self._secret, lost)
 
-    @property
-    def is_over(self) -> bool:
-        """Whether they are stopped."""
-        return self._supervisor.is_over
-
     def ping(self) -> None:
         """Ask each whether its store could take an update; raises StoreError."""
         for store in self._stores:
@@ -96,85 +71,29 @@ class Workers:
 
     def place(self, stored: str) -> Place:
         """Return the worker that has a share."""
-        return Place(share_of(stored) % self._count)
+        return self.places[share_of(stored) % len(self.places)]
 
-    def is_known(self, place: Place) -> bool:
-        """Return True: all are."""
-        return True
-
-    def send(self, place: Place, message: bytes, done: Done) -> None:
-        """Have a message answered."""
+    def ask(self, place: Place, message: bytes, short: bool, done: Done) -> None:
+        """Send a message by the worker's line."""
         near = self._near
         if near is not None and near.is_here and near.ask(place.name, message, done):
             return
         if not self._lines.ask(place.name, message, done):
             done(None, ConnectionError("it is being started"))
 
-    def ask(self, place: Place, spec: Spec, message: bytes, short: bool, done: Done) -> None:
-        """Send the call by the worker's line."""
-        self.send(place, message, done)
-
-    def withdraw(self, place: Place, spec: Spec, call: str) -> None:
-        """Tell the worker."""
-        self.send(place, packed(Withdraw(call)), lambda found, error: None)
-
-    def watch(self, place: Place, spec: Spec, since: Since, done: Done) -> None:
-        """Ask the worker; raises ConnectionError while it is being started."""
-        if not self._lines.ask(place.name, packed(since), done):
-            raise ConnectionError("it is being started")
-
-    def heard(self, place: Place, line: Any) -> None:
-        """Do nothing: its line is known."""
-
-    def lost(self, place: Place, error: BaseException) -> None:
-        """Do nothing: the supervisor knows."""
-
     def know(self, webhooks: tuple[Webhook, ...]) -> None:
         """Have all workers know the webhooks, those that start later too."""
         self._webhooks = packed(Webhooks(webhooks))
-        self._all(self._webhooks, LOST_SECONDS)
-
-    def scrape(self, places: Iterable[Place]) -> list[Metric]:
-        """Return the metrics of all workers that answer within a second."""
-        reported = self._all(packed(Scrape()), SCRAPE_SECONDS)
-        return [family for found in reported for family in unpacked(found)]
-
-    def join(self, again: Callable[[], None]) -> None:
-        """Do nothing: calls wait for a worker that starts."""
+        ask_all(self, self.places, self._webhooks, LOST_SECONDS)
 
     def leave(self) -> None:
         """Have all workers stop in order, and end them."""
         self._supervisor.is_over = True
-        self._all(packed(Stop()), self._seconds)
+        for store in self._stores:
+            store.is_over = True
+        ask_all(self, self.places, packed(Stop()), self._seconds)
         self._lines.close()
         self._supervisor.stop()
-
-    def _all(self, message: bytes, seconds: float) -> list[bytes]:
-        """Return the answers of all workers that answer in time."""
-        reported: list[Future[bytes | None]] = [Future() for _ in range(self._count)]
-        for number, future in enumerate(reported):
-            self.send(Place(number), message, partial(_hand_on, future))
-        return [found for future in wait(reported, seconds).done if (found := future.result()) is not None]
-
-
-def _hand_on(future: Future[Any], found: Any, error: BaseException | None) -> None:
-    future.set_result(found)
-
-
-class _To:
-    """The way to one worker's store."""
-
-    def __init__(self, workers: Workers, number: int) -> None:
-        self._workers, self._place = workers, Place(number)
-
-    def ask(self, message: bytes, done: Done) -> None:
-        """Have a message answered."""
-        self._workers.send(self._place, message, done)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the service stops."""
-        return self._workers.is_over
 
 
 def part_of(settings: Settings) -> Settings:

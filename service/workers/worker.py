@@ -10,26 +10,19 @@ import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from prometheus_client.core import Metric
+import uvloop
 
-from livesvm.service.history.journal import Source
-from livesvm.service.hosting.context import Context
 from livesvm.service.models.types import ServingState
-from livesvm.service.monitoring.health import Health
-from livesvm.service.monitoring.metrics import Metrics
-from livesvm.service.remote.host import Host, labelled, set_process_up
-from livesvm.service.remote.messages import Answer, Question, packed, unpacked
-from livesvm.service.remote.rpc import RpcServer, new_loop
-from livesvm.service.remote.transport import Since
-from livesvm.service.resources.machine import collect_seldom, give_back_large_blocks, resident_bytes
-from livesvm.service.resources.memory import MEGABYTE, Budget
-from livesvm.service.resources.solve_scheduler import SolveScheduler
+from livesvm.service.remote.host import Host, opened, set_process_up
+from livesvm.service.remote.messages import Answer, Question, answered, packed, unpacked
+from livesvm.service.remote.rpc import Answering
+from livesvm.service.resources.machine import collect_seldom, give_back_large_blocks
 from livesvm.service.store.base import StoreError
 from livesvm.service.store.shares import COUNT, open_shares
 from livesvm.service.webhooks.outbox import Outbox
-from livesvm.service.workers.messages import AskStore, Begin, Scrape, Stop, Webhooks, Withdraw
+from livesvm.service.workers.messages import AskStore, Begin, Stop, Webhooks
 
 OWN = "process_"
 """Metrics that tell of the process itself; others of all workers are summed up."""
@@ -56,16 +49,14 @@ class Worker:
 
     def _open(self) -> None:
         """Open the store, and begin to learn what lives here; raises StoreError."""
-        settings, metrics = self._begin.settings, Metrics()
-        self._store = open_shares(settings.data_dir, range(self._number, COUNT, self._begin.count))
-        health = Health(metrics, settings.lease_seconds)
-        self._turns, budget = SolveScheduler(settings.solves), Budget(settings.memory_mb * MEGABYTE)
+        settings, number = self._begin.settings, self._number
+        self._store = open_shares(settings.data_dir, range(number, COUNT, self._begin.count))
+        context = opened(settings, self._store, f"worker-{number}", self._outbox)
+        metrics, self._turns = context.source.metrics, context.turns
         metrics.watch_solves(self._turns.counts)
-        metrics.watch_memory(budget)
-        budget.rest_on(resident_bytes())
-        source, name = Source(self._store, health, metrics), f"worker-{self._number}"
-        context = Context(settings, source, self._turns, budget, name, outbox=self._outbox)
-        self._host = Host(f"worker {self._number}", context, self._tend, has_one_caller=True)
+        metrics.watch_memory(context.budget)
+        labels = {"worker": str(number)}
+        self._host = Host(f"worker {number}", context, self._tend, labels, OWN, has_one_caller=True)
         self._host.begin()
 
     def _tend(self, states: Counter[ServingState]) -> None:
@@ -90,36 +81,19 @@ class Worker:
             logging.shutdown()
             os._exit(1)  # another one tries it again
         match asked:
-            case Question():
-                await self._knows_webhooks.wait()
-                return await self._host.answer(asked)
-            case Since():
-                return await self._host.watch(asked)
-            case Withdraw():
-                self._host.withdraw(asked.call)
-                return b""
-            case Scrape():
-                return packed(self._scraped())
             case AskStore():
-                return await asyncio.get_running_loop().run_in_executor(self._threads, self._of_store, asked)
+                return await asyncio.get_running_loop().run_in_executor(self._threads, answered, self._of_store, asked)
             case Stop():
                 await asyncio.to_thread(self._stop)
                 return b""
-        raise TypeError(f"a worker is not asked {type(asked).__name__}")
+            case Question():
+                await self._knows_webhooks.wait()
+        return await self._host.answer(asked)
 
-    def _of_store(self, asked: AskStore) -> bytes:
-        """Return what a method of the store returns, or raises."""
-        try:
-            found = getattr(self._store, asked.method.__name__)(*asked.arguments, **asked.named)
-            return packed(Answer(list(found) if isinstance(found, Iterator) else found))
-        except StoreError as error:
-            return packed(Answer(error=error))
-
-    def _scraped(self) -> list[Metric]:
-        families = list(self._host.scrape())
-        own = [family for family in families if family.name.startswith(OWN)]
-        rest = [family for family in families if not family.name.startswith(OWN)]
-        return [*rest, *labelled(own, {"worker": str(self._number)})]
+    def _of_store(self, asked: AskStore) -> Any:
+        """Return what a method of the store returns; of one that yields, a list."""
+        found = getattr(self._store, asked.method.__name__)(*asked.arguments, **asked.named)
+        return list(found) if isinstance(found, Iterator) else found
 
     def _stop(self) -> None:
         """Let mailboxes run empty, write snapshots, close the store. Solves that nothing waits for are ended."""
@@ -133,17 +107,17 @@ def serve(number: int, begin: Begin, lines: Sequence[socket.socket]) -> NoReturn
     """Be a worker until a line ends, and end the process then, whatever is under way."""
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, signal.SIG_IGN)  # which concern the service, and may be sent to all of its processes
-    set_process_up(begin.settings, SWITCH_SECONDS, worker=str(number))
+    set_process_up(begin.settings, SWITCH_SECONDS, {"worker": str(number)})
     give_back_large_blocks()
     collect_seldom()
-    loop = new_loop()
+    loop = uvloop.new_event_loop()
     asyncio.set_event_loop(loop)
 
     async def answer_all() -> None:
         """Answer what comes by the lines."""
-        board = RpcServer(Worker(number, begin).answer, begin.secret)
+        worker = Worker(number, begin)
         for line in lines:
-            await board.attach(line, lambda: os._exit(0))
+            await loop.create_connection(lambda: Answering(worker.answer, begin.secret, lambda: os._exit(0)), sock=line)
 
     loop.run_until_complete(answer_all())
     loop.run_forever()

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -72,11 +72,11 @@ class Rows:
     def __init__(self, X: Matrix) -> None:
         self._X = X
 
-    def asked(self, what: str, *which: int) -> bytes:
-        """Return those from the first to the last."""
+    def asked(self, what: str, rows: slice) -> bytes:
+        """Return some."""
         from livesvm.service.remote.messages import Answer, packed
 
-        return packed(Answer(self._X[slice(*which)]))
+        return packed(Answer(self._X[rows]))
 
 
 def model_of(options: argparse.Namespace, X: Matrix) -> LiveL2SVC:
@@ -140,7 +140,7 @@ def over_ray(options: argparse.Namespace, X: Matrix, y: Vector) -> list[str]:
     with RayCluster(options.ray) as cluster:
         ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)
         parts = cut(y.size, options.ray)
-        crew = RayCrew(Rows(X), parts, X.shape[1] * X.itemsize, 512 * MEGABYTE, 60.0)
+        crew = RayCrew(cast(Any, Rows(X)), parts, X.shape[1] * X.itemsize, 512 * MEGABYTE, 60.0)
         found = sharded(options, X, y, crew, parts, f"{options.ray} on Ray")
         ray.shutdown()
     return found

@@ -13,7 +13,6 @@ from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 import trustme
@@ -21,7 +20,7 @@ import trustme
 pytest.importorskip("ray")
 
 from livesvm.service.remote.frames import ASKS, CHALLENGE_BYTES, HASH, HEAD, MAC_BYTES, PLACE
-from livesvm.service.remote.rpc import Endpoint, RpcClientPool, RpcServer
+from livesvm.service.remote.rpc import Answering, Endpoint, RpcClientPool, RpcServer
 
 SLOW = b"slow"
 PATIENCE = 30.0
@@ -134,10 +133,7 @@ def test_a_waiting_caller_on_a_line_that_is_lost_hears_of_it(actor: Actor, lines
 
 
 def test_an_answer_for_a_connection_that_was_lost_meanwhile_is_dropped() -> None:
-    sent: list[int] = []
-    line = SimpleNamespace(
-        transport=SimpleNamespace(is_closing=lambda: True), send=lambda number, _: sent.append(number)
-    )
+    sent: list[bytes] = []
 
     async def take() -> None:
         """Have a call answered, and wait for that."""
@@ -146,9 +142,10 @@ def test_an_answer_for_a_connection_that_was_lost_meanwhile_is_dropped() -> None
             """Return the message."""
             return message
 
-        server = RpcServer(answer)
-        server.take(cast(Any, line), 1, b"update")
-        await asyncio.gather(*server._under_way)
+        line = Answering(answer, b"secret")
+        line.transport = SimpleNamespace(is_closing=lambda: True, write=sent.append)
+        line.frame(1, b"update")
+        await asyncio.gather(*line._under_way)
 
     asyncio.run(take())
     assert sent == []

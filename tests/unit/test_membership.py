@@ -67,7 +67,9 @@ def test_a_cluster_that_is_not_there_is_waited_for_and_said_once(
 ) -> None:
     membership, joined = Membership(), list[str]()
     monkeypatch.setattr(cluster, "MEMBERSHIP", membership)
-    settings: Any = SimpleNamespace(ray="nonsense", redis_prefix="p")
+    settings: Any = SimpleNamespace(
+        ray="nonsense", redis_prefix="p", ray_seconds=20.0, ray_predictions="snapshot", ray_stale_seconds=0.0
+    )
     with pytest.raises(StoreUnavailable, match="LIVESVM_RAY is 'nonsense'"):
         cluster.Cluster(settings)
     settings.ray = f"127.0.0.1:{free_port()}"

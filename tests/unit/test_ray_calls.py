@@ -23,15 +23,15 @@ from livesvm.service.hosting.model import _SHOWN as SHOWN
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.cluster import Cluster as RealCluster
-from livesvm.service.ray.places import Place, place_of
-from livesvm.service.ray.transport import RayTransport
+from livesvm.service.ray.places import place_of
 from livesvm.service.remote import calls, commands
 from livesvm.service.remote.calls import Call
 from livesvm.service.remote.commands import Command
 from livesvm.service.remote.handle import RemoteFeed, RemoteModel
 from livesvm.service.remote.hosting import RemoteHosting
-from livesvm.service.remote.messages import Answer, News, Question, View, packed
-from livesvm.service.remote.process_view import ProcessView
+from livesvm.service.remote.messages import Answer, News, Question, Since, View, packed, unpacked
+from livesvm.service.remote.processes import Process
+from livesvm.service.remote.transport import Place
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed
 from livesvm.service.store.redis import RedisStore
@@ -49,38 +49,34 @@ def view(version: int, moment: int = 1, life: tuple[str, int] = ("one", 1)) -> V
     return View(SPEC, "live", None, False, Description("live", version), life, moment)
 
 
-@dataclass
-class Cluster:
-    """Answers the calls of one actor in turn: bytes, or an error that is raised; also the directory of those calls."""
+class Cluster(RealCluster):
+    """Answers the calls of one actor in turn: bytes, or an error that is raised; also all processes."""
 
-    answers: list[Any]
-    stored: bool = True
-    tries: int = 0
-    lost_ones: list[str] = field(default_factory=list)
-    open: set[Call] = field(default_factory=set)
+    def __init__(self, answers: list[Any], *, stored: bool = True) -> None:
+        self.answers, self.stored = answers, stored
+        self.tries = 0
+        self.lost_ones: list[str] = []
+        self.is_over = False
+        self.open: set[Any] = set()
+        self.seconds, self.predictions = 20.0, "snapshot"
+        self._settings = Settings(ray_actors=1)
+        self.lines = cast(Any, SimpleNamespace(ask=lambda *call: False, find=lambda *call: None))
 
     @property
     def transport(self) -> Any:
-        made = object.__new__(RayTransport)
-        made.cluster = cast(Any, self)
-        return made
-
-    @property
-    def lines(self) -> Any:
-        return SimpleNamespace(ask=lambda *call: False, find=lambda *call: None)
-
-    def known(self, place: Place) -> Any:
         return self
 
-    def actor(self, place: Place, spec: Any) -> Any:
-        return self
+    def seen(self, stored: str, view: Any) -> None:
+        """Something is known of one."""
+
+    def is_known(self, place: Place) -> bool:
+        return True
+
+    def actor(self, place: Place) -> Any:
+        return SimpleNamespace(ask=SimpleNamespace(remote=self._answered))
 
     def lost(self, place: Place, error: BaseException) -> None:
         self.lost_ones.append(type(error).__name__)
-
-    @property
-    def ask(self) -> Any:
-        return SimpleNamespace(remote=self._answered)
 
     def _answered(self, message: bytes) -> Any:
         self.tries += 1
@@ -118,8 +114,8 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 class Subject:
     """A model, or a feed, of which something is asked."""
 
+    there: Process
     stored: str = "m"
-    there: ProcessView = field(default_factory=lambda: ProcessView(PLACE))
     spec: ModelSpec = field(default_factory=lambda: SPEC)
     heard: list[Any] = field(default_factory=list)
 
@@ -130,8 +126,8 @@ class Subject:
     def __str__(self) -> str:
         return f"model {self.stored}"
 
-    def hear(self, view: Any, at: float) -> None:
-        self.heard.append(view)
+    def hear(self, at: float) -> None:
+        self.heard.append(self.there.view(self.stored))
 
     def hold(self, copy: Any) -> None:
         self.heard.append(copy)
@@ -140,20 +136,25 @@ class Subject:
 def call(
     cluster: Cluster, command: Command = RemoteModel.update, subject: Subject | None = None, until: float = 110.0
 ) -> Call:
-    subject = subject or Subject()
-    return Call(cast(Any, cluster), subject, Question("id", subject.stored, command), until, None).send()
+    subject = subject or subject_of(cluster)
+    return Call(subject, Question("id", subject.stored, command), until, None).send()
+
+
+def subject_of(cluster: Cluster, stored: str = "m") -> Subject:
+    return Subject(Process(PLACE, cast(Any, cluster)), stored)
 
 
 def test_a_call_is_sent_again_when_its_actor_is_lost_on_the_way(later: Callable[[float], None]) -> None:
     restoring = Answer(error=Restoring("the actor is being restored"))
-    cluster, subject = Cluster([Lost(), restoring, Answer("done", view=view(3), copy=cast(Any, "copy"))]), Subject()
+    cluster = Cluster([Lost(), restoring, Answer("done", views={"m": view(3)}, copy=cast(Any, "copy"))])
+    subject = subject_of(cluster)
     assert call(cluster, subject=subject).result(SECONDS) == "done"
     assert (cluster.tries, cluster.lost_ones, cluster.open) == (3, ["Lost"], set())
     assert subject.heard == [view(3), "copy"]
 
 
 def test_a_model_that_its_actor_restores_is_not_asked_for_again(later: Callable[[float], None]) -> None:
-    cluster = Cluster([Answer(error=Restoring("model m is being restored"), view=view(0))])
+    cluster = Cluster([Answer(error=Restoring("model m is being restored"), views={"m": view(0)})])
     with pytest.raises(Restoring):
         call(cluster).result(SECONDS)
     assert cluster.tries == 1
@@ -172,10 +173,10 @@ def test_it_is_not_sent_again_for_what_is_gone_but_where_it_makes_that(
 ) -> None:
     cluster = Cluster([Lost(), Answer("done")], stored=False)
     if kind is None:
-        assert call(cluster, command, Subject(stored)).result(SECONDS) == "done"
+        assert call(cluster, command, subject_of(cluster, stored)).result(SECONDS) == "done"
     else:
         with pytest.raises(kind):
-            call(cluster, command, Subject(stored)).result(SECONDS)
+            call(cluster, command, subject_of(cluster, stored)).result(SECONDS)
         assert cluster.tries == 1
 
 
@@ -201,9 +202,9 @@ def test_one_that_gets_no_answer_ends_when_its_time_is_over_and_its_actor_is_sil
     waiting: Future[bytes] = Future()
     cluster = Cluster([])
     monkeypatch.setattr(cluster, "_answered", lambda message: SimpleNamespace(future=lambda: waiting))
-    subject = Subject()
+    subject = subject_of(cluster)
     subject.there.made_at = 100.0 if silent else 100.0 + seconds
-    monkeypatch.setattr("livesvm.service.remote.process_view.time", SimpleNamespace(monotonic=lambda: 100.0 + seconds))
+    monkeypatch.setattr("livesvm.service.remote.processes.time", SimpleNamespace(monotonic=lambda: 100.0 + seconds))
     made = call(cluster, subject=subject)
     later(seconds)
     made.expire(5.0)
@@ -227,15 +228,13 @@ class Watched(Cluster):
         self.asked: list[Any] = []
         self.waiting: list[Future[bytes]] = []
 
-    @property
-    def watch(self) -> Any:
-        def remote(*arguments: Any) -> Any:
-            self.asked.append(arguments)
-            reported: Future[bytes] = Future()
-            self.waiting.append(reported)
-            return SimpleNamespace(future=lambda: reported)
-
-        return SimpleNamespace(remote=remote)
+    def _answered(self, message: bytes) -> Any:
+        if not isinstance(asked := unpacked(message), Since):
+            return super()._answered(message)
+        self.asked.append(asked)
+        reported: Future[bytes] = Future()
+        self.waiting.append(reported)
+        return SimpleNamespace(future=lambda: reported)
 
     def tell(self, news: News) -> None:
         self.waiting.pop(0).set_result(packed(news))
@@ -253,18 +252,14 @@ class Hosted:
     is_there: bool = True
 
     def __post_init__(self) -> None:
-        context = cast(Any, self._context())
-        transport = RayTransport(context.settings, context.source.health)
-        self.hosting = RemoteHosting(context, transport, self.dropped.append)
+        self.hosting = RemoteHosting(cast(Any, self._context()), self.cluster, self.dropped.append)
 
     @property
-    def directory(self) -> Any:
-        return self.hosting._directory
+    def there(self) -> Process:
+        return self.hosting._processes.at("m")
 
     def _context(self) -> Any:
-        health = SimpleNamespace(
-            store_call=lambda operation: threading.Lock(), store_up=True, watch_head=lambda is_up: None
-        )
+        health = SimpleNamespace(store_call=lambda operation: threading.Lock(), store_up=True)
         metrics = SimpleNamespace(watch_others=lambda scrape: None)
         source = Source(cast(Any, Stored(self)), cast(Any, health), cast(Any, metrics))
         return Context(Settings(lease_seconds=5.0, ray_actors=1), source, cast(Any, None))
@@ -294,10 +289,8 @@ class Stored(RedisStore):
 
 
 @pytest.fixture
-def hosted(monkeypatch: pytest.MonkeyPatch) -> Hosted:
-    cluster = Watched()
-    monkeypatch.setattr("livesvm.service.ray.transport.Cluster", lambda settings: cluster)
-    made = Hosted(["m", "n", "feed.f"], cluster)
+def hosted() -> Hosted:
+    made = Hosted(["m", "n", "feed.f"])
     made.look()
     return made
 
@@ -309,8 +302,8 @@ def versions(hosted: Hosted) -> list[int]:
 def test_an_office_hears_of_those_that_an_actor_tells_of_and_asks_for_more(hosted: Hosted) -> None:
     cluster, models = hosted.cluster, hosted.hosting.models
     models.find("m").recent.note_predicted(7)
-    hosted.directory.ask_for_news()
-    hosted.directory.ask_for_news()  # which is asked already
+    hosted.there.ask_for_news()
+    hosted.there.ask_for_news()  # which is asked already
     assert cluster.asked == [("", 0, {"m": 7})]
     cluster.tell(News("one", 4, {"m": view(2, 4), "late": view(1, 4)}))
     assert (versions(hosted), models.states()) == ([2, 0], {"live": 1, "restoring": 1})
@@ -327,7 +320,7 @@ def test_an_office_hears_of_those_that_an_actor_tells_of_and_asks_for_more(hoste
 
 def test_the_reports_of_a_lost_actor_are_dropped_once_the_index_is_read_again(hosted: Hosted) -> None:
     cluster = hosted.cluster
-    hosted.directory.ask_for_news()
+    hosted.there.ask_for_news()
     cluster.tell(News("one", 4, {"m": view(7, 4), "n": view(3, 4)}))
     cluster.tell(News("two", 1, {"n": view(4, 1, ("two", 1))}))
     assert versions(hosted) == [7, 4]
@@ -339,14 +332,14 @@ def test_the_reports_of_a_lost_actor_are_dropped_once_the_index_is_read_again(ho
 def test_news_keep_newer_answers_and_drop_what_went_to_rest_before_the_cluster_was_joined_again(
     hosted: Hosted,
 ) -> None:
-    there, models = hosted.directory.there("m"), hosted.hosting.models
-    hosted.directory.ask_for_news()
+    there, models = hosted.there, hosted.hosting.models
+    hosted.there.ask_for_news()
     hosted.cluster.tell(News("one", 4, {"m": view(2, 4), "n": view(5, 3)}))
-    models.find("m").hear(view(3, 6), time.monotonic())
+    there.hear({"m": view(3, 6)})
     hosted.cluster.tell(News("one", 5, {"m": resting(2, 5)}))
     assert (versions(hosted), len(models.awake())) == ([3, 5], 2)
     there.begin_again()
-    hosted.directory.ask_for_news()
+    hosted.there.ask_for_news()
     hosted.cluster.waiting.pop(0)
     hosted.cluster.tell(News("one", 9, {"m": view(3, 6)}))
     assert [model.id for model in models.awake()] == ["m"]
@@ -360,13 +353,13 @@ def test_one_of_which_the_index_does_not_tell_all_is_asked_for_until_its_actor_s
     hosted.changes += 1
     hosted.hosting._look_at = 0.0
     hosted.look()
-    hosted.directory.ask_for_news()
+    hosted.there.ask_for_news()
     cluster.tell(News("one", 4, {"m": resting(3, 4)}))
     assert (models.states(), versions(hosted), models.awake()) == ({"live": 1}, [3], [])
     hosted.changes += 1
     hosted.look()  # which was read before it went to rest
     assert models.states() == {"restoring": 1}
-    cluster.answers.append(Answer(view=resting(3, 4)))
+    cluster.answers.append(Answer(views={"m": resting(3, 4)}))
     hosted.hosting._ask_of_stale()
     assert (cluster.tries, models.states(), versions(hosted)) == (1, {"live": 1}, [3])
     hosted.hosting._ask_of_stale()
@@ -391,19 +384,19 @@ def test_the_index_is_read_where_something_was_created_or_deleted_alone(hosted: 
 
 
 def test_an_actor_that_is_lost_is_said_to_be_and_asked_again(hosted: Hosted) -> None:
-    hosted.directory.ask_for_news()
+    hosted.there.ask_for_news()
     hosted.cluster.waiting.pop(0).set_exception(Lost())
     assert hosted.cluster.lost_ones == ["Lost"]
     assert hosted.hosting.models.states() == {"restoring": 2}
     assert {model.reason for model in hosted.hosting.models.page()} == {"its actor was lost, and is started again"}
-    hosted.directory.ask_for_news()
+    hosted.there.ask_for_news()
     assert len(hosted.cluster.asked) == 2
 
 
 def test_what_was_asked_before_the_cluster_was_joined_again_is_not_waited_for(hosted: Hosted) -> None:
-    hosted.directory.ask_for_news()
-    hosted.directory._begin_again()
-    hosted.directory.ask_for_news()
+    hosted.there.ask_for_news()
+    hosted.there.owner._begin_again()
+    hosted.there.ask_for_news()
     assert hosted.cluster.asked == [("", 0, {}), ("", 0, {})]
     hosted.cluster.tell(News("one", 4, {"m": view(2, 4)}))  # late, and not taken in
     assert versions(hosted) == [0, 0]
@@ -428,18 +421,18 @@ def test_one_that_is_being_made_is_not_dropped_and_one_that_another_deleted_can_
     first._answered = lambda message: SimpleNamespace(future=lambda: waiting)  # type: ignore[method-assign]
     with ThreadPoolExecutor(1) as pool:
         making = pool.submit(models.create, "m", ModelSpec(id="m"))
-        while not hosted.directory.open:
+        while not hosted.there.owner.open:
             time.sleep(0.001)
         hosted.look()
         assert [model.id for model in models.page()] == ["m"]
-        waiting.set_result(packed(Answer(view=view(0))))
+        waiting.set_result(packed(Answer(views={"m": view(0)})))
         assert making.result(SECONDS).id == "m"
 
 
-def test_an_actor_is_silent_that_said_nothing_for_a_lease(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_actor_is_silent_that_said_nothing_for_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("livesvm.service.remote.process_view.time", SimpleNamespace(monotonic=lambda: now[0]))
-    there = ProcessView(PLACE)
+    monkeypatch.setattr("livesvm.service.remote.processes.time", SimpleNamespace(monotonic=lambda: now[0]))
+    there = Process(PLACE, cast(Any, Cluster([])))
     now[0] += 5.0
     assert not there.is_silent(5.0)
     now[0] += 0.1
@@ -454,7 +447,7 @@ def test_a_lost_actor_has_no_line_and_one_that_is_dead_is_looked_for_again(error
     vars(cluster).update(_actors={PLACE.name: "actor"}, lines=SimpleNamespace(lose=lines.append))
     cluster.lost(PLACE, error)
     assert lines == [PLACE.name]
-    assert cluster.known(PLACE) == (None if isinstance(error, ActorDiedError) else "actor")
+    assert cluster.is_known(PLACE) is not isinstance(error, ActorDiedError)
 
 
 @pytest.mark.parametrize(

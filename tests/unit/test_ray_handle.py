@@ -29,11 +29,10 @@ from livesvm.service.models.state import ModelState
 from livesvm.service.models.types import ServingState
 from livesvm.service.ray.places import place_of
 from livesvm.service.remote import commands
-from livesvm.service.remote.calls import Call
-from livesvm.service.remote.handle import DECIDED_ROWS, LATELY_SECONDS, RemoteFeed, RemoteModel
+from livesvm.service.remote.handle import DECIDED_ROWS, LATELY_SECONDS, RemoteFeed, RemoteModel, RemoteReplica
 from livesvm.service.remote.messages import Answer, FeedNow, News, Question, View, packed, unpacked
-from livesvm.service.remote.process_view import ProcessView
-from livesvm.service.remote.transport import Done, Terms
+from livesvm.service.remote.processes import Process
+from livesvm.service.remote.transport import Done
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed
@@ -56,29 +55,30 @@ class Clock:
 
 @dataclass
 class Actor:
-    """Answers calls as a test says, and remembers them; also the owner of its models, the directory of calls."""
+    """Answers calls as a test says, and remembers them; also the owner of its models, and all processes."""
 
     answer: Callable[[Question], Any]
     asked: list[Question] = field(default_factory=list)
-    open: set[Call] = field(default_factory=set)
-    home: ProcessView = field(default_factory=lambda: ProcessView(place_of("m", 1)))
-    terms: Terms = field(default_factory=lambda: Terms("actor", 20.0, "snapshot"))
+    open: set[Any] = field(default_factory=set)
+    predictions: str = "snapshot"
+    stale_seconds: float = 0.0
 
     @property
-    def directory(self) -> Any:
+    def processes(self) -> Any:
         return self
 
-    def there(self, stored: str) -> ProcessView:
-        return self.home
+    def at(self, stored: str) -> Process:
+        return Process(place_of("m", 1), cast(Any, self))
 
     def seen(self, stored: str, view: View | None) -> None:
         """Something is known of one."""
 
     @property
     def transport(self) -> Any:
-        return SimpleNamespace(is_known=lambda place: True, ask=self._answered)
+        terms = {"word": "actor", "seconds": 20.0, "predictions": self.predictions, "stale_seconds": self.stale_seconds}
+        return SimpleNamespace(**terms, is_known=lambda place: True, ask=self._answered)
 
-    def _answered(self, place: Any, spec: Any, message: bytes, short: bool, done: Done) -> None:
+    def _answered(self, place: Any, message: bytes, short: bool, done: Done) -> None:
         asked = unpacked(message)
         self.asked.append(asked)
         try:
@@ -90,9 +90,15 @@ class Actor:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in ("handle", "process_view", "calls"):
+    for module in ("handle", "processes", "calls"):
         monkeypatch.setattr(f"livesvm.service.remote.{module}.time", clock)
     return clock
+
+
+def hear(live: RemoteReplica, reported: View, clock: Clock) -> None:
+    """Have an answer tell of a replica."""
+    live.hear(clock.now)
+    live.there.hear({live.stored: reported})
 
 
 def version(number: int) -> Published:
@@ -110,7 +116,7 @@ def view(number: int, life: tuple[str, int] = FIRST, state: ServingState = "live
 
 def model(actor: Actor, **settings: Any) -> RemoteModel:
     chosen = {"ray_stale_seconds": STALE, **settings}
-    actor.terms = Terms("actor", 20.0, chosen.get("ray_predictions", "snapshot"), chosen["ray_stale_seconds"])
+    actor.predictions, actor.stale_seconds = chosen.get("ray_predictions", "snapshot"), chosen["ray_stale_seconds"]
     reported = first_summary(SPEC, wakes=False)
     return RemoteModel(
         "m",
@@ -133,11 +139,11 @@ def away(asked: Question) -> Any:
 def test_a_copy_predicts_as_long_as_it_is_the_newest_and_no_call_is_made_for_that(clock: Clock) -> None:
     actor = newest(1)
     live = model(actor)
-    live.hear(view(1), clock.now)
+    hear(live, view(1), clock)
     for _ in range(5):
         assert live.reader(ROWS).version == 1
         clock.now += STALE + 1
-        live.hear(None, clock.now)
+        live.hear(clock.now)
     assert [asked.command for asked in actor.asked] == [commands.PUBLISHED]
 
 
@@ -147,11 +153,11 @@ def test_one_that_is_not_the_newest_predicts_for_the_seconds_of_the_setting_and_
 ) -> None:
     actor = newest(1)
     live = model(actor, ray_stale_seconds=seconds)
-    live.hear(view(1), clock.now)
+    hear(live, view(1), clock)
     live.reader(ROWS)
     clock.now += 100.0
     assert live.reader(ROWS).version == 1  # it was the newest until now
-    live.hear(view(2), clock.now)
+    hear(live, view(2), clock)
     actor.answer = lambda asked: version(2)
     if seconds:
         clock.now += seconds - 0.1
@@ -165,9 +171,9 @@ def test_one_that_is_not_the_newest_predicts_for_the_seconds_of_the_setting_and_
 def test_using_a_copy_that_is_not_the_newest_does_not_prolong_its_time(clock: Clock) -> None:
     actor = newest(1)
     live = model(actor)
-    live.hear(view(1), clock.now)
+    hear(live, view(1), clock)
     live.reader(ROWS)
-    live.hear(view(2), clock.now)
+    hear(live, view(2), clock)
     actor.answer = lambda asked: version(2)
     found = []
     for _ in range(4):
@@ -179,22 +185,22 @@ def test_using_a_copy_that_is_not_the_newest_does_not_prolong_its_time(clock: Cl
 def test_a_copy_of_an_earlier_life_is_gone_even_if_its_version_is_the_newest(clock: Clock) -> None:
     actor = newest(1)
     live = model(actor)
-    live.hear(view(1), clock.now)
+    hear(live, view(1), clock)
     live.reader(ROWS)
-    live.hear(view(1, SECOND), clock.now)  # restored, or another model of that name
+    hear(live, view(1, SECOND), clock)  # restored, or another model of that name
     assert live.published.predictor is None
     live.reader(ROWS)
     assert len(actor.asked) == 2
-    live.hear(view(1, SECOND), clock.now)
+    hear(live, view(1, SECOND), clock)
     assert live.published.predictor is not None
 
 
 def test_a_newer_life_counts_and_an_older_moment_of_one_does_not(clock: Clock) -> None:
     live = model(newest(1))
-    live.hear(view(5), clock.now)
-    live.hear(view(4), clock.now)
+    hear(live, view(5), clock)
+    hear(live, view(4), clock)
     assert live.describe().version == 5
-    live.hear(view(2, SECOND), clock.now)
+    hear(live, view(2, SECOND), clock)
     assert live.describe().version == 2
 
 
@@ -204,10 +210,10 @@ def test_while_the_actor_is_away_the_copy_that_is_here_predicts_and_says_that_it
 ) -> None:
     actor = newest(1)
     live = model(actor)
-    live.hear(view(1), clock.now)
+    hear(live, view(1), clock)
     if held:
         live.reader(ROWS)
-    live.hear(view(2), clock.now)
+    hear(live, view(2), clock)
     clock.now += LEASE + 0.1
     actor.answer = away
     assert live.stale
@@ -221,38 +227,38 @@ def test_while_the_actor_is_away_the_copy_that_is_here_predicts_and_says_that_it
 def test_it_may_be_stale_when_nothing_was_heard_for_longer_than_a_lease(clock: Clock) -> None:
     live = model(newest(1))
     assert live.stale
-    live.hear(view(1), clock.now)
+    hear(live, view(1), clock)
     clock.now += LEASE
     assert (live.age, live.stale) == (LEASE, False)
     clock.now += 0.1
     assert live.stale
-    live.hear(None, clock.now)
+    live.hear(clock.now)
     assert (live.age, live.stale) == (0.0, False)
-    live.hear(None, clock.now - LEASE - 1)  # heard late: what was heard since counts
+    live.hear(clock.now - LEASE - 1)  # heard late: what was heard since counts
     assert live.age == 0.0
-    live.hear(view(2, stale=True), clock.now)
+    hear(live, view(2, stale=True), clock)
     assert live.stale
 
 
 def test_it_may_be_stale_once_its_actor_is_lost_and_until_that_is_heard_of_again(clock: Clock) -> None:
     live = model(newest(1))
-    live.hear(view(1), clock.now)
-    live.there.lose()
+    hear(live, view(1), clock)
+    live.there._lose()
     assert live.stale
     assert (live.state, live.describe().error) == ("restoring", "its actor was lost, and is started again")
-    live.hear(view(1), clock.now)
+    hear(live, view(1), clock)
     assert (live.stale, live.state) == (False, "live")
 
 
 def test_a_newer_copy_is_taken_an_older_one_is_not(clock: Clock) -> None:
     live = model(newest(3))
-    live.hear(view(3), clock.now)
+    hear(live, view(3), clock)
     live.hold(version(3))
     live.hold(version(2))
     assert live.published.version == 3
     assert live.published.predictor is not None
     live.hold(version(4))
-    live.hear(view(4), clock.now)
+    hear(live, view(4), clock)
     assert live.published.version == 4
     assert live.published.predictor is not None
 
@@ -262,7 +268,7 @@ def test_rows_go_to_the_actor_where_that_is_set_unless_they_are_many(clock: Cloc
         lambda asked: version(7) if asked.command == commands.PUBLISHED else (7, np.zeros(2), np.zeros(2), None)
     )
     live = model(actor, ray_predictions="actor")
-    live.hear(view(7), clock.now)
+    hear(live, view(7), clock)
     live.hold(version(7))
     assert live.reader(ROWS).decide(SPEC, ROWS)[0].tolist() == [0.0, 0.0]
     assert live.published.predictor is None
@@ -273,7 +279,7 @@ def test_rows_go_to_the_actor_where_that_is_set_unless_they_are_many(clock: Cloc
 def test_an_update_brings_the_new_version_along_if_one_here_predicted_lately(clock: Clock) -> None:
     actor = Actor(lambda asked: version(1) if asked.command == commands.PUBLISHED else Reply(b"{}"))
     live = model(actor)
-    live.hear(view(1), clock.now)
+    hear(live, view(1), clock)
     change = Update(Batch(ROWS, np.ones(2)))
     live.update(change, None).result(1)
     live.reader(ROWS)
@@ -318,7 +324,7 @@ def test_one_that_its_actor_does_not_serve_is_refused(
 ) -> None:
     live = model(newest(1))
     assert live.serving() is live  # its actor knows
-    live.hear(view(1, state=state), clock.now)
+    hear(live, view(1, state=state), clock)
     if error is None:
         assert live.serving() is live
     else:
@@ -332,18 +338,18 @@ def test_a_feed_may_be_stale_as_a_model_may(clock: Clock) -> None:
     now = FeedNow(1, 0, None, None, ForecastsOfFeed.of(FeedState.empty(spec)))
     reported = View(spec, "live", None, False, now, FIRST, moment=2)
     assert feed.stale
-    feed.hear(reported, clock.now)
-    feed.learn(reported)
+    hear(feed, reported, clock)
+    feed.learn()
     clock.now += LEASE
     assert not feed.stale
     clock.now += 0.1
     assert feed.stale
-    feed.hear(None, clock.now)
+    feed.hear(clock.now)
     assert not feed.stale
-    feed.there.lose()
+    feed.there._lose()
     assert feed.stale
     assert (feed.state, feed.served) == ("restoring", None)
-    feed.hear(reported, clock.now)
+    hear(feed, reported, clock)
     assert (feed.stale, feed.state, feed.served) == (False, "live", feed)
 
 
@@ -358,8 +364,8 @@ def test_a_feed_at_rest_shows_what_the_index_tells_of_it_and_no_forecasts(clock:
     feed, spec = feed_of(newest(1))
     now = FeedNow(1, 0, None, None, ForecastsOfFeed.of(FeedState.empty(spec)))
     awake = View(spec, "live", None, False, now, FIRST, moment=1)
-    feed.hear(awake, clock.now)
-    feed.learn(feed.reported)
+    hear(feed, awake, clock)
+    feed.learn()
     assert (feed.served, feed.reported) == (feed, awake)
     shown: dict[str, Any] = {
         "state": "live",
@@ -373,11 +379,11 @@ def test_a_feed_at_rest_shows_what_the_index_tells_of_it_and_no_forecasts(clock:
     found = Indexed("feed.f", 3, Summary(spec.model_dump_json(), 0, shown | {"steps": []}).encode(), 3)
     feed.there.take_news(News("first", 2, {"feed.f": View(spec, "live", None, False, found, FIRST, moment=2)}))
     feed.found_again(found)
-    feed.learn(feed.reported)
+    feed.learn()
     assert (feed.served, feed.glimpse, feed.reported) == (None, Glimpse("level", **shown), None)
     with pytest.raises(Restoring):
         _ = feed.view
-    feed.hear(awake, clock.now)  # late: it was reported since that it rests
+    hear(feed, awake, clock)  # late: it was reported since that it rests
     assert feed.reported is None
 
 
@@ -387,14 +393,14 @@ def test_a_model_at_rest_is_as_the_index_says_and_as_it_was_reported_last_once_i
     live.found_again(Indexed("m", 4, Summary(SPEC.model_dump_json(), 0, told_of(4)).encode(), 4))
     live.there.take_news(News("first", 1, {}))
     assert (live.state, live.stale, live.describe().version, live.reported) == ("live", False, 4, None)
-    live.hear(view(5), clock.now)
+    hear(live, view(5), clock)
     assert live.describe().version == 5
     live.there.take_news(News("second", 1, {}))
     assert live.describe().version == 5  # until the index is read again
     assert live.there.forget_dead() == ["m"]
     live.found_again(Indexed("m", 5, Summary(SPEC.model_dump_json(), 0, told_of(4)).encode(), 4))
     assert (live.state, live.stale) == ("restoring", True)
-    assert not live.there.take("m", view(9))  # of an incarnation that is no more
+    assert not live.there._take("m", view(9))  # of an incarnation that is no more
 
 
 def told_of(version: int) -> dict[str, Any]:
