@@ -70,7 +70,7 @@ def leave(w: Walk, slot: int, side: int) -> None:
     e, motion, fac = w.examples, w.motion, w.factor
     complete_row(w, slot)
     delete(fac, slot)
-    e.beta[slot] = motion.high[slot] if side > 0 else motion.low[slot]
+    e.beta[slot] = max(motion.high[slot], e.beta[slot]) if side > 0 else min(motion.low[slot], e.beta[slot])
     e.segment[slot] += -1 if side > 0 else 1
     motion.dbeta[slot] = 0.0
     motion.v[slot] = 0.0

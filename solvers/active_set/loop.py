@@ -10,7 +10,7 @@ from __future__ import annotations
 from livesvm.solvers.active_set.direction import find_direction, refine_if_needed
 from livesvm.solvers.active_set.exchange import change_side
 from livesvm.solvers.active_set.exits import Exit
-from livesvm.solvers.active_set.ratio_test import advance, jump, longest_step
+from livesvm.solvers.active_set.ratio_test import advance, find_beyond, jump, longest_step, step_over_several
 from livesvm.solvers.active_set.reactivation import start
 from livesvm.solvers.active_set.recorder import (
     CLIPPED,
@@ -53,9 +53,13 @@ def walk(w: Walk, log: Log | None, cutoffs: Cutoffs | None) -> Exit:
             update_bounds(w, cutoffs, before, exchanges)
         if outcome != Exit.DONE:
             return outcome
+        if at.several == 1 and find_beyond(w):
+            continue
         if at.events >= at.stride_end or (w.factor.size[0] == 0 and not balanced(w)):
             return Exit.ITERATION
         step, switching, side = next_event(w)
+        if log is None and cutoffs is None and step_over_several(w, step, switching):
+            continue
         stops = False
         if cutoffs is not None:
             stops = is_at_cutoff(w, cutoffs, switching, side)

@@ -9,6 +9,10 @@ from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats, Ints
 
+MANY_FREE = 100  #: so many make a direction so much work that one step spans several events,
+AT_ONCE = 8  #: no more than so many,
+SPAN = 0.2  #: in no more than this part of what is left of the path, on whose rest they are brought back,
+LEAST_LEFT = 0.01  #: of which that much must be left
 UNLIKELY = 0.2  #: of its way to a limit: an example that goes no further in the present direction may be left out
 
 
@@ -128,8 +132,60 @@ def advance(w: Walk, step: float) -> None:
         x = beta_j if is_free(segment[j]) else f_j
         limit = high[j] + step * dhigh[j]
         high[j] = x if x > limit else limit
+    pass_time(w, step)
+
+
+@compiled
+def pass_time(w: Walk, step: float) -> None:
+    """Move b, and along the path."""
     w.at[0].b += step * w.at[0].db
     w.at[0].tau = max(0.0, w.at[0].tau - step)
+
+
+@compiled
+def step_over_several(w: Walk, first: float, switching: int) -> bool:
+    """Move every example over several events, the first of which is the step ``first`` away; say whether it was done.
+
+    Limits stay behind, so that ``find_beyond`` finds the examples that have passed theirs (rule 9).
+    """
+    at, e, motion, often = w.at[0], w.examples, w.motion, w.motion.work
+    few = w.factor.size[1] < MANY_FREE or switching < 0 or not first > w.tol[0].zero_step
+    if at.alone == 1 or few or at.passes > 0 or at.tau < LEAST_LEFT:
+        return False
+    step, count = min(SPAN * at.tau, at.tau - at.last), w.n
+    most = min(AT_ONCE, at.stride_end - at.events)
+    while step > first and count > most:
+        count = 0
+        for j in range(w.n):
+            count += often[j] * step > 1.0
+        step = step if count <= most else 0.7 * step
+    if count < 2 or not step > first:
+        return False
+    for j in range(w.n):
+        motion.low[j] += step * motion.dlow[j]
+        motion.high[j] += step * motion.dhigh[j]
+        e.f[j] += step * motion.df[j]
+        e.beta[j] += step * (motion.dbeta[j] if is_free(e.segment[j]) else motion.v[j])
+    pass_time(w, step)
+    at.several, at.zero_steps = 1, 0
+    return True
+
+
+@compiled
+def find_beyond(w: Walk) -> bool:
+    """Find one that a step over several events took beyond its limits, and let it change sides; False: there is none.
+
+    What is beyond by less than its tolerance takes its limit along.
+    """
+    e, motion = w.examples, w.motion
+    for j in range(w.n):
+        x, _, tol = coordinate(w, j)
+        if x > motion.high[j] + tol or x < motion.low[j] - tol:
+            w.at[0].switching, w.at[0].side = j, 1 if x > motion.high[j] else -1
+            return True
+        motion.low[j], motion.high[j] = min(motion.low[j], x), max(motion.high[j], x)
+    w.at[0].several = 0
+    return False
 
 
 @compiled

@@ -56,6 +56,8 @@ class Status(Scalars):
     fresh: int  #: 1: the f of free examples have been computed afresh
     turns: int
     spreads: int  #: how often ties were spread
+    alone: int  #: 1: each event ends a step
+    several: int  #: 1: a step over several events took some beyond their limits
     idle: int  #: outer iterations without an event
     work: float  #: products of kernel values and of the factor, about
 
@@ -127,9 +129,9 @@ def count_again(w: Walk) -> None:
     at.through = at.n_outer_iterations = at.members = at.passes = at.started = at.whole = at.direction_valid = (
         at.fresh
     ) = 0
-    at.asking = at.turns = at.spreads = at.idle = 0
+    at.asking = at.several = at.turns = at.spreads = at.idle = 0
     at.db = at.pace = at.member_safety = at.last = at.drift = at.work = 0.0
-    at.allowance = np.inf
+    at.allowance, at.alone = np.inf, 1
     at.switching = -1
 
 

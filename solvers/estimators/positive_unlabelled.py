@@ -270,8 +270,8 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         if C is None and math.isnan(self.lam_):
             C = 0.5 / 10.0 ** STEPS[-1]
         cost = super()._unit_cost(C)
-        mass = getattr(self, "class_mass_", np.ones(2))
-        return cost / float(mass[mass > 0].min(initial=np.inf)) if mass.any() else cost
+        mass = [float(m) for m in getattr(self, "class_mass_", ()) if m > 0]
+        return cost / min(mass) if mass else cost
 
     def _weigh(self, window: Window, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
         before = getattr(self, "class_mass_", None)
@@ -353,7 +353,9 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     def _bring_up(self) -> None:
         """Find what ``set_params`` has left open since, forget what has been found where it is given."""
         window = self._window
-        if self._begun and window.keys:
+        is_known = is_lam_open(self.lam) == (self.chosen_lam_ is not None)
+        is_known = is_known and is_open(self.prior) == (self.prior_estimate_ is not None)
+        if self._begun and window.keys and not is_known:
             self._find_open(window, window.X, window.y > 0, window.weights)
 
     def _folds(self) -> Folds:

@@ -15,6 +15,8 @@ loop from event to event is ``active_set.loop.walk``. Its rules, to which commen
 7. What rounding and the ratio test leave is a state that is slightly off its losses: the next round corrects it.
 8. Each f is updated along the way, and computed afresh where it decides: of free examples at the end of a path, of
    bound ones near a kink there, and of all now and then.
+9. With many free examples a step spans several events. Those that it takes beyond a limit change sides where they are,
+   and come back to their kinks, or the ends of their boxes, on the rest of the path.
 """
 
 from __future__ import annotations
@@ -93,7 +95,7 @@ def start(w: Walk, s: Work) -> None:
         units = units_of(w.examples, w.motion.v, w.n, now.total)
         now.kink, now.level, now.diagonal = units.kink, units.level, units.diagonal
     begin(w, units, now.total, now.precision)
-    at.asking, at.allowance, at.whole = 1, now.allowance, now.whole
+    at.asking, at.allowance, at.whole, at.alone = 1, now.allowance, now.whole, now.precision < 1.0
     if w.factor.size[1] == 0:
         at.kappa = now.mean_diagonal
     now.top_speed, now.moved, now.stage = units.top_speed, 0, Stage.WALKING

@@ -130,10 +130,10 @@ class Window:
 
     def examples_except(self, keys: list[Key]) -> tuple[Floats, Floats]:
         """Return targets and weights of the window without some examples, in no order."""
-        there = np.zeros(self._y.size, np.bool_)
-        there[self.slots] = True
-        there[self._slots_of(keys)] = False
-        return self._y[there], self._weight[there]
+        state = self.state
+        there = np.ones(state.n_slots, np.bool_)
+        there[[*state.vacant, *map(self.keys.__getitem__, keys)]] = False
+        return self._y[: there.size][there], self._weight[: there.size][there]
 
     def partition(self, terms: Terms) -> Partition:
         """Return the window's examples under robust losses, oldest first."""

@@ -67,16 +67,13 @@ def one_class(weights: Floats) -> Losses:
     return _one_kink(np.zeros(weights.size), weights, np.zeros(weights.size))
 
 
-def double_hinge(C: Floats) -> Losses:
-    """Return the losses ``C max(0, (1 + f) / 2, f)`` of unlabelled examples [du Plessis et al. 2015]; C (m,)."""
-    kinks = np.where(C[:, None] > 0, np.array([-1.0, 1.0]), np.inf)
-    levels = np.stack([np.zeros(C.size), -0.5 * C, -C], axis=1)
-    return Losses(kinks, levels, np.where(C > 0, 2, 0))
+def positive_unlabelled(c1: Floats, c2: Floats) -> Losses:
+    """Return the losses ``c2 max(0, (1 + f) / 2, f) - c1 f`` [du Plessis et al. 2015].
 
-
-def linear(C: Floats) -> Losses:
-    """Return the losses ``-C f``, which ask for ``beta = C`` whatever f is; C (m,)."""
-    return _one_kink(np.full(C.size, np.inf), C, C)
+    Of positives ``c2`` (m,) is 0, of unlabelled examples ``c1`` (m,).
+    """
+    kinks = np.where(c2[:, None] > 0, np.array([-1.0, 1.0]), np.inf)
+    return Losses(kinks, c1[:, None] - c2[:, None] * np.array([0.0, 0.5, 1.0]), np.where(c2 > 0, 2, 0))
 
 
 def _one_kink(kink: Floats, left: Floats, right: Floats) -> Losses:

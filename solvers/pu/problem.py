@@ -23,7 +23,7 @@ from livesvm.solvers.certificate import Certificate, certify
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.rows import KernelRows
-from livesvm.solvers.problem.piecewise_linear import Losses, double_hinge, linear
+from livesvm.solvers.problem.piecewise_linear import Losses, positive_unlabelled
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.validation import fraction, positive
 
@@ -68,15 +68,8 @@ def live_losses(positive: Bools, weights: Floats, mass: Floats, prior: float, la
     mass : (2,) sums of the weights of the window's unlabelled and positives
     """
     price = 0.5 / lam
-    c1 = np.where(positive, fraction(prior, "prior") * price / max(mass[1], TINY) * weights, 0.0)
-    c2 = np.where(positive, 0.0, price / max(mass[0], TINY) * weights)
-    flat, hinge = linear(c1), double_hinge(c2)
-    which = positive[:, None]
-    return Losses(
-        np.where(which, flat.kinks, hinge.kinks),
-        np.where(which, flat.levels, hinge.levels),
-        np.where(positive, flat.n_kinks, hinge.n_kinks),
-    )
+    each = fraction(prior, "prior") * price / max(mass[1], TINY), price / max(mass[0], TINY)
+    return positive_unlabelled(np.where(positive, each[0] * weights, 0.0), np.where(positive, 0.0, each[1] * weights))
 
 
 @dataclass(frozen=True)
@@ -136,8 +129,7 @@ def pu_problem(kernel: Kernel, P: Floats, U: Floats, c1: Floats, c2: Floats) -> 
 
 def pu_losses(c1: Floats, c2: Floats) -> Losses:
     """Return the losses of positives with costs ``c1`` (p,), then of unlabelled with costs ``c2`` (n,)."""
-    parts = zip(linear(c1), double_hinge(c2), strict=True)
-    return Losses(*(np.concatenate(pair) for pair in parts))
+    return positive_unlabelled(np.append(c1, np.zeros(c2.size)), np.append(np.zeros(c1.size), c2))
 
 
 def slacks(F: Floats, b: float, sigma: Floats, c2: Floats) -> Floats:

@@ -18,12 +18,11 @@ from livesvm.solvers.homotopy.refresh import refresh
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.problem.piecewise_linear import (
     Losses,
-    double_hinge,
     epsilon_insensitive,
     hinge,
-    linear,
     one_class,
     pinball,
+    positive_unlabelled,
 )
 from livesvm.solvers.problem.state import PathState
 from tests.oracle import Vector
@@ -35,8 +34,8 @@ Make = Callable[[Vector, Vector], Losses]
 
 def pu(y: Vector, w: Vector) -> Losses:
     """Return losses of the first 60 as labelled positives, of the others as unlabelled examples."""
-    first, rest = linear(w[:60] / 10.0), double_hinge(w[60:])
-    return Losses(*(np.concatenate(both) for both in zip(first, rest, strict=True)))
+    first = np.arange(w.size) < 60
+    return positive_unlabelled(np.where(first, w / 10.0, 0.0), np.where(first, 0.0, w))
 
 
 LOSSES: dict[str, tuple[Make, float]] = {  # and the sum of the coefficients
