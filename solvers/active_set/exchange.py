@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from livesvm.solvers.active_set.direction import add_free_rows, along_row, resolve
 from livesvm.solvers.active_set.exits import Exit
-from livesvm.solvers.active_set.workspace import Walk, add_to_bound_rate, kink_rate, set_limits, set_velocity
+from livesvm.solvers.active_set.workspace import BEYOND, Walk, add_to_bound_rate, kink_rate, set_limits, set_velocity
 from livesvm.solvers.linalg.cholesky import ONES, RHS, append, compact, delete, schur, solve_backward, solve_forward
 from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.runtime.compile import compiled
@@ -136,6 +136,9 @@ def become_free(w: Walk, slot: int, side: int, pivot2: float) -> None:
         w.at[0].sum_v -= v
         motion.v[slot] = 0.0
     e.segment[slot] += side
+    if w.at[0].several == BEYOND:
+        q = e.segment[slot] // 2
+        e.dkinks[slot, q] = (e.kinks[slot, q] - e.f[slot]) / w.at[0].tau
     append(fac, fac.column, pivot2, slot, kink_rate(w, slot) - motion.bound_rate[slot])
     set_limits(w, slot)
 

@@ -27,7 +27,7 @@ from livesvm.solvers.active_set.recorder import (
     record_places,
     update_bounds,
 )
-from livesvm.solvers.active_set.workspace import IDLE_BREAKPOINTS, Walk, balanced
+from livesvm.solvers.active_set.workspace import BEYOND, IDLE_BREAKPOINTS, Walk, balanced
 from livesvm.solvers.runtime.compile import compiled, compiled_once_allocating
 from livesvm.solvers.runtime.interrupt import is_stopped
 
@@ -53,7 +53,7 @@ def walk(w: Walk, log: Log | None, cutoffs: Cutoffs | None) -> Exit:
             update_bounds(w, cutoffs, before, exchanges)
         if outcome != Exit.DONE:
             return outcome
-        if at.several == 1 and find_beyond(w):
+        if at.several == BEYOND and find_beyond(w):
             continue
         if at.events >= at.stride_end or (w.factor.size[0] == 0 and not balanced(w)):
             return Exit.ITERATION

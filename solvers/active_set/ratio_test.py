@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from livesvm.solvers.active_set.workspace import Walk
+from livesvm.solvers.active_set.workspace import BEYOND, SPANNED, Walk
 from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -167,7 +167,7 @@ def step_over_several(w: Walk, first: float, switching: int) -> bool:
         e.f[j] += step * motion.df[j]
         e.beta[j] += step * (motion.dbeta[j] if is_free(e.segment[j]) else motion.v[j])
     pass_time(w, step)
-    at.several, at.zero_steps = 1, 0
+    at.several, at.zero_steps = BEYOND, 0
     return True
 
 
@@ -184,7 +184,7 @@ def find_beyond(w: Walk) -> bool:
             w.at[0].switching, w.at[0].side = j, 1 if x > motion.high[j] else -1
             return True
         motion.low[j], motion.high[j] = min(motion.low[j], x), max(motion.high[j], x)
-    w.at[0].several = 0
+    w.at[0].several = SPANNED
     return False
 
 

@@ -15,6 +15,7 @@ from livesvm.solvers.active_set.reactivation import let_through
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.linalg.cholesky import Factor
 from livesvm.solvers.linalg.products import add_rows_and_multiply, add_rows_to_both, add_scaled
+from livesvm.solvers.problem.piecewise_linear import FIRST, LAST
 from livesvm.solvers.problem.state import Examples, Motion, is_free
 from livesvm.solvers.runtime.by_reference import keep, refer
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
@@ -176,6 +177,7 @@ def update_all_examples(near: Walk, w: Walk, used: float, db: float) -> None:
         if i < near.n_seen:
             e.f[slot] = near.examples.f[i]
         e.segment[slot] = near.examples.segment[i]
+        e.dkinks[slot, FIRST], e.dkinks[slot, LAST] = near.examples.dkinks[i, FIRST], near.examples.dkinks[i, LAST]
         motion.v[slot] = near.motion.v[i]
         motion.low[slot], motion.high[slot] = near.motion.low[i], near.motion.high[i]
         motion.dlow[slot], motion.dhigh[slot] = near.motion.dlow[i], near.motion.dhigh[i]

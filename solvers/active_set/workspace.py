@@ -16,6 +16,7 @@ from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 IDLE_BREAKPOINTS = 4  #: turns that a walk is allowed for each event that it is: without any it must end too
 ITERATION_EVENTS = 80  #: events after which every example is brought up to date
+SPANNED, BEYOND = 1, 2  #: see ``Status.several``
 
 
 class Status(Scalars):
@@ -57,7 +58,7 @@ class Status(Scalars):
     turns: int
     spreads: int  #: how often ties were spread
     alone: int  #: 1: each event ends a step
-    several: int  #: 1: a step over several events took some beyond their limits
+    several: int  #: SPANNED: a step has spanned several events; BEYOND: it took some beyond their limits
     idle: int  #: outer iterations without an event
     work: float  #: products of kernel values and of the factor, about
 
@@ -154,10 +155,13 @@ def set_limits(w: Walk, slot: int) -> None:
     segment = e.segment[slot]
     q = segment // 2
     if is_free(segment):
-        motion.high[slot] = max(e.levels[slot, q] - tau * e.dlevels[slot, q], e.beta[slot])
-        motion.low[slot] = min(e.levels[slot, q + 1] - tau * e.dlevels[slot, q + 1], e.beta[slot])
-        motion.dhigh[slot] = e.dlevels[slot, q]
-        motion.dlow[slot] = e.dlevels[slot, q + 1]
+        high = e.levels[slot, q] - tau * e.dlevels[slot, q]
+        low = e.levels[slot, q + 1] - tau * e.dlevels[slot, q + 1]
+        motion.high[slot], motion.low[slot] = max(high, e.beta[slot]), min(low, e.beta[slot])
+        motion.dhigh[slot], motion.dlow[slot] = e.dlevels[slot, q], e.dlevels[slot, q + 1]
+        if w.at[0].several > 0:
+            motion.dhigh[slot] += (high - motion.high[slot]) / max(tau, 1e-12)
+            motion.dlow[slot] += (low - motion.low[slot]) / max(tau, 1e-12)
         return
     motion.low[slot], motion.dlow[slot] = -np.inf, 0.0
     motion.high[slot], motion.dhigh[slot] = np.inf, 0.0
