@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import IncrementalPUClassifier
 from livesvm.solvers.kernels.kernel import Kernel
@@ -225,6 +226,7 @@ def live(folder: Path, turns: int) -> None:
     print(table(["set", "30 + 30 live", "USMO from nothing", "times", "events", "gap"], rows))
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one split, and no more than 5,000 unlabelled")

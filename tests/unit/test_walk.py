@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.homotopy.motion import set_motion
 from livesvm.solvers.homotopy.optimality import scales
 from livesvm.solvers.homotopy.refresh import combine
-from livesvm.solvers.homotopy.run import walk_of
+from livesvm.solvers.homotopy.run import Solve, Trace, walk_of
 
 
 def begun() -> Walk:
@@ -57,3 +59,26 @@ def test_a_step_ends_a_row_of_events_without_one() -> None:
     follow_path(w)
     assert w.at[0].events > 0
     assert w.at[0].zero_steps == 0
+
+
+def test_with_many_free_examples_a_direction_serves_several_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a step takes beyond its limits is back by the end of the path, through all outer iterations."""
+    rng, traces = np.random.default_rng(1), list[Trace]()
+    X = rng.normal(size=(4000, 5))[:1900]
+    y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=4000)[:1900] > 0, 1, -1)
+    model = IncrementalSVC(C=1.0, gamma=1.0, classes=(-1, 1)).fit(X[:1000], y[:1000])
+    real = Solve.round
+
+    def noted(solving: Solve, trace: Trace, *rest: Any) -> Any:
+        traces.append(trace)
+        return real(solving, trace, *rest)
+
+    monkeypatch.setattr(Solve, "round", noted)
+    for k in range(1000, 1900, 50):
+        batch = slice(k, k + 50)
+        report = model.update(add=(X[batch], y[batch]), remove=model.keys_[:50])
+        assert report.rounds == 1
+    assert model.certificate().relative_gap < 1e-12
+    work, events = (sum(getattr(trace, name) for trace in traces) for name in ("work", "events"))
+    assert report.n_free > 300
+    assert work < events * report.n_free**2
