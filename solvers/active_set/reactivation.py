@@ -22,7 +22,7 @@ def start(w: Walk) -> None:
     for j in range(w.n):
         set_limits(w, j)
         moving += is_moving(w, j)
-    each = EVENTS_EACH if w.n <= LARGE else EVENTS_EACH_OF_LARGE
+    each = EVENTS_EACH if w.n <= LARGE and w.at[0].passes == 0 else EVENTS_EACH_OF_LARGE
     w.at[0].pace, w.at[0].member_safety = max(LEAST_PACE, 1.0 / (each * max(moving, 1))), 1.0
     resolve(w)
 
