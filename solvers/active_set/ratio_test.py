@@ -177,7 +177,7 @@ def find_beyond(w: Walk) -> bool:
 
     What is beyond by less than its tolerance takes its limit along.
     """
-    e, motion = w.examples, w.motion
+    motion = w.motion
     for j in range(w.n):
         x, _, tol = coordinate(w, j)
         if x > motion.high[j] + tol or x < motion.low[j] - tol:

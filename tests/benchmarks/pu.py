@@ -226,7 +226,6 @@ def live(folder: Path, turns: int) -> None:
     print(table(["set", "30 + 30 live", "USMO from nothing", "times", "events", "gap"], rows))
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one split, and no more than 5,000 unlabelled")
@@ -237,7 +236,8 @@ def main() -> None:
     given = parser.parse_args()
     most_qp = given.qp if given.qp is not None else QUICK_QP if given.quick else MOST_QP
     if given.case:
-        print(json.dumps(case(given.case[0], given.data, given.case[1], int(given.case[2]), most_qp)))
+        with threadpool_limits(1, "blas"):
+            print(json.dumps(case(given.case[0], given.data, given.case[1], int(given.case[2]), most_qp)))
         return
     print(machine())
     parts: dict[str, Callable[[], None]] = {
@@ -245,10 +245,11 @@ def main() -> None:
         "growth": lambda: growth(given.data, SIZES[:2] if given.quick else SIZES, most_qp),
         "live": lambda: live(given.data, 3 if given.quick else 20),
     }
-    for name, part in parts.items():
-        if given.only in (None, name):
-            print(f"\n{name}\n")
-            part()
+    with threadpool_limits(1, "blas"):
+        for name, part in parts.items():
+            if given.only in (None, name):
+                print(f"\n{name}\n")
+                part()
 
 
 if __name__ == "__main__":
