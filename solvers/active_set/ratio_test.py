@@ -150,7 +150,8 @@ def step_over_several(w: Walk, first: float, switching: int) -> bool:
     """
     at, e, motion, often = w.at[0], w.examples, w.motion, w.motion.work
     few = w.factor.size[1] < MANY_FREE or switching < 0 or not first > w.tol[0].zero_step
-    if at.alone == 1 or few or at.passes > 0 or at.tau < LEAST_LEFT:
+    has_copies = at.exchanges > 0  # those of an example leave its kink together
+    if at.alone == 1 or few or has_copies or at.passes > 0 or at.tau < LEAST_LEFT:
         return False
     step, count = min(SPAN * at.tau, at.tau - at.last), w.n
     most = min(AT_ONCE, at.stride_end - at.events)
