@@ -15,8 +15,8 @@ loop from event to event is ``active_set.loop.walk``. Its rules, to which commen
 7. What rounding and the ratio test leave is a state that is slightly off its losses: the next round corrects it.
 8. Each f is updated along the way, and computed afresh where it decides: of free examples at the end of a path, of
    bound ones near a kink there, and of all now and then.
-9. With many free examples, none of them a copy, a step spans several events. Those that it takes beyond a limit change sides where they are,
-   and come back to their kinks, or the ends of their boxes, on the rest of the path.
+9. With many free examples, none of them a copy, a step spans several events. Those that it takes beyond a limit change
+   sides where they are, and come back to their kinks, or the ends of their boxes, on the rest of the path.
 """
 
 from __future__ import annotations
