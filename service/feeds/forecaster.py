@@ -430,13 +430,6 @@ class Forecaster:
         steps = zip(self.steps, self.models, strict=False)
         return [{"step": step, **model.recipe._asdict(), "refits": model.refits} for step, model in steps]
 
-    def choose_again(self) -> FeedOutcome:
-        """Choose what is ``auto`` over the window as it is, and learn it again; forecasts made stay as they are."""
-        self._events, self._scored = [], []
-        if self.models:
-            self._choose("chosen")
-        return FeedOutcome(0, 0, 0, [], list(self.latest), self._events)
-
     def adopt(self, recipes: Sequence[Recipe]) -> FeedOutcome:
         """Learn the window again with these recipes, one a step; forecasts made stay as they are."""
         self._events, self._scored = [], []

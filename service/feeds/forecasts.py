@@ -57,16 +57,17 @@ class Pending(NamedTuple):
 
 
 FORECAST = len(Forecast._fields)
-_ROW = struct.Struct(f"={FORECAST + len(Pending._fields) - 1}d")
-_BEFORE = 7, 5
-"""Numbers of a forecast, and of those behind it, of a feed that served nothing but its models."""
+_NUMBERS = FORECAST + len(Pending._fields) - 1
+_ROW = struct.Struct(f"={_NUMBERS}d")
+_BEFORE = 7
+"""Numbers of a forecast in snapshots of feeds that served their models' forecasts alone; ``model`` is missing then."""
 
 
 class PendingForecasts(Mapping[int, list[Pending]]):
     """The forecasts that wait for the readings of their slots, as a snapshot has them.
 
-    A fleet has dozens of them for each of thousands of series: as rows of numbers they take a third of the memory, and
-    no search for garbage in circles walks them.
+    A fleet has dozens of them for each of thousands of series. As rows of numbers they take less memory, and garbage
+    collection does not visit them.
     """
 
     def __init__(self) -> None:
@@ -101,16 +102,12 @@ class PendingForecasts(Mapping[int, list[Pending]]):
     def to_array(self) -> Floats:
         """Return all of them, (n, 16)."""
         rows = b"".join(row for rows in self._rows.values() for row in rows)
-        return np.frombuffer(rows).reshape(-1, _ROW.size // 8)
+        return np.frombuffer(rows).reshape(-1, _NUMBERS)
 
     def restore(self, array: Floats) -> None:
         """Have those that ``to_array`` was taken from."""
         for row in array.tolist():
-            if len(row) == sum(_BEFORE) + 1:
-                forecast = Forecast.of(row[1 : _BEFORE[0] + 1])
-                self.add(Pending(int(row[0]), forecast, *[*row[-_BEFORE[1] :], forecast.value]))
-            else:
-                self.add(_pending(row))
+            self.add(_pending(row))
 
 
 def _packed(pending: Pending) -> bytes:
@@ -122,4 +119,8 @@ def _unpacked(row: bytes) -> Pending:
 
 
 def _pending(row: tuple[float, ...] | list[float]) -> Pending:
-    return Pending(int(row[0]), Forecast.of(row[1 : FORECAST + 1]), *row[FORECAST + 1 :])
+    end = 1 + (FORECAST if len(row) == _NUMBERS else _BEFORE)
+    forecast, rest = Forecast.of(row[1:end]), [*row[end:]]
+    if len(row) < _NUMBERS:
+        rest.append(forecast.value)
+    return Pending(int(row[0]), forecast, *rest)

@@ -82,7 +82,7 @@ class Answering(Frames):
             if not self.transport.is_closing():
                 self.send(number, answer)
         except BaseException:
-            self.transport.abort()  # whoever asked hears why by Ray's own call
+            self.transport.abort()  # over Ray the caller asks again by Ray's own call, and gets the error there
             raise
 
 

@@ -14,9 +14,9 @@ _ARENAS = 2
 _LARGE = 2**20
 """Blocks of so many bytes are mapped by themselves and go back at once when they are freed."""
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
-_LOOKS = 20_000, 20
-"""New objects before a look for garbage in circles among them, and such looks before one among older ones; Python's own
-are 700 and 10."""
+_THRESHOLDS = 20_000, 20
+"""Of garbage collection: new objects before the youngest generation is collected, and such collections before one of
+the next generation; Python's own are 700 and 10."""
 
 
 def memory_bytes(root: Path = Path("/")) -> int:
@@ -69,8 +69,8 @@ def give_back_large_blocks() -> None:
 
 
 def collect_seldom() -> None:
-    """Look for garbage in circles after more new objects; it was 17% of the readings of 2,000 series."""
-    gc.set_threshold(*_LOOKS)
+    """Collect garbage after more new objects; with 2,000 series collections were 17% of a reading."""
+    gc.set_threshold(*_THRESHOLDS)
 
 
 def give_back() -> None:

@@ -9,10 +9,10 @@ from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats, Ints
 
-MANY_FREE = 100  #: so many make a direction so much work that one step spans several events,
-AT_ONCE = 8  #: no more than so many,
-SPAN = 0.2  #: in no more than this part of what is left of the path, on whose rest they are brought back,
-LEAST_LEFT = 0.01  #: of which that much must be left
+MANY_FREE = 100  #: free examples from which on one step may span several events, as each direction is much work
+AT_ONCE = 8  #: events that a step spans at most
+SPAN = 0.2  #: largest share of what is left of the path that such a step takes
+LEAST_LEFT = 0.01  #: share of the path that is left at least where such a step begins
 UNLIKELY = 0.2  #: of its way to a limit: an example that goes no further in the present direction may be left out
 
 

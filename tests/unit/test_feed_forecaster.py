@@ -393,22 +393,21 @@ def test_steps_that_are_not_tried_take_what_was_chosen_for_the_nearest(monkeypat
     assert [recipe.C for recipe in model_selection.choose(one.spec, one.rows).recipes] == [1, 2, 2, 5, 12, 12, 12, 12]
 
 
-def test_what_is_auto_may_be_chosen_again() -> None:
+def test_recipes_are_adopted_and_what_is_auto_is_chosen_again() -> None:
     one = feed(C="auto", gamma="auto")
     observe(one, rows_of(series(200)))
     latest, pending = list(one.latest), dict(one.pending)
     bands = [band.to_arrays() for band in one.bands if band is not None]
     assert len(bands) == 3
-    for again in (one.choose_again, lambda: one.adopt([Recipe("level", 0.1, 1.0)] * 3)):
-        refits = [model.refits for model in one.models]
-        outcome = again()
-        assert [model.refits for model in one.models] == [count + 1 for count in refits]
-        assert [event.kind for event in outcome.events] == ["chosen"]
-        assert one.gap() < 1e-10
-        assert (one.latest, dict(one.pending)) == (latest, pending)
-        for band, before in zip(one.bands, bands, strict=True):  # the errors that came are still those of forecasts
-            assert band is not None
-            same(band.to_arrays(), before)
+    refits = [model.refits for model in one.models]
+    outcome = one.adopt([Recipe("level", 0.1, 1.0)] * 3)
+    assert [model.refits for model in one.models] == [count + 1 for count in refits]
+    assert [event.kind for event in outcome.events] == ["chosen"]
+    assert one.gap() < 1e-10
+    assert (one.latest, dict(one.pending)) == (latest, pending)
+    for band, before in zip(one.bands, bands, strict=True):  # the errors that came are still those of forecasts
+        assert band is not None
+        same(band.to_arrays(), before)
     eager = feed(C="auto", gamma="auto", on_drift="choose")
     y = series(400)
     y[200:] *= 20
