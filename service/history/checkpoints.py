@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -107,17 +108,16 @@ class Checkpoints:
         is_worth_it = self._has_failed or not self._snapshot_bytes or self._replay >= seconds
         return self.has_changes and is_worth_it
 
-    def deadline(self) -> float | None:
-        """Return the monotonic time by which a snapshot is due; None while there is nothing worth one."""
+    def deadline(self) -> float:
+        """Return the monotonic time by which a snapshot is due; infinite while there is nothing worth one."""
         if self._changed_since is None or not self._is_worth(self._due.worth_seconds):
-            return None
+            return math.inf
         return self._changed_since + self._due.seconds
 
     def is_due(self, version: int) -> bool:
         """Return whether a model at ``version`` is to be snapshot now."""
-        deadline = self.deadline()
         return (
-            (deadline is not None and time.monotonic() >= deadline)
+            time.monotonic() >= self.deadline()
             or self._replay >= self._due.replay_seconds
             or self._log_bytes >= max(LEAST_BYTES, self._snapshot_bytes)
             or version - self._version >= self._due.updates

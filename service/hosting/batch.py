@@ -7,11 +7,10 @@ effect on those that have not had it.
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from typing import TypeVar
 
 from livesvm.service import crash
 from livesvm.service.errors import (
@@ -40,7 +39,7 @@ HOT = 16
 AT_ONCE = 64
 """Answers that are remembered in one step."""
 
-log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Taking:
@@ -56,7 +55,7 @@ class Taking:
         self._home, self._context, self._order, self._batch = home, context, order, batch
         self._done = BatchDone(given=batch.given)
         self._held: dict[str, HostedFeed] = {}
-        self._learnt = 0
+        self._learnt = self._woken = 0
 
     def run(self) -> BatchDone:
         """Take the batch; raises QueueFull, IdempotencyConflict or StoreUnavailable, with nothing changed."""
@@ -78,61 +77,57 @@ class Taking:
     def _hold(self) -> None:
         """Have the other calls of all feeds wait; those that are not served are refused, and new ones created."""
         waits: dict[str, Future[None]] = {}
-        found = {id_: feed for id_ in self._batch.tables if (feed := self._found(id_)) is not None}
+        found = dict(self._each(self._batch.tables, self._found, QueueFull, StoreUnavailable))
         try:
             with self._order:
-                for id_, feed in found.items():
-                    with self._refusing(id_, QueueFull):
-                        waits[id_] = feed.hold()
+                waits.update(self._each(found, lambda id_: found[id_].hold(), QueueFull))
         finally:
             for id_, wait in waits.items():
                 wait.result()
                 self._held[id_] = found[id_]
 
-    def _found(self, id: str) -> HostedFeed | None:
+    def _found(self, id: str) -> HostedFeed:
         """Return a feed by its id, creating it if it is missing and its rows can be accepted."""
         found = self._home.known(id)
         if found is not None:
             return found
         spec = self._batch.spec
-        with self._refusing(id, QueueFull, StoreUnavailable):
-            if spec is None:
-                raise UnknownFeed("there is no such series, and the fleet creates none")
-            self._batch.call(id).check(Forecaster(spec))
-            found = self._home.create(id, spec)
-        return found
+        if spec is None:
+            raise UnknownFeed("there is no such series, and the fleet creates none")
+        self._batch.call(id).check(Forecaster(spec))
+        return self._home.create(id, spec)
 
     def _planned(self) -> dict[str, Planned]:
         """Return the checked plan of the batch for each feed; nothing is written yet."""
-        planned: dict[str, Planned] = {}
-        feeds, request = self._opened(), self._batch.request
-        stored = [feed.stored for feed in feeds.values()]
+        request = self._batch.request
+        opened = [id_ for id_, _ in self._each(self._held, self._open, StoreUnavailable)]
+        stored = [self._held[id_].stored for id_ in opened]
         known = set() if request is None else remembering(self._context.source, stored, request)
-        for id_, feed in feeds.items():
-            with self._refusing(id_, IdempotencyConflict, StoreUnavailable):
-                found = feed.plan_with(self._batch.call(id_), self._digest(id_), is_stored=feed.stored in known)
-                if isinstance(found, Reply):
-                    self._done.answers[id_] = found.body
-                    self._done.replayed += 1
-                else:
-                    planned[id_] = found
+        planned: dict[str, Planned] = {}
+
+        def plan(id: str) -> Reply | Planned:
+            """Return the plan of one, which is logged under a digest of its own readings: erasures leave the others."""
+            feed, call = self._held[id], self._batch.call(id)
+            digest = b"" if request is None else call.digest()
+            return feed.plan_with(call, digest, is_stored=feed.stored in known)
+
+        for id_, found in self._each(opened, plan, IdempotencyConflict, StoreUnavailable):
+            if isinstance(found, Reply):
+                self._done.answers[id_] = found.body
+                self._done.replayed += 1
+            else:
+                planned[id_] = found
         return planned
 
-    def _digest(self, id: str) -> bytes:
-        """Return the SHA-256 of the readings of one feed, and of no other, as an erasure of one leaves the others."""
-        return b"" if self._batch.request is None else self._batch.call(id).digest()
-
-    def _opened(self) -> dict[str, HostedFeed]:
-        """Return the feeds that take calls now; those at rest wake, and few of them stay hot."""
-        opened: dict[str, HostedFeed] = {}
-        for id_, feed in self._held.items():
-            was_awake = feed.is_awake
-            with self._refusing(id_, StoreUnavailable):
-                feed.open_with()
-                opened[id_] = feed
-                if not was_awake and len(opened) > HOT:
-                    feed.cool_held()  # or all that wake would hold at once what one makes at a time
-        return opened
+    def _open(self, id: str) -> None:
+        """Have a feed take calls now; those at rest wake, and few of them stay hot."""
+        feed = self._held[id]
+        was_awake = feed.is_awake
+        feed.open_with()
+        if not was_awake:
+            self._woken += 1
+            if self._woken > HOT:
+                feed.cool_held()  # or all that wake would hold at once what one makes at a time
 
     def _with_choice(self, planned: dict[str, Planned]) -> dict[str, Planned]:
         """Return the plan with the choices of a full window, for feeds that fill their window in this batch.
@@ -165,15 +160,20 @@ class Taking:
         crash.point("before-log")
         durability, errors = append_together(self._context.source, logged, settings.idempotency_keep)
         away = next((error for error in errors if isinstance(error, StoreUnavailable)), None)
-        for ids in batches(zip(records, errors, strict=True), AT_ONCE):
-            for id_, error in ids:
-                with self._refusing(id_):
-                    feed = self._held[id_]
-                    self._done.answers[id_] = feed.take_with(planned[id_], records[id_], durability, error)
-                    self._learnt += 1
-                    if self._learnt > HOT:
-                        feed.cool_held()
-            self._answered([id_ for id_, _ in ids])
+        failed = dict(zip(records, errors, strict=True))
+
+        def take(id: str) -> bytes:
+            """Have one feed apply its own; its answer."""
+            feed = self._held[id]
+            reported = feed.take_with(planned[id], records[id], durability, failed[id])
+            self._learnt += 1
+            if self._learnt > HOT:
+                feed.cool_held()
+            return reported
+
+        for ids in batches(records, AT_ONCE):
+            self._done.answers.update(self._each(ids, take))
+            self._answered(ids)
         if away is not None:
             raise away
 
@@ -188,15 +188,19 @@ class Taking:
         for id_ in ids:
             self._held.pop(id_).let_go()
 
-    @contextmanager
-    def _refusing(self, id: str, *concerns_all: type[Exception]) -> Iterator[None]:
-        """Refuse a feed for what is raised inside, unless that concerns all of them."""
-        try:
-            yield
-        except concerns_all:
-            raise
-        except (ServiceError, SolverError, StoreError) as error:
-            self._done.refused[id] = refusal_of(error)
+    def _each(
+        self, ids: Iterable[str], ask: Callable[[str], T], *concerns_all: type[Exception]
+    ) -> Iterator[tuple[str, T]]:
+        """Yield what is asked of each feed; one is refused for what is raised, unless that concerns all of them."""
+        for id_ in ids:
+            try:
+                found = ask(id_)
+            except concerns_all:
+                raise
+            except (ServiceError, SolverError, StoreError) as error:
+                self._done.refused[id_] = refusal_of(error)
+            else:
+                yield id_, found
 
 
 def refusal_of(error: Exception) -> Refusal:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import astuple
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from livesvm.service.errors import NoSource, OutOfTime, ServiceError, TurnMissed, UnknownFeed
@@ -93,6 +93,10 @@ class HostedFeed(Replica[FeedState]):
     def spec(self) -> FeedSpec:
         """Its specification; where that is unknown or damaged, only that the feed exists."""
         return self._spec or UNKNOWN
+
+    @cached_property
+    def _most_bytes(self) -> int:
+        return feed_bytes(self.spec)
 
     # What readers ask, from any thread.
 
@@ -308,7 +312,7 @@ class HostedFeed(Replica[FeedState]):
         plan = call.check(state.forecaster)
         if isinstance(call, Observations | Delivery) and state.forecaster.choice_due:
             call = call.with_given(self._choice(solve))
-        with self.held.growing(feed_bytes(self.spec)):
+        with self.held.growing(self._most_bytes):
             done, record, durability = self.perform(call, digest, partial(state.apply, call, plan), solve)
         self._show_after(done, began, len(record))
         reported = answer(done, durability)
@@ -352,7 +356,7 @@ class HostedFeed(Replica[FeedState]):
         """
         feed, choosing = self.current.forecaster, self.begun()
         try:
-            with self.held.growing(feed_bytes(self.spec)), self.context.turns.turn(choosing):
+            with self.held.growing(self._most_bytes), self.context.turns.turn(choosing):
                 return feed.best_now()
         except (SolverError, OutOfTime, TurnMissed) as error:
             log.warning("%s: nothing was chosen again: %s", self, error)
@@ -373,7 +377,7 @@ class HostedFeed(Replica[FeedState]):
         state, began, worked = self.current, time.perf_counter(), time.thread_time()
         self.journal.appended(state, logged, error)
         assert durability is not None
-        with self.held.growing(feed_bytes(self.spec)):
+        with self.held.growing(self._most_bytes):
             done = self.applied(partial(state.apply, planned.call, planned.plan), self.begun())
         self._count("applied", time.perf_counter() - began)
         self._show_after(done, worked, len(logged.data))

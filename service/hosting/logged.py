@@ -7,6 +7,7 @@ feeds to say.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -98,6 +99,7 @@ class Logged(ABC, Generic[S]):
         self._leaving: ServiceError | None = None
         self._under_way = Solve()
         self.hot = 0  #: bytes that cooling would give back, after the newest call
+        self.due_at = math.inf  #: monotonic time from which a snapshot is due, after the newest call
 
     def __str__(self) -> str:
         return f"{self.word} {self.id}"
@@ -357,10 +359,12 @@ class Logged(ABC, Generic[S]):
     def _between(self) -> None:
         """Between two calls: write a snapshot when it is time for one."""
         if self._state is None or self.deleted or self._is_broken:
+            self.due_at = math.inf
             return
         self.hot = self._state.hot_bytes
         if self.journal.is_settled and self.checkpoints.is_due(self._state.version):
             self._save(self.checkpoints.save_quietly)
+        self.due_at = self.checkpoints.deadline()
 
 
 def first_summary(spec: Any, wakes: bool) -> bytes:

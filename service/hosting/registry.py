@@ -32,7 +32,7 @@ RETRY_SECONDS = 1.0
 """Between two tries while the store is away."""
 SWEEP_SECONDS = 0.25
 """Between two looks at what is due."""
-MOST_SWEEP_SECONDS, SWEPT = 1.0, 1000
+MOST_SWEEP_SECONDS, SWEPT = 4.0, 1000
 """The same where more than so many replicas are awake: then a look takes some milliseconds."""
 SCRUB_SECONDS = 1.0
 """Between two looks at what is stored of a replica at rest."""
@@ -66,7 +66,8 @@ class Registry:
         self._sweeper = threading.Thread(target=self._sweep_on, name="sweep", daemon=True)
         self._scrubbed = dict.fromkeys(self._collections, "")
         self._scrub_at = self._began = 0.0
-        self._watched = 0  #: replicas that were looked at, of many that are awake
+        self._unwatched: list[Replica[Any]] = []  #: of many that are awake, those to look at next
+        self._fenced = set[Replica[Any]]()  #: those found so, until they are taken again
 
     @property
     def _collections(self) -> tuple[Collection[Any], ...]:
@@ -126,10 +127,12 @@ class Registry:
 
         Of more than ``most``, where no other service uses the store, so many at each look.
         """
-        awake = [one for home in self._collections for one in home.awake()]
-        if most is not None and len(awake) > most and not self._context.source.store.shared:
-            first, self._watched = self._watched % len(awake), self._watched % len(awake) + most
-            awake = (awake[first:] + awake[:first])[:most]
+        if most is None or self._context.source.store.shared:
+            awake = self._awake()
+        else:
+            self._unwatched = self._unwatched or self._awake()
+            awake = self._unwatched[-most:]
+            del self._unwatched[-most:]
         live = {one.stored: one for one in awake if one.is_awake}
         if not live:
             return
@@ -138,15 +141,18 @@ class Registry:
             heads = self._context.source.store.heads(live)
         for stored, one in live.items():
             one.look_at(known[stored], heads.get(stored))
+            if one.state == "fenced":
+                self._fenced.add(one)
 
     def take_over(self) -> None:
         """Have what other services release, know what they made, forget what they deleted; raises StoreError.
 
         Where no other service uses the store, a replica is fenced if it was read from a disk that could not be written.
         """
-        fenced = [one for home in self._collections for one in home.awake() if one.state == "fenced"]
+        fenced = list(self._fenced)
         with suppress(ModelUnavailable):  # it stops
             wait([one.take_again() for one in fenced], START_SECONDS)
+        self._fenced.difference_update([one for one in fenced if one.state != "fenced" or one.deleted])
         store = self._context.source.store
         if not store.shared:
             return
@@ -215,13 +221,12 @@ class Registry:
                 return
             self._is_freed = True
             size += int(min(self._context.budget.limit, sys.maxsize) * SPARE)  # for those that come next
-            awake = self._by_use()
+            awake = _by_use(self._awake())
             if not any(one.hot and one.cool() and fits(size) for one in awake):
                 any(one.may_rest and one.rest() and fits(size) for one in awake)
 
-    def _by_use(self) -> list[Replica[Any]]:
-        """Return the replicas that are awake, the least recently used first."""
-        return sorted((one for home in self._collections for one in home.awake()), key=lambda one: one.used_at)
+    def _awake(self) -> list[Replica[Any]]:
+        return [one for home in self._collections for one in home.awake()]
 
     # In a thread of its own.
 
@@ -234,12 +239,11 @@ class Registry:
 
     def _pause(self) -> float:
         """Return the seconds to the next look."""
-        awake = sum(len(home.awake()) for home in self._collections)
-        return min(MOST_SWEEP_SECONDS, SWEEP_SECONDS * max(1.0, awake / SWEPT))
+        return min(MOST_SWEEP_SECONDS, SWEEP_SECONDS * max(1.0, len(self._awake()) / SWEPT))
 
     def _sweep(self) -> None:
         """Have due snapshots written, and give up memory that has not been used for a while."""
-        awake = self._by_use()
+        awake = self._awake()
         for one in awake:
             if one.is_due:
                 one.look_after()
@@ -256,16 +260,17 @@ class Registry:
         """Keep kernel rows and factors of the newest used, and of others as far as they fit."""
         left = HOT_BYTES
         until = time.monotonic() - HOT_SECONDS
-        for one in reversed(awake[: -HOT_REPLICAS or None]):
+        hot = _by_use(one for one in awake if one.hot)
+        for one in reversed(hot[: -HOT_REPLICAS or None]):
             left -= one.hot
-            if left < 0 and one.hot and one.used_at < until:
+            if left < 0 and one.used_at < until:
                 self._is_freed |= one.cool()
 
     def _rest(self, awake: list[Replica[Any]]) -> None:
         until = time.monotonic() - self._context.settings.rest_seconds
         rested = 0
-        for one in awake:
-            if one.used_at >= until or rested >= RESTED_AT_ONCE or self._stopping.is_set():
+        for one in _by_use(one for one in awake if one.used_at < until):
+            if rested >= RESTED_AT_ONCE or self._stopping.is_set():
                 break
             rested += one.may_rest and one.rest()
         self._is_freed |= rested > 0
@@ -300,3 +305,8 @@ class Registry:
         except StoreError:
             return False
         return True
+
+
+def _by_use(replicas: Iterable[Replica[Any]]) -> list[Replica[Any]]:
+    """Return replicas, the least recently used first."""
+    return sorted(replicas, key=lambda one: one.used_at)

@@ -7,6 +7,7 @@ Calls run in its mailbox, in the order in which they were made; what they do to 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable
@@ -304,8 +305,7 @@ class Replica(Logged[S]):
     @property
     def is_due(self) -> bool:
         """Whether it is time for a snapshot."""
-        deadline = None if self._state is None else self.checkpoints.deadline()
-        return deadline is not None and time.monotonic() >= deadline
+        return time.monotonic() >= self.due_at
 
     def look_after(self) -> None:
         """Write a snapshot if it is time for one; returns at once."""
@@ -350,7 +350,7 @@ class Replica(Logged[S]):
             log.warning("%s stays awake: %s", self, error)
             return False
         now = Indexed(self.stored, state.sequence, reported, state.sequence)
-        self._state, self.hot = None, 0
+        self._state, self.hot, self.due_at = None, 0, math.inf
         self._found, self._summary = now, summary.read(now.summary)
         self.held.release()
         self._held = None
@@ -469,6 +469,7 @@ class Replica(Logged[S]):
         self._held.insist(FIXED_BYTES + found.state.held_bytes)
         self._publish(found.state)  # before it counts as awake, so that no reader sees it without
         self._state, self._is_broken, self.hot = found.state, False, found.state.hot_bytes
+        self.due_at = self.checkpoints.deadline()
         self._owner.woke(self)
         if found.state.version != found.snapshot_version:  # the process may have died before it said what happened
             self.announce()

@@ -63,7 +63,7 @@ JOBS = "jobs"
 """Below the data directory."""
 PING_SECONDS = 0.5
 """Between two questions to the store whether it is there."""
-WATCHED_AT_ONCE = 1000
+WATCHED_AT_ONCE = 200
 """Replicas that are awake, of which it is asked then."""
 
 TRIM_SECONDS = 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -133,7 +134,7 @@ def test_a_snapshot_is_asked_for_when_it_is_due_and_at_no_other_time(
                 checkpoints.save_quietly(cast(ModelState, state), b"")
             assert shelf.asked == asked
             assert checkpoints.has_changes == (expected.since is not None)
-            assert checkpoints.deadline() == (None if expected.since is None else expected.since + DUE.seconds)
+            assert checkpoints.deadline() == (math.inf if expected.since is None else expected.since + DUE.seconds)
 
 
 def test_time_alone_asks_for_no_snapshot_that_costs_more_than_solving_again() -> None:
@@ -150,7 +151,7 @@ def test_time_alone_asks_for_no_snapshot_that_costs_more_than_solving_again() ->
             checkpoints.record_change(seconds, 10)
             clock.now += 2 * due.seconds
             found = checkpoints.is_worthwhile, checkpoints.deadline(), checkpoints.is_due(1)
-            assert found == (is_worthwhile, None, False)
+            assert found == (is_worthwhile, math.inf, False)
         checkpoints.record_change(0.3, 10)
         assert (checkpoints.is_worthwhile, checkpoints.is_due(1)) == (True, True)
         shelf.is_away = True
