@@ -292,7 +292,8 @@ class Collection(Generic[R]):
     def resting(self) -> list[str]:
         """Return replicas at rest, without those that a handle references."""
         with self._lock:
-            return [id_ for id_ in self._ids if id_ not in self._handles]
+            referenced = set(self._handles)
+            return [id_ for id_ in self._ids if id_ not in referenced]
 
     def holders(self) -> dict[str, list[str]]:
         """Return the names of replicas that other services hold, by holder, as far as is known."""

@@ -27,7 +27,7 @@ LINGER_SECONDS = 1.0
 """For how long it is still looked when nothing runs, so that a stream of small updates need not begin it again."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Solve:
     """One solve: how long it may take, what it has taken, and whether it is still wanted.
 
@@ -106,6 +106,7 @@ class SolveScheduler:
             with self._lock:
                 self._leave(solve)
                 self._admit()
+            solve._interrupt = None  # which refers to what it solved
 
     def counts(self) -> dict[str, int]:
         """Return how many solves run now, and how many wait for their turn."""
