@@ -254,6 +254,8 @@ def _check_weights(weights: Floats, field: str) -> None:
 
 def positive(value: Any, field: str, largest: float = math.inf) -> float:
     """Return a hyperparameter that must be a positive finite number."""
+    if type(value) is float and 0.0 < value <= LARGEST <= largest:
+        return value
     number = number_or_none(value)
     if number is None or number <= 0:
         raise InvalidInput(f"must be a positive finite number, not {value!r}", field=field)
@@ -279,6 +281,8 @@ def not_negative(value: Any, field: str) -> float:
 
 def fraction(value: Any, field: str) -> float:
     """Return a number between 0 and 1, both excluded."""
+    if type(value) is float and 0.0 < value < 1.0:
+        return value
     number = number_or_none(value)
     if number is None or not 0.0 < number < 1.0:
         raise InvalidInput(f"must lie between 0 and 1, both excluded, not {value!r}", field=field)

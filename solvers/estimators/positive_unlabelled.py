@@ -23,7 +23,7 @@ from livesvm.solvers.models.window_edits import Edited
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.pu.held_out import STEPS, Folds, zero_one_risk
 from livesvm.solvers.pu.prior import PriorEstimate, check_enough, estimate_prior, is_open, numbered
-from livesvm.solvers.pu.problem import check_both_kinds, is_lam_open, live_losses
+from livesvm.solvers.pu.problem import check_both_kinds, is_lam_open, live_losses, masses
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features
@@ -194,7 +194,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     def prior_(self) -> float:
         """The prior that counts; NaN before one that is open has been estimated."""
         if not is_open(self.prior):
-            return validation.fraction(self.prior, "prior")
+            return float(self.prior)  # type: ignore[arg-type]
         estimate: PriorEstimate | None = getattr(self, "prior_estimate_", None)
         return math.nan if estimate is None else estimate.prior
 
@@ -262,25 +262,28 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         return zero_one_risk(decisions[known], decisions[~known], validation.fraction(self.prior_, "prior"))
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
-        if not (self._begun and self.class_mass_.all()):
+        if not (self._begun and all(self.class_mass_.tolist())):
             return live_losses(targets > 0, np.zeros(targets.size), self.class_mass_, 0.5, 1.0)
         return live_losses(targets > 0, weights, self.class_mass_, self.prior_, self.lam_ if C is None else 0.5 / C)
 
     def _unit_cost(self, C: float | None) -> float:
-        if C is None and math.isnan(self.lam_):
-            C = 0.5 / 10.0 ** STEPS[-1]
-        cost = super()._unit_cost(C)
-        mass = [float(m) for m in getattr(self, "class_mass_", ()) if m > 0]
-        return cost / min(mass) if mass else cost
+        C = self.C if C is None else C
+        cost = super()._unit_cost(0.5 / 10.0 ** STEPS[-1] if math.isnan(C) else C)
+        mass = vars(self).get("class_mass_")
+        return cost if mass is None else cost / min((m for m in mass.tolist() if m > 0), default=1.0)
 
     def _weigh(self, window: Window, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
-        before = getattr(self, "class_mass_", None)
-        parts = (window.examples_except([*leaving, *changed.keys]), (changed.y, changed.weights), new)
-        y, weights = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        self.class_mass_ = masses(y, weights)
-        if y.size and self._begun and before is not None and before.all():
+        before: Floats | None = getattr(self, "class_mass_", None)
+        gone = window.targets_of(leaving)
+        if before is not None and not changed.keys and masses(gone[:2]).tolist() == masses(new).tolist():
+            return False
+        stay = window.examples_except([*leaving, *changed.keys])
+        self.class_mass_ = masses(stay, (changed.y, changed.weights), new)
+        if before is None:
+            return False
+        if self._begun and before.all() and (stay[0].size or changed.y.size or new[0].size):
             check_both_kinds(*self.class_mass_)
-        return before is not None and bool((before != self.class_mass_).any())
+        return bool(before.tolist() != self.class_mass_.tolist())
 
     def _kinds(self, window: Window) -> Ints:
         of_all = np.stack([window.y, window.weights], axis=1)
@@ -366,7 +369,8 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     def _open_ones(self) -> dict[str, Any]:
         """Return what was found where it had been left open, and the masses of the window, by attribute."""
         names = ("class_mass_", "prior_estimate_", "chosen_lam_", "_begun")
-        return {name: vars(self)[name] for name in names if name in vars(self)}
+        known = vars(self)
+        return {name: known[name] for name in names if name in known}
 
     def _settle(self, parameters: dict[str, Any]) -> None:
         if "prior" in parameters:
@@ -390,7 +394,8 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         }
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
-        self.class_mass_ = masses(np.asarray(arrays["y"]), np.asarray(arrays["sample_weight"]))
+        y, weights = (validation.plain(arrays[name], np.float64) for name in ("y", "sample_weight"))
+        self.class_mass_ = masses((y, weights))
         self._begun = bool(arrays.get("begun", True))  # before models waited they had both kinds
         self.keep_estimate(arrays)
         super()._restore(arrays)
@@ -429,16 +434,11 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 def labels(y: ArrayLike | None, m: int, field: str = "y") -> Floats:
     """Return labels (m,) as numbers: 1 positive, 0 unlabelled; raises InvalidInput for any other."""
     found = validation.vector(validation.column(y, field), m, field=field)
-    wrong = (found != 0.0) & (found != 1.0)
-    if wrong.any():
-        row = int(wrong.argmax())
+    is_positive = found == 1.0
+    if np.count_nonzero(found) != np.count_nonzero(is_positive):
+        row = int(((found != 0.0) & ~is_positive).argmax())
         raise InvalidInput(f"must be 1 (positive) or 0 (unlabelled), not {found[row]:g}", field=field, row=row)
     return found
-
-
-def masses(y: Floats, weights: Floats) -> Floats:
-    """Return the sums of the weights of the unlabelled and of the positives, (2,)."""
-    return np.array([weights[y == 0.0].sum(), weights[y != 0.0].sum()])
 
 
 def flag_warnings(flagged: int, n: int, lam: float) -> list[ModelWarning]:

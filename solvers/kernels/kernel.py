@@ -21,7 +21,6 @@ from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
 from livesvm.solvers.validation import number_or_none, positive, whole
 
-_TILE = 32  # examples whose kernel values with each other are computed for those with themselves
 _OWN_WORK = 16  # what a kernel value takes besides its products, in products
 _BLOCK = 512  # examples per block of the inner loops: five arrays of them stay in the first-level cache
 
@@ -193,16 +192,19 @@ class Kernel:
         """Return ``k(X[i], X[i])`` for ``X`` (m, d)."""
         if self.is_of_distances:
             return np.ones(X.shape[0])
+        if self.gram is not None:
+            numbers = dense(X)[:, 0].astype(np.int64)
+            return self.gram.values[numbers, numbers]
         if isinstance(X, SparseRows):
-            own: Floats = sparse_values.own(X)[None]
-            self._finish(own, np.zeros(1, np.int64), 0, own.shape[1])
-            return own.reshape(-1)
-        out = np.empty(X.shape[0])
-        for start in range(0, X.shape[0], _TILE):
-            check()
-            tile = X[start : start + _TILE]
-            out[start : start + _TILE] = self.matrix(tile, np.ascontiguousarray(tile.T)).diagonal()
-        return out
+            own = sparse_values.own(X)
+        else:
+            own, fours = np.empty(X.shape[0]), 0 if self.center is not None else X.shape[1] // 4 * 4
+            for part in parts(own.size, COPY * X.shape[1]):
+                _own_products(self.centered(X[part]), fours, own[part])
+        if self.has_gamma:
+            with np.errstate(over="ignore"):  # a number that is not finite says so itself
+                self._finish(own[None], np.zeros(1, np.int64), 0, own.size)
+        return own
 
     def kept(self) -> dict[str, Floats]:
         """Return what a checkpoint keeps besides its parameters: the center, where there is one."""
@@ -316,6 +318,19 @@ def _inner_products(A: Floats, XT: Floats, first: int, n: int, out: Floats, rows
                 for j in range(row.size):
                     row[j] += a * x[j]
                 k += 1
+
+
+@compiled
+def _own_products(X: Floats, fours: int, out: Floats) -> None:
+    """Write each row's product with itself, summed as the other products are: four by four up to column ``fours``."""
+    out[:] = 0.0
+    for k in range(0, fours, 4):
+        for i in range(out.size):
+            a0, a1, a2, a3 = X[i, k], X[i, k + 1], X[i, k + 2], X[i, k + 3]
+            out[i] += a0 * a0 + a1 * a1 + a2 * a2 + a3 * a3
+    for k in range(fours, X.shape[1]):
+        for i in range(out.size):
+            out[i] += X[i, k] * X[i, k]
 
 
 @compiled

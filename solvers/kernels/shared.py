@@ -189,6 +189,11 @@ class ByNumber(Kernel):
         """Whether the kernel that it stands for is."""
         return self.shared.kernel.is_of_distances
 
+    @property
+    def has_gamma(self) -> bool:
+        """Whether the kernel that it stands for has one."""
+        return self.shared.kernel.has_gamma
+
     def write(self, A: Features, XT: Features, n: int, out: Floats, rows: Ints) -> None:
         """Write ``k(A[i], XT[:, j])`` to ``out[rows[i], j]`` for the first ``n`` columns; ``rows`` (m,) ascend."""
         self.shared.write(dense(A)[:, 0].astype(np.int64), dense(XT)[0, :n].astype(np.int64), out, rows)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ class Form:
     #: the same as ``finish`` but for rounding, in less time, where there is such a way
     quick: Callable[[Numbers, float, int], None] | None = None
 
-    @property
+    @cached_property
     def is_of_distances(self) -> bool:
         """Whether k(x, x) is 1, and gamma decides how near examples are."""
         return self.base in (Base.SQUARES, Base.DIFFERENCES)

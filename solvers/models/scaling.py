@@ -77,9 +77,8 @@ def diagonal(kernel: Kernel, X: Features) -> Floats:
     if kernel.gram is not None:
         m, columns = X.shape
         return dense(X)[:, columns - m :].diagonal() if columns >= m else np.zeros(m)
-    with np.errstate(over="ignore"):
-        own = kernel.diagonal(X)
-    if not np.isfinite(own).all():
+    own = kernel.diagonal(X)
+    if not (math.isfinite(np.vdot(own, own)) or np.isfinite(own).all()):
         reason = f"the {kernel.name} kernel of this example is not finite; scale the features"
         raise InvalidInput(reason, field="X", row=int(np.argmin(np.isfinite(own))))
     return own

@@ -16,6 +16,7 @@ from livesvm.solvers.homotopy import batch_update
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.refactorize import refactorize
+from livesvm.solvers.homotopy.refresh import mean_diagonal
 from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace
 from livesvm.solvers.homotopy.warm_start import resume
 from livesvm.solvers.kernels.definiteness import check_positive
@@ -130,9 +131,8 @@ class Window:
 
     def examples_except(self, keys: list[Key]) -> tuple[Floats, Floats]:
         """Return targets and weights of the window without some examples, in no order."""
-        state = self.state
-        there = np.ones(state.n_slots, np.bool_)
-        there[[*state.vacant, *map(self.keys.__getitem__, keys)]] = False
+        there = np.ones(self.state.n_slots, np.bool_)
+        there[self.state.vacant] = there[self._slots_of(keys)] = False
         return self._y[: there.size][there], self._weight[: there.size][there]
 
     def partition(self, terms: Terms) -> Partition:
@@ -248,7 +248,7 @@ class Window:
         state = self.state
         if not self.keys:
             return False
-        size = float(state.examples.diagonal[: state.n_slots].mean())
+        size = mean_diagonal(state)
         if self._size / LOOK <= size <= self._size * LOOK:
             return False
         self._size = size

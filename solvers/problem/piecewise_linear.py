@@ -67,13 +67,14 @@ def one_class(weights: Floats) -> Losses:
     return _one_kink(np.zeros(weights.size), weights, np.zeros(weights.size))
 
 
-def positive_unlabelled(c1: Floats, c2: Floats) -> Losses:
-    """Return the losses ``c2 max(0, (1 + f) / 2, f) - c1 f`` [du Plessis et al. 2015].
+def positive_unlabelled(positive: Bools, weights: Floats, prices: tuple[float, float] = (1.0, 1.0)) -> Losses:
+    """Return the losses ``-c f`` of positives, ``c max(0, (1 + f) / 2, f)`` of others [du Plessis et al. 2015].
 
-    Of positives ``c2`` (m,) is 0, of unlabelled examples ``c1`` (m,).
+    The cost ``c`` is the weight times the first price of positives, the second of others.
     """
-    kinks = np.where(c2[:, None] > 0, np.array([-1.0, 1.0]), np.inf)
-    return Losses(kinks, c1[:, None] - c2[:, None] * np.array([0.0, 0.5, 1.0]), np.where(c2 > 0, 2, 0))
+    losses = _empty(weights.size)
+    _fill_positive_unlabelled(losses, positive, weights, *prices)
+    return losses
 
 
 def _one_kink(kink: Floats, left: Floats, right: Floats) -> Losses:
@@ -96,6 +97,16 @@ def _fill_tube(losses: Losses, y: Floats, epsilon: float, C: Floats) -> None:
         losses.kinks[i, LAST] = y[i] + epsilon if C[i] > 0.0 else np.inf
         losses.levels[i, FIRST], losses.levels[i, LAST], losses.levels[i, MAX_KINKS] = C[i], 0.0, -C[i]
         losses.n_kinks[i] = 2 if C[i] > 0.0 else 0
+
+
+@compiled
+def _fill_positive_unlabelled(losses: Losses, positive: Bools, weights: Floats, price: float, other: float) -> None:
+    for i in range(weights.size):
+        first, last = (price * weights[i], price * weights[i]) if positive[i] else (0.0, -other * weights[i])
+        has_kinks = first > last
+        losses.kinks[i, FIRST], losses.kinks[i, LAST] = (-1.0, 1.0) if has_kinks else (np.inf, np.inf)
+        losses.levels[i, FIRST], losses.levels[i, LAST], losses.levels[i, MAX_KINKS] = first, 0.5 * (first + last), last
+        losses.n_kinks[i] = 2 if has_kinks else 0
 
 
 @compiled

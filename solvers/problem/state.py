@@ -424,11 +424,9 @@ class PathState:
         if isinstance(self.XT, SparseRows):
             return self.XT[slots]
         d = self.XT.shape[0]
-        if slots.size * d <= LITTLE:
-            return np.ascontiguousarray(self.XT[:, slots].T)
         out = np.empty((slots.size, d))
         for part in parts(slots.size, COPY * d):
-            out[part] = self.XT[:, slots[part]].T
+            _take_features(self.XT, slots[part], out[part])
         return out
 
     def columns(self, slots: Ints) -> Features:
@@ -454,7 +452,7 @@ class PathState:
         if slots.size == 0:
             return
         n, m, rows, A = self.n_slots, slots.size, self.rows.vacate(slots.size, keep), self.features(slots)
-        if m > 1 and n < self.capacity and m * n <= AT_HAND:
+        if m > 1 and n < self.capacity and m * n <= AT_HAND and self.kernel.has_gamma:
             block = scratch()[: m * n].reshape(m, n)
             self.kernel.write(A, self.XT, n, block, np.arange(m))
             put_rows(self.rows.values, rows, block)
@@ -502,6 +500,13 @@ def _set_out(
     for k in range(X.shape[1]):
         for i, slot in enumerate(slots):
             XT[k, slot] = X[i, k]
+
+
+@compiled
+def _take_features(XT: Floats, slots: Ints, out: Floats) -> None:
+    for k in range(out.shape[1]):
+        for i in range(slots.size):
+            out[i, k] = XT[k, slots[i]]
 
 
 @compiled

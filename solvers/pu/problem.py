@@ -24,6 +24,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.rows import KernelRows
 from livesvm.solvers.problem.piecewise_linear import Losses, positive_unlabelled
+from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.validation import fraction, positive
 
@@ -59,17 +60,30 @@ def costs(prior: float, lam: float, positives: Floats, unlabelled: Floats) -> tu
     return share * price / positives.sum() * positives, price / unlabelled.sum() * unlabelled
 
 
+def masses(*parts: tuple[Floats, Floats]) -> Floats:
+    """Return the sums of the weights of the unlabelled and of the positives, (2,), from labels and weights in parts."""
+    found = np.zeros(2)
+    for y, weights in parts:
+        _add_masses(y, weights, found)
+    return found
+
+
+@compiled
+def _add_masses(y: Floats, weights: Floats, found: Floats) -> None:
+    for i in range(y.size):
+        found[int(y[i] != 0.0)] += weights[i]
+
+
 def live_losses(positive: Bools, weights: Floats, mass: Floats, prior: float, lam: float) -> Losses:
     """Return the losses of some examples of a window (m,), in their order.
 
     Parameters
     ----------
     positive : (m,) the positive examples; the others are unlabelled
-    mass : (2,) sums of the weights of the window's unlabelled and positives
+    mass : (2,) of the window, see :func:`masses`
     """
     price = 0.5 / lam
-    each = fraction(prior, "prior") * price / max(mass[1], TINY), price / max(mass[0], TINY)
-    return positive_unlabelled(np.where(positive, each[0] * weights, 0.0), np.where(positive, 0.0, each[1] * weights))
+    return positive_unlabelled(positive, weights, (prior * price / max(mass[1], TINY), price / max(mass[0], TINY)))
 
 
 @dataclass(frozen=True)
@@ -129,7 +143,7 @@ def pu_problem(kernel: Kernel, P: Floats, U: Floats, c1: Floats, c2: Floats) -> 
 
 def pu_losses(c1: Floats, c2: Floats) -> Losses:
     """Return the losses of positives with costs ``c1`` (p,), then of unlabelled with costs ``c2`` (n,)."""
-    return positive_unlabelled(np.append(c1, np.zeros(c2.size)), np.append(np.zeros(c1.size), c2))
+    return positive_unlabelled(np.arange(c1.size + c2.size) < c1.size, np.append(c1, c2))
 
 
 def slacks(F: Floats, b: float, sigma: Floats, c2: Floats) -> Floats:

@@ -80,6 +80,16 @@ def test_an_unknown_name_is_refused_wherever_a_kernel_is_named(name: Any) -> Non
         assert caught.value.field == "kernel"
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("center", [None, 0.3])
+def test_a_value_with_itself_is_the_one_in_the_matrix_to_the_last_digit(name: str, center: float | None) -> None:
+    for d in (1, 3, 4, 9, 30):
+        far = RNG.normal(size=(45, d))
+        kernel = Kernel(name, 0.4, 3, 0.7, None, None if center is None or name != "linear" else np.full(d, center))
+        there = kernel.matrix(far, np.ascontiguousarray(far.T)).diagonal()
+        np.testing.assert_array_equal(kernel.diagonal(far), there)
+
+
 def test_a_name_that_is_lost_later_falls_through_to_no_other_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Kernel("sigmoid", 0.4)
     monkeypatch.delitem(TABLE, "sigmoid")

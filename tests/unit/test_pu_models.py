@@ -12,7 +12,9 @@ from sklearn.base import clone
 from livesvm.solvers import IncrementalPUClassifier, PUClassifier, k_fold, leave_one_out, tune
 from livesvm.solvers.analyses.tuning.splits import splits
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.window import Window
 from livesvm.solvers.pu.held_out import zero_one_risk
+from livesvm.solvers.validation import Key
 from tests.oracle import Matrix, Vector
 from tests.pu_problems import best_objective, two_clouds
 from tests.support.positive_unlabelled import assert_optimal, problem_of
@@ -113,6 +115,30 @@ def test_parameters_that_cannot_be_are_named(change: dict[str, Any], reason: str
     with pytest.raises(InvalidInput, match=reason):
         model.fit(*examples())
     assert not hasattr(model, "n_window_") or model.n_window_ == 0
+
+
+def test_masses_stay_as_they_are_where_as_much_comes_as_leaves(
+    model: IncrementalPUClassifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[object] = []
+    real = Window.examples_except
+
+    def looked(window: Window, keys: list[Key]) -> tuple[Vector, Vector]:
+        looks.append(keys)
+        return real(window, keys)
+
+    monkeypatch.setattr(Window, "examples_except", looked)
+    assert model.update(add=([[0.1, 0.2]], [0]), remove=[12]).changed == 0
+    assert not looks
+    for change, mass in (
+        ({"add": ([[0.1, 0.2]], [1]), "remove": [13]}, [39.0, 13.0]),
+        ({"add": ([[0.1, 0.2]], [0]), "remove": [14], "sample_weight": [2.0]}, [40.0, 13.0]),
+        ({"relabel": {15: 1}}, [39.0, 14.0]),
+    ):
+        model.update(**change)
+        np.testing.assert_array_equal(model.class_mass_, mass)
+    assert len(looks) == 3
+    assert model.certificate().relative_gap < 1e-9
 
 
 def test_windows_without_a_kind_are_refused_and_change_nothing(model: IncrementalPUClassifier) -> None:
