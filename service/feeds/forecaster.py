@@ -313,23 +313,25 @@ class Forecaster:
         assert self.rows is not None
         out = np.empty((len(shared), len(self.steps), self.models[0].count))
         for i, model in enumerate(self.models):
-            X, level = self._seen_by(i, shared, own)
-            out[:, i] = model.predict(X) + level
+            out[:, i] = model.predict(self._seen_by(i, shared, own)) + self._level(i, shared, own)
         return out
 
-    def _seen_by(self, step: int, shared: Floats, own: Floats) -> tuple[Floats, Floats]:
-        """Return features (n, d) of raw rows for a step, an index, and what its forecasts are relative to, (n, 1)."""
+    def _seen_by(self, step: int, shared: Floats, own: Floats) -> Floats:
+        """Return features (n, d) of raw rows for a step, an index."""
         assert self.rows is not None
-        row = self.rows.layout, self.models[step].recipe.represent, shared, own[:, step]
-        return represented(*row), reference(*row)[:, None] if self.spec.task == "value" else np.zeros((len(shared), 1))
+        return represented(self.rows.layout, self.models[step].recipe.represent, shared, own[:, step])
+
+    def _level(self, step: int, shared: Floats, own: Floats) -> Floats:
+        """Return what forecasts of raw rows for a step, an index, are relative to, (n, 1)."""
+        assert self.rows is not None
+        if self.spec.task == "direction":
+            return np.zeros((len(shared), 1))
+        return reference(self.rows.layout, self.models[step].recipe.represent, shared, own[:, step])[:, None]
 
     def reference(self, step: int, ordinals: Sequence[int]) -> Floats:
         """Return what the targets of rows are distinguished from, (n,); zeros for directions."""
         assert self.rows is not None
-        if self.spec.task == "direction":
-            return np.zeros(len(ordinals))
-        shared, own = self.rows.features(ordinals)
-        return reference(self.rows.layout, self.models[step].recipe.represent, shared, own[:, step])
+        return self._level(step, *self.rows.features(ordinals))[:, 0]
 
     def _learn(self, newest: int) -> Floats:
         """Learn what has come true, forget what has left the window, and look whether scales still fit.
@@ -337,20 +339,20 @@ class Forecaster:
         Returns what is forecast then from the ``newest`` row, an ordinal, (steps, models).
         """
         assert self.rows is not None
-        shared, own = self.rows.features([newest])
+        rows, oldest = self.rows, self.rows.oldest
+        row = rows.features([newest])
         out = np.empty((len(self.steps), self.models[0].count))
         for i, model in enumerate(self.models):
-            new = [n for n in self.due[i] if n >= self.rows.oldest]
-            self.due[i] = []
-            leaving = self.rows.leaving(i)
-            X, level = self._seen_by(i, shared, own)
-            found = model.slides(self._targets(i, new), new, leaving, X) if model.may_slide else None
+            new, self.due[i] = [n for n in self.due[i] if n >= oldest], []
+            leaving = rows.leaving(i)
+            slides = model.may_slide and (new or leaving)
+            found = model.slides(self._targets(i, new), new, leaving, [newest]) if slides else None
             if found is None:
                 model.update(*self.examples(i, new), new, leaving)
-                found = model.predict(X)
+                found = model.predict(self._seen_by(i, *row))
             for n in new:
-                self.rows.learnt[n % self.rows.size, i] = True
-            out[i] = found + level
+                rows.learnt[n % rows.size, i] = True
+            out[i] = found + self._level(i, *row)
         if self.readings - self.looked_at >= max(1, self.spec.window // LOOKS):
             self._look()  # which may change the newest row, too
             out = self.predict([newest])[0]

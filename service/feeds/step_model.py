@@ -224,19 +224,17 @@ class StepModel:
         """Whether the models are cool, and a small update can be made where they lie."""
         return self._cool is not None and self._cool.slides and all(map(_is_slidable, self._cool.arrays))
 
-    def slides(self, y: Floats, keys: list[int], leaving: list[int], X: Floats) -> Floats | None:
-        """Make a small update of models that may slide, all or none, and forecast from rows ``X`` (m, d) then.
+    def slides(self, y: Floats, keys: list[int], leaving: list[int], ahead: list[int]) -> Floats | None:
+        """Make a small update of models that may slide, all or none, and forecast from examples ``ahead`` then.
 
-        The targets ``y`` (m,) and the rows are not scaled. Returns forecasts as :meth:`predict`; None where it takes
-        models to make it.
+        The targets ``y`` (m,) are not scaled; those ahead are newer than all. Returns forecasts as :meth:`predict`;
+        None where it takes models to make it.
         """
-        if not (keys or leaving):
-            return self.predict(X)
         cool, decided, kept = self._cool, list[Floats](), list[dict[str, Any]]()
         assert cool is not None
         if cool.arrays[0]["keys"][: len(leaving)].tolist() != leaving:
             return None
-        new, targets, rows = np.array(keys, np.int64), self._targets(y), self.scaled(X)
+        new, rows, targets = np.array(keys, np.int64), np.array(ahead, np.int64), self._targets(y)
         for (model, stood), arrays in zip(self._sliding(cool), cool.arrays, strict=True):
             found = slide(model, stood, new, targets, len(leaving), rows)
             if found is None:
