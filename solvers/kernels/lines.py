@@ -19,7 +19,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 Scale = tuple[float, float, float]
 """What is subtracted from a feature, what it is divided by, and as how much it counts at most."""
-LINE = 0  #: the table of a feature that is a moment of the line; others are in the first, second and third table
+LINE = 0  #: the table of a feature that is a moment of the line; others are in the first and the second table
 
 
 @by_reference
@@ -29,7 +29,6 @@ class Lines(NamedTuple):
     line: Floats  #: (l,)
     first: Floats  #: (a, n)
     second: Floats  #: (b, n)
-    third: Floats  #: (c, n)
     table: Ints  #: (d,) where each feature is
     place: Ints  #: (d,) of the line: where the oldest row's is; else which row of the table
     is_level: Ints  #: (d,) 1: it is relative to the base
@@ -57,7 +56,7 @@ def write_scaled(lines: Lines, scaling: Scaling, base: int, at: Ints, out: Float
 def _entry() -> Callable[[Lines, Scaling, int, Ints, Floats], None]:
     """Return what is compiled for such arrays."""
     line, rows, numbers = np.zeros(1), np.zeros((1, 1)), np.zeros(1, np.int64)
-    lines = Lines(line, rows, rows, rows, numbers, numbers, numbers)
+    lines = Lines(line, rows, rows, numbers, numbers, numbers)
     return entry_point(_write_scaled, lines, Scaling(line, line, 1.0), 0, numbers, rows)
 
 
@@ -86,10 +85,8 @@ def _write(
         _take(lines.line[place:], rows, level, is_level, scale, out)
     elif lines.table[k] == 1:
         _take(lines.first[place], rows, level, is_level, scale, out)
-    elif lines.table[k] == 2:
-        _take(lines.second[place], rows, level, is_level, scale, out)
     else:
-        _take(lines.third[place], rows, level, is_level, scale, out)
+        _take(lines.second[place], rows, level, is_level, scale, out)
 
 
 @compiled_in_order

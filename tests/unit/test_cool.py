@@ -273,7 +273,7 @@ def test_rows_are_packed_where_they_say_the_same_twice() -> None:
     kept = [one._packed for one in rows if one is not None]
     assert kept[0] is not None
     assert kept[1] is not None
-    assert kept[0][0].calendar is kept[1][0].calendar
+    assert kept[0].calendar is kept[1].calendar
     assert kept[2] is None
     assert all(state.hot_bytes == 0 for state in feeds)
 
