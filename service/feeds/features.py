@@ -6,7 +6,8 @@ A row of raw features is made once, when its reading comes; how it is represente
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import tzinfo
 from functools import cached_property, lru_cache
@@ -244,8 +245,7 @@ def shared_row(layout: Layout, history: History | Past, reading: Reading) -> Flo
         out[at : at + len(layout.phases)] = newest[phases]
         at += len(layout.phases)
     for name, width in layout.rolling:
-        last = newest[-width:]
-        out[at] = _std(last, _mean(last)) if name == "std" else getattr(last, name)()
+        out[at] = _STATISTICS[name](newest[-width:])
         at += 1
     if layout.spread:
         last = newest[-layout.spread :]
@@ -262,16 +262,23 @@ def _places(layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return -np.array(layout.lags, np.int64), -1 - np.array(layout.phases, np.int64)
 
 
-def _mean(x: Floats) -> np.float64:
+def _mean(x: Floats) -> float:
     """Return the mean of ``x`` (n,) as NumPy computes it, in less time."""
-    return np.float64(np.add.reduce(x)) / len(x)
+    return float(np.add.reduce(x)) / len(x)
 
 
-def _std(x: Floats, mean: np.float64) -> np.float64:
+def _std(x: Floats, mean: float) -> float:
     off = x - mean
     off *= off
-    found: np.float64 = np.sqrt(np.add.reduce(off) / len(x))
-    return found
+    return math.sqrt(_mean(off))
+
+
+_STATISTICS: dict[str, Callable[[Floats], float]] = {
+    "mean": _mean,
+    "min": np.minimum.reduce,
+    "max": np.maximum.reduce,
+    "std": lambda x: _std(x, _mean(x)),
+}
 
 
 def seasonal_back(season: int, step: int) -> int:
@@ -335,10 +342,7 @@ class Ahead:
 
 def seasonal_values(layout: Layout, history: History | Past, steps: tuple[int, ...]) -> Floats:
     """Return the last known values of the phase of each step, and those around them, (steps, own levels)."""
-    backs = seasonal_backs(layout, steps)
-    if not backs.size:
-        return np.empty(backs.shape)
-    return history.newest(int(backs.max()) + 1)[::-1][backs]
+    return history.newest(layout.reach)[-1 - seasonal_backs(layout, steps)]
 
 
 @lru_cache(maxsize=64)

@@ -70,7 +70,7 @@ def examples(
 
 def targets(spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Sequence[int]) -> Floats:
     """Return the targets alone."""
-    at = 0 if spec.task == "direction" else reference_at(rows.layout, represent)
+    at, ordinals = 0 if spec.task == "direction" else reference_at(rows.layout, represent), np.asarray(ordinals, np.int64)
     actual = rows.target[rows.places(ordinals), step]
     return _relative(spec, actual, rows.column(ordinals, step, at))
 

@@ -203,7 +203,8 @@ class Rows:
     def known(self, step: int) -> list[int]:
         """Return the ordinals in the window of rows with a known target ``step`` ahead, by index."""
         ordinals = np.arange(max(self.oldest, self.since[step]), self.count)
-        return [int(n) for n in ordinals[np.isfinite(self.target[self.places(ordinals), step])]]
+        found: list[int] = ordinals[np.isfinite(self.target[self.places(ordinals), step])].tolist()
+        return found
 
     def leaving(self, step: int) -> list[int]:
         """Return the ordinals before the window that were learnt, and note that they are not any more."""
@@ -216,7 +217,8 @@ class Rows:
     def learnt_by(self, step: int) -> list[int]:
         """Return the ordinals of the rows that a step's models hold, by index, oldest first."""
         ordinals = np.arange(max(0, self.count - self.size), self.count)
-        return [int(n) for n in ordinals[self.learnt[self.places(ordinals), step]]]
+        found: list[int] = ordinals[self.learnt[self.places(ordinals), step]].tolist()
+        return found
 
     def shorten(self, step: int, keep: int) -> list[int]:
         """Have a step's models hold the newest ``keep`` of their rows alone; return the ordinals that they forget."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
@@ -36,9 +37,11 @@ class FeaturesOf(Protocol):
         """Write them scaled to the first columns of ``out`` (d, n or more)."""
 
 
-class Cool(NamedTuple):
+@dataclass(slots=True)
+class Cool:
     """What is kept of models that gave up all that can be made again."""
 
+    objectives: tuple[Objective, ...]  #: of each model
     arrays: list[dict[str, Any]]  #: of each model, but for its features
     features: FeaturesOf
     slides: bool = True  #: whether the next small update is made where they lie; models that are called again come back
@@ -230,19 +233,21 @@ class StepModel:
         The targets ``y`` (m,) are not scaled; those ahead are newer than all. Returns forecasts as :meth:`predict`;
         None where it takes models to make it.
         """
-        cool, decided, kept = self._cool, list[Floats](), list[dict[str, Any]]()
+        cool = self._cool
         assert cool is not None
         if cool.arrays[0]["keys"][: len(leaving)].tolist() != leaving:
             return None
         new, rows, targets = np.array(keys, np.int64), np.array(ahead, np.int64), self._targets(y)
-        for (model, stood), arrays in zip(self._sliding(cool), cool.arrays, strict=True):
-            found = slide(model, stood, new, targets, len(leaving), rows)
-            if found is None:
+        found: list[tuple[Standing, Floats]] = []
+        for model, stood in self._sliding(cool):
+            slid = slide(model, stood, new, targets, len(leaving), rows)
+            if slid is None:
                 return None
-            kept.append(_slid(arrays, found[0]))
-            decided.append(found[1])
-        self._cool = Cool(kept, cool.features, slides=False)
-        return self._forecasts(decided)
+            found.append(slid)
+        for arrays, (now, _) in zip(cool.arrays, found, strict=True):
+            _note(arrays, now)
+        cool.slides = False
+        return self._forecasts([decided for _, decided in found])
 
     def _sliding(self, cool: Cool) -> list[tuple[Sliding, Standing]]:
         """Return each cool model as ``slide`` takes it."""
@@ -252,19 +257,20 @@ class StepModel:
         def write(keys: Ints, out: Floats) -> None:
             features.write(keys, scale, out)
 
-        objectives, d = _objectives(_losses_of(self.spec, scale.core), self.recipe), scale.centre.size
-        return [
-            (Sliding(one, d, write), Standing.of(arrays)) for one, arrays in zip(objectives, cool.arrays, strict=True)
-        ]
+        both, d = zip(cool.objectives, cool.arrays, strict=True), scale.centre.size
+        return [(Sliding(objective, d, write), Standing.of(arrays)) for objective, arrays in both]
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 
     def cool(self, features: FeaturesOf) -> None:
         """Keep of the models only what a snapshot would, until they are asked for; ``features`` gives theirs back."""
         if self._cool is None:
-            self._models, self._cool = [], Cool([_small(model.to_warm_arrays()) for model in self._models], features)
-        elif not self._cool.slides:
-            self._cool = self._cool._replace(slides=True)
+            self._cool, self._models = self._cooled([model.to_warm_arrays() for model in self._models], features), []
+        self._cool.slides = True
+
+    def _cooled(self, arrays: list[dict[str, Any]], features: FeaturesOf) -> Cool:
+        assert self.scale is not None
+        return Cool(_objectives(_losses_of(self.spec, self.scale.core), self.recipe), [*map(_small, arrays)], features)
 
     @property
     def hot_bytes(self) -> int:
@@ -308,7 +314,7 @@ class StepModel:
 
     def _stand(self, kept: list[dict[str, Any]], features: FeaturesOf) -> bool:
         """Be cool models of such arrays, with f computed afresh; False where they cannot slide, or at no optimum."""
-        cool = Cool([_small({**arrays, "f": np.zeros(len(arrays["keys"])), "events": 0}) for arrays in kept], features)
+        cool = self._cooled([{**arrays, "f": np.zeros(len(arrays["keys"])), "events": 0} for arrays in kept], features)
         if not all(map(_is_slidable, cool.arrays)):
             return False
         found = [stand(model, stood) for model, stood in self._sliding(cool)]
@@ -353,13 +359,11 @@ def _is_slidable(arrays: Mapping[str, Any]) -> bool:
     return len(arrays["keys"]) <= LARGEST and arrays["sample_weight"] is None and "f" in arrays
 
 
-def _slid(arrays: dict[str, Any], now: Standing) -> dict[str, Any]:
-    """Return arrays of a cool model as its examples stand now."""
+def _note(arrays: dict[str, Any], now: Standing) -> None:
+    """Have arrays of a cool model say how its examples stand now."""
     keys, y, beta, segments, f, intercept, events = now
-    return {
-        **arrays, "keys": keys, "y": y, "beta": beta, "segments": segments, "f": f, "intercept": intercept,
-        "events": events, "next_key": max(arrays["next_key"], int(keys[-1]) + 1), "sides": np.zeros(keys.size, np.int8),
-    }  # fmt: skip
+    arrays.update(keys=keys, y=y, beta=beta, segments=segments, f=f, intercept=intercept, events=events)
+    arrays.update(next_key=max(arrays["next_key"], int(keys[-1]) + 1), sides=np.zeros(keys.size, np.int8))
 
 
 def _whole(arrays: Mapping[str, Any]) -> dict[str, Any]:
