@@ -103,7 +103,8 @@ class ConformalBand:
     @property
     def held_bytes(self) -> int:
         """Bytes of the scores of both sides."""
-        return sum(side.held_bytes for side in self.sides)
+        below, above = self.sides
+        return below.held_bytes + above.held_bytes
 
     def around(self, low: float, high: float) -> Band:
         """Return the band of a forecast, or of its two quantiles."""

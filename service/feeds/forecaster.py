@@ -112,6 +112,7 @@ class Forecaster:
         self._scored: list[tuple[int, Scored]] = []
         self.newest_taken: Reading | None = None
         self._given: Given | None = None
+        self._has_contests = spec.has_contests
         self._chooses = False
         self.choice_due = False  #: errors have grown, and what is ``auto`` is to be chosen before the next readings
         self._due_scores: list[list[Scored]] = [[] for _ in self.steps]
@@ -180,7 +181,7 @@ class Forecaster:
         return [batch for batch in out if batch]
 
     def _take(self, batch: list[Reading]) -> None:
-        self.readings += sum(not reading.held for reading in batch)
+        self.readings += sum([not reading.held for reading in batch])
         self.newest_taken = batch[-1]
         if self.rows is not None:
             self._advance(batch)
@@ -472,15 +473,15 @@ class Forecaster:
     @property
     def hot_bytes(self) -> int:
         """Bytes that :meth:`cool` gives back; 0 right after it."""
-        return self.timeline.hot_bytes + sum(model.hot_bytes for model in self.models)
+        return self.timeline.hot_bytes + sum([model.hot_bytes for model in self.models])
 
     @property
     def held_bytes(self) -> int:
         """Bytes of all arrays and of the readings in the window, with those that :meth:`cool` gives back."""
         held = self.timeline.held_bytes + self.history.held_bytes + (0 if self.rows is None else self.rows.held_bytes)
-        held += sum(scores.held_bytes for scores in self.scores) + sum(model.held_bytes for model in self.models)
-        held += sum(test.nbytes for test in self.drifts)
-        return held + sum(band.held_bytes for band in self.bands if band is not None)
+        for part in (*self.scores, *self.models, *self.bands):
+            held += 0 if part is None else part.held_bytes
+        return held + sum([test.nbytes for test in self.drifts])
 
     # -- forecasts and scores ------------------------------------------------------------------------------------------
 
@@ -569,7 +570,7 @@ class Forecaster:
             if not known and self.spec.unannounced == "refuse":
                 continue
             model, seasonal = float(found[i, 0]), float(own[i, 0]) if layout.seasons else last
-            served = self.contests[i].best() if self.spec.has_contests else 0
+            served = self.contests[i].best() if self._has_contests else 0
             value = (model, last, seasonal)[served]
             low, high = (value, value) if self.spec.quantiles is None else (float(found[i, 1]), float(found[i, 2]))
             held = self.bands[i]
@@ -589,12 +590,10 @@ class Forecaster:
         for i, forecast, low, high, last, seasonal, change, model in waiting:
             value = forecast.value
             self.knowledge.score(i, reading.slot, was_known=forecast.known)
-            if self.spec.has_contests:
+            if self._has_contests:
                 self.contests[i].learn(actual, (model, last, seasonal))
-            band = Band(forecast.low, forecast.high)
-            ends = _or_nan(band.low), _or_nan(band.high)
-            made = reading.slot, reading.time, forecast.made_at, value, *ends
-            scored = Scored(*made, actual, last, seasonal, change, model)
+            band, made = Band(forecast.low, forecast.high), (reading.slot, reading.time, forecast.made_at, value)
+            scored = Scored(*made, _or_nan(band.low), _or_nan(band.high), actual, last, seasonal, change, model)
             self._due_scores[i].append(scored)
             self._scored.append((forecast.step, scored))
             held = self.bands[i]

@@ -44,6 +44,8 @@ class Rows:
         self.lead = np.zeros(size, np.int64)  #: up to which step known columns were known when rows were made
         self.since = np.zeros(steps, np.int64)  #: of each step, the ordinal before which its models hold nothing
         self.count = 0  #: rows that there have been; the newest has the ordinal count - 1
+        others = (self.target, self.slot, self.learnt, self.now, self.lead)
+        self._bytes = sum(array.nbytes for array in others)  # of what is never packed
 
     @property
     def shared(self) -> Floats:
@@ -100,7 +102,7 @@ class Rows:
             at = np.asarray(ordinals, np.int64) - (self.count - self._packed.n)
             return column_of(self._packed, at, step, feature)
         at, own = self.places(ordinals), feature - self.layout.shared
-        return np.asarray(self._shared[at, feature] if own < 0 else self._own[at, step, own])
+        return self._shared[at, feature] if own < 0 else self._own[at, step, own]
 
     def lines(self, step: int) -> tuple[Lines, int] | None:
         """Return packed rows as compiled code reads them, with the ordinal of the first; None where none are packed."""
@@ -127,9 +129,7 @@ class Rows:
     @property
     def held_bytes(self) -> int:
         """Bytes of all arrays."""
-        others = (self.target, self.slot, self.learnt, self.now, self.lead)
-        features = self._shared.nbytes + self._own.nbytes if self._packed is None else self._packed.nbytes
-        return sum(array.nbytes for array in others) + features
+        return self._bytes + (self._shared.nbytes + self._own.nbytes if self._packed is None else self._packed.nbytes)
 
     def append(self, slot: int, shared: Floats, own: Floats, now: tuple[float, ...] = (), lead: int = 0) -> int:
         """Take the row of a reading, with its known columns and how far ahead these are known; return its ordinal."""

@@ -275,13 +275,14 @@ class StepModel:
     @property
     def hot_bytes(self) -> int:
         """Bytes that :meth:`cool` gives back."""
-        return sum(model.held_bytes - KEPT_BYTES * model.n_window_ for model in self._models)
+        return 0 if self._cool is not None else sum(model.held_bytes - KEPT_BYTES * model.n_window_ for model in self._models)
 
     @property
     def held_bytes(self) -> int:
         """Bytes of all arrays."""
-        kept = [] if self._cool is None else self._cool.arrays
-        return sum(model.held_bytes for model in self._models) + sum(KEPT_BYTES * len(one["keys"]) for one in kept)
+        if self._cool is not None:  # all have the same examples
+            return KEPT_BYTES * len(self._cool.arrays) * len(self._cool.arrays[0]["keys"])
+        return sum(model.held_bytes for model in self._models)
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything but the features, which the window of rows has."""

@@ -285,7 +285,7 @@ def size_of(one: Any, seen: set[int]) -> int:
     seen.add(id(one))
     if isinstance(one, np.ndarray):
         return one.nbytes if one.base is None else size_of(one.base, seen)
-    inside = [vars(one)] if hasattr(one, "__dict__") else []
+    inside = [vars(one)] if hasattr(one, "__dict__") else [getattr(one, name) for name in getattr(one, "__slots__", ())]
     if isinstance(one, dict):
         inside += [*one.keys(), *one.values()]
     elif isinstance(one, list | tuple | set | deque):
