@@ -63,9 +63,9 @@ class StepScores:
 
     def __init__(self, coverage: float | None, most: int) -> None:
         self.coverage = coverage
-        self.sums = np.zeros(len(SUMS))  # which does not change once it is made, either
+        self.sums = np.zeros(len(SUMS))  # an array that does not change once it is made, as the next
         self._most = most
-        self._blocks: list[Floats] = []  # of rows that do not change once they are written, oldest first
+        self._blocks: tuple[Floats, ...] = ()  # of rows that do not change once they are written, oldest first
         self._end = 0  # rows in them
         self._n = 0
 
@@ -77,7 +77,7 @@ class StepScores:
     def as_now(self) -> StepScores:
         """Return the record as it is now, whatever is learnt from then on."""
         found = StepScores.__new__(StepScores)
-        found.__dict__.update(self.__dict__, _blocks=self._blocks.copy())
+        found.__dict__.update(self.__dict__)
         return found
 
     def learn(self, scored: Sequence[Scored]) -> None:
@@ -91,11 +91,11 @@ class StepScores:
         for row in rows:
             place = self._end % BLOCK
             if place == 0:
-                self._blocks.append(np.empty((BLOCK, len(FIELDS))))
+                self._blocks = (*self._blocks, np.empty((BLOCK, len(FIELDS))))
             self._blocks[-1][place] = row
             self._end += 1
             if self._end - BLOCK >= self._most:
-                del self._blocks[0]
+                self._blocks = self._blocks[1:]
                 self._end -= BLOCK
 
     def forget(self, which: NDArray[np.bool_]) -> None:
@@ -107,7 +107,7 @@ class StepScores:
 
     def _hold(self, rows: Floats, n: int) -> None:
         """Have these rows be the newest of ``n``."""
-        self._blocks, self._end, self._n = [], 0, n
+        self._blocks, self._end, self._n = (), 0, n
         self._append(rows)
 
     def naive_errors(self) -> Floats:

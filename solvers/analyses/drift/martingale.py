@@ -69,11 +69,12 @@ class _Capital:
         """Bet on the p-value of a score, which multiplies the bets by ``factors``."""
         share = self.bank / self.run / len(factors)
         self.bank -= self.bank / self.run
+        bets, risen = self.bets, self.risen
         for i, factor in enumerate(factors):
-            self.bets[i] = (self.bets[i] + share) * factor
-            if self.risen[i] <= 0.0:
-                self.risen[i], self.began[i] = 0.0, number
-            self.risen[i] += math.log(factor)
+            bets[i] = (bets[i] + share) * factor
+            if risen[i] <= 0.0:
+                risen[i], self.began[i] = 0.0, number
+            risen[i] += math.log(factor)
 
     @property
     def value(self) -> float:
