@@ -122,4 +122,4 @@ def _pending(row: tuple[float, ...] | list[float]) -> Pending:
     if len(row) == _NUMBERS:
         return Pending(int(row[0]), Forecast.of(row[1:_END]), *row[_END:])
     forecast = Forecast.of(row[1 : 1 + _BEFORE])
-    return Pending(int(row[0]), forecast, *row[1 + _BEFORE :], forecast.value)
+    return Pending._make((int(row[0]), forecast, *row[1 + _BEFORE :], forecast.value))

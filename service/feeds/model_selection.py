@@ -70,9 +70,9 @@ def examples(
 
 def targets(spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Sequence[int]) -> Floats:
     """Return the targets alone."""
-    at, ordinals = 0 if spec.task == "direction" else reference_at(rows.layout, represent), np.asarray(ordinals, np.int64)
-    actual = rows.target[rows.places(ordinals), step]
-    return _relative(spec, actual, rows.column(ordinals, step, at))
+    at, keys = 0 if spec.task == "direction" else reference_at(rows.layout, represent), np.asarray(ordinals, np.int64)
+    actual = rows.target[rows.places(keys), step]
+    return _relative(spec, actual, rows.column(keys, step, at))
 
 
 def _relative(spec: FeedSpec, actual: Floats, level: Floats) -> Floats:

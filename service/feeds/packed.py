@@ -68,7 +68,7 @@ class Packed(NamedTuple):
     @property
     def n(self) -> int:
         """How many rows there are."""
-        return self.others.shape[1]
+        return int(self.others.shape[1])
 
     @property
     def nbytes(self) -> int:
@@ -90,7 +90,8 @@ def places_of(layout: Layout, steps: tuple[int, ...]) -> Places:
     table[levels], place[levels] = IN_LINE, max(backs) - np.array(backs)
     table[calendar], place[calendar] = CALENDAR, np.arange(layout.calendar)
     place[others] = np.arange(others.size)
-    is_level = np.isin(np.arange(layout.shared + own.size), [*range(layout.levels), *own[:, :end].flat]).astype(np.int64)
+    is_level = np.zeros(layout.shared + own.size, np.int64)
+    is_level[: layout.levels], is_level[own[:, :end]] = 1, 1
     columns = [np.array([*range(layout.shared), *each], np.int64) for each in own]
     tables = tuple((table[each], place[each], is_level[each]) for each in columns)
     return Places(layout, steps, levels, np.array(backs, np.int64), others, max(backs), tables)
@@ -141,7 +142,7 @@ def column_of(packed: Packed, at: Ints, step: int, feature: int) -> Floats:
     table, place, _ = packed.places.tables[step]
     kind, first = table[feature], place[feature]
     if kind == IN_LINE:
-        return packed.line[at + first]
+        return np.asarray(packed.line[at + first])
     return np.asarray((packed.others if kind == OTHERS else packed.calendar.values[step])[first, at])
 
 

@@ -102,7 +102,8 @@ class Rows:
             at = np.asarray(ordinals, np.int64) - (self.count - self._packed.n)
             return column_of(self._packed, at, step, feature)
         at, own = self.places(ordinals), feature - self.layout.shared
-        return self._shared[at, feature] if own < 0 else self._own[at, step, own]
+        found: Floats = self._shared[at, feature] if own < 0 else self._own[at, step, own]
+        return found
 
     def lines(self, step: int) -> tuple[Lines, int] | None:
         """Return packed rows as compiled code reads them, with the ordinal of the first; None where none are packed."""

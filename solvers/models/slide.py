@@ -122,8 +122,7 @@ class Memory:
         work = edit.come, edit.leave, edit.moving[0]
         self.space = space = Space(state.examples, state.factor, dense(state.XT), *cache, *work)
         self.place = entry_point(_place, space, one[0], 0, objective.losses, 1.0)
-        rows = (0, 0, 0), 1.0, 0
-        self.make_rows = entry_point(_make_rows, space, one[0], 0, objective.losses, 1.0, *rows)
+        self.make_rows = entry_point(_make_rows, space, one[0], 0, objective.losses, 1.0, (0, 0, 0), 1.0, 0)
         self.factor, self.times = entry_point(_factor, space, 0, 1.0), entry_point(times, one, one[0])
 
     def hold(self, stood: Standing, size: int) -> None:
@@ -139,8 +138,8 @@ def slide(
 ) -> tuple[Standing, Floats] | None:
     """Add examples to a model with an intercept and let the oldest leave, along one path.
 
-    Returns where all stand then, and f(x) of few examples ``ahead`` (k,) that are newer than all, as (k,); or None where
-    that is for an update of the whole model: where much moves, or the path fails.
+    Returns where all stand then, and f(x) of few examples ``ahead`` (k,) that are newer, as (k,); or None where that is
+    for an update of the whole model: where much moves, or the path fails.
     """
     n, m, k = stood.keys.size, keys.size, ahead.size
     size = n + m
@@ -242,8 +241,8 @@ def _make_rows(
 ) -> tuple[int, int]:
     """Place ``n`` examples and new ones, write the edit, and kernel rows but for the exponential.
 
-    ``sizes``: with the new ones there are so many examples; of these so many leave, the oldest; and so many others, which
-    stand behind them, have the last kernel rows. ``width`` columns are made. Returns how many examples have a row, and
+    ``sizes``: how many examples there are with the new ones, how many of them leave, the oldest, and how many others
+    stand behind them, which have the last rows. ``width`` columns are made. Returns how many examples have a row, and
     how many of these are free.
     """
     _place(space, targets, n, losses, along)

@@ -21,6 +21,7 @@ from livesvm.solvers.models.slide import Objective, Sliding, Standing, decide, s
 from tests.support.feeds import FEED, rows_of, series
 
 N, D = 120, 6
+AHEAD = np.array([2 * N - 1])
 MODELS = {
     "tube": LiveSVR(C=2.0, epsilon=0.1, gamma=0.1),
     "absolute": LiveSVR(C=2.0, loss="absolute", gamma=0.1),
@@ -105,15 +106,15 @@ def test_what_moves_much_is_no_slide(monkeypatch: pytest.MonkeyPatch) -> None:
     model: Any = LiveSVR(**MODELS["tube"].get_params()).fit(X[:N], y[:N], keys=range(N))
     sliding = Sliding(Objective.of(model), D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
     stood = standing(model)
-    assert slide(sliding, stood, np.arange(N, N + slides.MOST), y[N : N + slides.MOST], 1, np.arange(2 * N - 1, 2 * N)) is None
+    assert slide(sliding, stood, np.arange(N, N + slides.MOST), y[N : N + slides.MOST], 1, AHEAD) is None
 
     def fails(*given: Any) -> None:
         raise NotOptimal("the path ended")
 
     monkeypatch.setattr(slides, "follow", fails)
-    assert slide(sliding, stood, np.arange(N, N + 1), y[N : N + 1], 1, np.arange(2 * N - 1, 2 * N)) is None
+    assert slide(sliding, stood, np.arange(N, N + 1), y[N : N + 1], 1, AHEAD) is None
     monkeypatch.undo()
-    assert slide(sliding, stood, np.arange(N, N + 1), y[N : N + 1], 1, np.arange(2 * N - 1, 2 * N))  # whatever that left in memory
+    assert slide(sliding, stood, np.arange(N, N + 1), y[N : N + 1], 1, AHEAD)  # whatever that left in memory
 
 
 SETTINGS = FEED | {"C": 1.0, "gamma": 0.01, "represent": "change", "time": "time", "every": "1h", "steps": [1, 3]}
