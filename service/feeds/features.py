@@ -236,14 +236,10 @@ class Past:
 def shared_row(layout: Layout, history: History | Past, reading: Reading) -> Floats:
     """Return the features that all steps share, (shared,): lags, their mean, rolling statistics, other columns."""
     out = np.empty(layout.shared)
-    newest = history.newest(layout.reach)
-    lags, phases = _places(layout)
-    out[: len(layout.lags)] = newest[lags]
-    at = len(layout.lags) + 1
-    out[at - 1] = _mean(out[: at - 1])
-    if layout.phases:
-        out[at : at + len(layout.phases)] = newest[phases]
-        at += len(layout.phases)
+    newest, ends, n = history.newest(layout.reach), level_ends(layout), len(layout.lags)
+    at = ends.size
+    out[:at] = newest[ends]
+    out[n] = _mean(out[:n])
     for name, width in layout.rolling:
         out[at] = _STATISTICS[name](newest[-width:])
         at += 1
@@ -257,9 +253,9 @@ def shared_row(layout: Layout, history: History | Past, reading: Reading) -> Flo
 
 
 @lru_cache(maxsize=64)
-def _places(layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where lags and phases stand in the newest values, from the end."""
-    return -np.array(layout.lags, np.int64), -1 - np.array(layout.phases, np.int64)
+def level_ends(layout: Layout) -> NDArray[np.int64]:
+    """Return where lags and phases stand in the newest values, from the end; between them is space for the mean."""
+    return np.array([*(-lag for lag in layout.lags), -1, *(-1 - back for back in layout.phases)], np.int64)
 
 
 def _mean(x: Floats) -> float:
@@ -342,14 +338,14 @@ class Ahead:
 
 def seasonal_values(layout: Layout, history: History | Past, steps: tuple[int, ...]) -> Floats:
     """Return the last known values of the phase of each step, and those around them, (steps, own levels)."""
-    return history.newest(layout.reach)[-1 - seasonal_backs(layout, steps)]
+    return history.newest(layout.reach)[seasonal_ends(layout, steps)]
 
 
 @lru_cache(maxsize=64)
-def seasonal_backs(layout: Layout, steps: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return how many readings before the newest these lie, (steps, own levels); none after the newest."""
+def seasonal_ends(layout: Layout, steps: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return where these stand in the newest values, from the end, (steps, own levels)."""
     around = [(season, 0) for season in layout.seasons] + list(layout.near)
-    found = [[max(0, seasonal_back(season, step) + offset) for season, offset in around] for step in steps]
+    found = [[-1 - max(0, seasonal_back(season, step) + offset) for season, offset in around] for step in steps]
     return np.array(found, np.int64).reshape(len(steps), layout.own_levels)
 
 

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary, ref
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.features import Layout, seasonal_backs
+from livesvm.service.feeds.features import Layout, level_ends, seasonal_ends
 from livesvm.solvers.kernels.lines import Lines
 
 Floats = NDArray[np.float64]
@@ -51,9 +51,9 @@ class Places(NamedTuple):
     layout: Layout
     steps: tuple[int, ...]
     levels: Ints  #: columns of the levels, of which the first is the newest reading
-    backs: Ints  #: how many readings before a row's newest each level lies
+    ends: Ints  #: where each level stands in the line of readings, from its end
     others: Ints  #: columns of neither level nor calendar
-    longest: int  #: of ``backs``
+    longest: int  #: how many readings before the newest the oldest level lies
     tables: tuple[tuple[Ints, Ints, Ints], ...]  #: of each step, as ``Lines`` has them
 
 
@@ -79,22 +79,22 @@ class Packed(NamedTuple):
 @lru_cache(maxsize=64)
 def places_of(layout: Layout, steps: tuple[int, ...]) -> Places:
     """Return where features stand."""
-    phases, end = len(layout.lags) + 1, layout.own_levels
     own = layout.shared + np.arange(len(steps) * layout.own).reshape(len(steps), layout.own)
-    shared = [*range(len(layout.lags)), *range(phases, phases + len(layout.phases))]
-    levels = np.array([*shared, *own[:, :end].flat], np.int64)
-    backs = [*(lag - 1 for lag in layout.lags), *layout.phases, *seasonal_backs(layout, steps).flat]
+    end, shared = layout.own_levels, np.delete(np.arange(level_ends(layout).size), len(layout.lags))
+    levels = np.concatenate([shared, own[:, :end].ravel()])
+    ends = np.concatenate([level_ends(layout)[shared], seasonal_ends(layout, steps).ravel()])
+    longest = int(-1 - ends.min())
     calendar = own[:, end : end + layout.calendar]
     others = np.setdiff1d(np.arange(layout.shared + own.size), [*levels, *calendar.flat])
     table, place = np.full((2, layout.shared + own.size), OTHERS)
-    table[levels], place[levels] = IN_LINE, max(backs) - np.array(backs)
+    table[levels], place[levels] = IN_LINE, longest + 1 + ends
     table[calendar], place[calendar] = CALENDAR, np.arange(layout.calendar)
     place[others] = np.arange(others.size)
     is_level = np.zeros(layout.shared + own.size, np.int64)
     is_level[: layout.levels], is_level[own[:, :end]] = 1, 1
     columns = [np.array([*range(layout.shared), *each], np.int64) for each in own]
     tables = tuple((table[each], place[each], is_level[each]) for each in columns)
-    return Places(layout, steps, levels, np.array(backs, np.int64), others, max(backs), tables)
+    return Places(layout, steps, levels, ends, others, longest, tables)
 
 
 def pack(layout: Layout, steps: tuple[int, ...], shared: Floats, own: Floats) -> Packed | None:
@@ -102,7 +102,8 @@ def pack(layout: Layout, steps: tuple[int, ...], shared: Floats, own: Floats) ->
     n, places, end = len(shared), places_of(layout, steps), layout.own_levels
     rows = np.concatenate([shared, own.reshape(n, -1)], axis=1)
     found = rows[:, places.levels]
-    line, at = np.zeros(places.longest + n), places.longest + np.arange(n)[:, None] - places.backs
+    line = np.zeros(places.longest + n)
+    at = places.longest + 1 + np.arange(n)[:, None] + places.ends
     line[at] = found
     if not np.array_equal(line[at], found):
         return None
@@ -118,9 +119,9 @@ def packed_after(packed: Packed, shared: Floats, own: Floats, size: int) -> Pack
     places, first = packed.places, int(packed.n == size)
     end, row = places.layout.own_levels, np.concatenate([shared, own.ravel()])
     line = np.concatenate([packed.line[first:], row[:1]])
-    if line[-1 - places.backs].tobytes() != row[places.levels].tobytes():
+    if line[places.ends].tobytes() != row[places.levels].tobytes():
         return None
-    others = np.concatenate([packed.others[:, first:], row[places.others, None]], axis=1)
+    others = np.concatenate([packed.others[:, first:], row[places.others][:, None]], axis=1)
     calendar = packed.calendar.after(own[:, end : end + places.layout.calendar], first)
     return Packed(places, line, calendar, others)
 
@@ -130,7 +131,7 @@ def unpack(packed: Packed, at: Ints) -> tuple[Floats, Floats]:
     places, m = packed.places, len(at)
     layout, n_steps = places.layout, len(places.steps)
     rows = np.empty((m, layout.shared + n_steps * layout.own))
-    rows[:, places.levels] = packed.line[places.longest + at[:, None] - places.backs]
+    rows[:, places.levels] = packed.line[places.longest + 1 + at[:, None] + places.ends]
     rows[:, places.others] = packed.others[:, at].T
     own, end = rows[:, layout.shared :].reshape(m, n_steps, layout.own), layout.own_levels
     own[:, :, end : end + layout.calendar] = packed.calendar.values[:, :, at].transpose(2, 0, 1)
