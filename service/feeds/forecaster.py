@@ -34,6 +34,7 @@ from livesvm.service.feeds.timeline import Correction, Plan, Reading, Row, Timel
 from livesvm.solvers.errors import InvalidInput
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 LOOKS = 20  #: how often in a window it is asked whether scales still fit
 
@@ -300,7 +301,7 @@ class Forecaster:
         assert self.rows is not None
         return model_selection.examples(self.spec, self.rows, step, self.models[step].recipe.represent, ordinals)
 
-    def _targets(self, step: int, ordinals: Sequence[int]) -> Floats:
+    def _targets(self, step: int, ordinals: Sequence[int] | Ints) -> Floats:
         assert self.rows is not None
         return model_selection.targets(self.spec, self.rows, step, self.models[step].recipe.represent, ordinals)
 
@@ -376,7 +377,7 @@ class Forecaster:
 
     def _is_off_scale(self, step: int) -> bool:
         assert self.rows is not None
-        model, known = self.models[step], self.rows.known(step)
+        model, known = self.models[step], np.array(self.rows.known(step), np.int64)
         return model.is_off_scale(self.rows.column(known, step, model.level), self._targets(step, known))
 
     def learn_again(self, step: int) -> None:
@@ -459,11 +460,11 @@ class Forecaster:
         """Give up what the next call makes again: readings and models are kept as a snapshot has them until then."""
         self.timeline.cool()
         self._events, self._scored = [], []
+        if self.rows is None:
+            return
         for i, model in enumerate(self.models):
-            if self.rows is not None:
-                model.cool(StepFeatures(self.rows, i, model.recipe.represent))
-        if self.rows is not None:
-            self.rows.cool(self.steps)
+            model.cool(StepFeatures(self.rows, i, model.recipe.represent))
+        self.rows.cool(self.steps)
 
     @property
     def is_cool(self) -> bool:

@@ -23,6 +23,7 @@ from livesvm.service.feeds.spec import FeedSpec, Represent
 from livesvm.service.feeds.step_model import Recipe, StepModel, weights
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 FIRST = 0.6  #: share of the window that is learnt before the first forecast
 BLOCKS = 10  #: in which the rest is
@@ -68,7 +69,7 @@ def examples(
     return represented(rows.layout, represent, shared, own), _relative(spec, actual, level)
 
 
-def targets(spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Sequence[int]) -> Floats:
+def targets(spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Sequence[int] | Ints) -> Floats:
     """Return the targets alone."""
     at, keys = 0 if spec.task == "direction" else reference_at(rows.layout, represent), np.asarray(ordinals, np.int64)
     actual = rows.target[rows.places(keys), step]

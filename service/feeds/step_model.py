@@ -44,6 +44,7 @@ class Cool:
     objectives: tuple[Objective, ...]  #: of each model
     arrays: list[dict[str, Any]]  #: of each model, but for its features
     features: FeaturesOf
+    is_slidable: bool  #: whether ``arrays`` are all that ``slide`` needs; they stay so
     slides: bool = True  #: whether the next small update is made where they lie; models that are called again come back
 
 
@@ -179,7 +180,7 @@ class StepModel:
     def predict(self, X: Floats) -> Floats:
         """Return forecasts of targets (m, models): the forecast first, then quantiles, in ascending order."""
         rows = self.scaled(X)
-        if self._cool is not None and all(map(_is_slidable, self._cool.arrays)):
+        if self._cool is not None and self._cool.is_slidable:
             decided = [decide(model, stood, rows) for model, stood in self._sliding(self._cool)]
         else:
             decided = [model.predictor().decision_function(rows) for model in self.models]
@@ -225,7 +226,7 @@ class StepModel:
     @property
     def may_slide(self) -> bool:
         """Whether the models are cool, and a small update can be made where they lie."""
-        return self._cool is not None and self._cool.slides and all(map(_is_slidable, self._cool.arrays))
+        return self._cool is not None and self._cool.slides and self._cool.is_slidable
 
     def slides(self, y: Floats, keys: list[int], leaving: list[int], ahead: list[int]) -> Floats | None:
         """Make a small update of models that may slide, all or none, and forecast from examples ``ahead`` then.
@@ -270,7 +271,8 @@ class StepModel:
 
     def _cooled(self, arrays: list[dict[str, Any]], features: FeaturesOf) -> Cool:
         assert self.scale is not None
-        return Cool(_objectives(_losses_of(self.spec, self.scale.core), self.recipe), [*map(_small, arrays)], features)
+        objectives, kept = _objectives(_losses_of(self.spec, self.scale.core), self.recipe), [*map(_small, arrays)]
+        return Cool(objectives, kept, features, all(map(_is_slidable, kept)))
 
     @property
     def hot_bytes(self) -> int:
@@ -320,7 +322,7 @@ class StepModel:
     def _stand(self, kept: list[dict[str, Any]], features: FeaturesOf) -> bool:
         """Be cool models of such arrays, with f computed afresh; False where they cannot slide, or at no optimum."""
         cool = self._cooled([{**arrays, "f": np.zeros(len(arrays["keys"])), "events": 0} for arrays in kept], features)
-        if not all(map(_is_slidable, cool.arrays)):
+        if not cool.is_slidable:
             return False
         found = [stand(model, stood) for model, stood in self._sliding(cool)]
         for arrays, f in zip(cool.arrays, found, strict=True):
