@@ -342,13 +342,15 @@ class Forecaster:
         """
         assert self.rows is not None
         rows, oldest = self.rows, self.rows.oldest
-        row = rows.features([newest])
+        row, ahead = rows.features([newest]), np.array([newest])
         out = np.empty((len(self.steps), self.models[0].count))
         for i, model in enumerate(self.models):
             new, self.due[i] = [n for n in self.due[i] if n >= oldest], []
             leaving = rows.leaving(i)
-            slides = model.may_slide and (new or leaving)
-            found = model.slides(self._targets(i, new), new, leaving, [newest]) if slides else None
+            found = None
+            if model.may_slide and (new or leaving):
+                keys = np.array(new, np.int64)
+                found = model.slides(self._targets(i, keys), keys, leaving, ahead)
             if found is None:
                 model.update(*self.examples(i, new), new, leaving)
                 found = model.predict(self._seen_by(i, *row))

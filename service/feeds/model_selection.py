@@ -72,7 +72,7 @@ def examples(
 def targets(spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Sequence[int] | Ints) -> Floats:
     """Return the targets alone."""
     at, keys = 0 if spec.task == "direction" else reference_at(rows.layout, represent), np.asarray(ordinals, np.int64)
-    actual = rows.target[rows.places(keys), step]
+    actual = rows.target[:, step][rows.places(keys)]
     return _relative(spec, actual, rows.column(keys, step, at))
 
 

@@ -141,7 +141,7 @@ def unpack(packed: Packed, at: Ints) -> tuple[Floats, Floats]:
 def column_of(packed: Packed, at: Ints, step: int, feature: int) -> Floats:
     """Return one feature of rows by their places ``at`` (m,), as the ``step``, an index, has it."""
     table, place, _ = packed.places.tables[step]
-    kind, first = table[feature], place[feature]
+    kind, first = table.item(feature), place.item(feature)
     if kind == IN_LINE:
         return np.asarray(packed.line[at + first])
     return np.asarray((packed.others if kind == OTHERS else packed.calendar.values[step])[first, at])

@@ -209,10 +209,10 @@ class Rows:
 
     def leaving(self, step: int) -> list[int]:
         """Return the ordinals before the window that were learnt, and note that they are not any more."""
-        before = range(max(0, self.count - self.size), self.oldest)
-        gone = [n for n in before if self.learnt[n % self.size, step]]
+        before, learnt, size = range(max(0, self.count - self.size), self.oldest), self.learnt[:, step], self.size
+        gone = [n for n in before if learnt[n % size]]
         for n in gone:
-            self.learnt[n % self.size, step] = False
+            learnt[n % size] = False
         return gone
 
     def learnt_by(self, step: int) -> list[int]:

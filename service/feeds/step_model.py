@@ -228,7 +228,7 @@ class StepModel:
         """Whether the models are cool, and a small update can be made where they lie."""
         return self._cool is not None and self._cool.slides and self._cool.is_slidable
 
-    def slides(self, y: Floats, keys: list[int], leaving: list[int], ahead: list[int]) -> Floats | None:
+    def slides(self, y: Floats, keys: Ints, leaving: list[int], ahead: Ints) -> Floats | None:
         """Make a small update of models that may slide, all or none, and forecast from examples ``ahead`` then.
 
         The targets ``y`` (m,) are not scaled; those ahead are newer than all. Returns forecasts as :meth:`predict`;
@@ -238,10 +238,10 @@ class StepModel:
         assert cool is not None
         if cool.arrays[0]["keys"][: len(leaving)].tolist() != leaving:
             return None
-        new, rows, targets = np.array(keys, np.int64), np.array(ahead, np.int64), self._targets(y)
         found: list[tuple[Standing, Floats]] = []
+        targets = self._targets(y)
         for model, stood in self._sliding(cool):
-            slid = slide(model, stood, new, targets, len(leaving), rows)
+            slid = slide(model, stood, keys, targets, len(leaving), ahead)
             if slid is None:
                 return None
             found.append(slid)
