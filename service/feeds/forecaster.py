@@ -352,7 +352,8 @@ class Forecaster:
                 keys = np.array(new, np.int64)
                 found = model.slides(self._targets(i, keys), keys, leaving, ahead)
             if found is None:
-                model.update(*self.examples(i, new), new, leaving)
+                if new or leaving:
+                    model.update(*self.examples(i, new), new, leaving)
                 found = model.predict(self._seen_by(i, *row))
             for n in new:
                 rows.learnt[n % rows.size, i] = True

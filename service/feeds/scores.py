@@ -84,10 +84,10 @@ class StepScores:
         """Take forecasts with their readings, in order."""
         self._append(scored)
         self._n += len(scored)
-        more = len(scored) > 1
-        self.sums = self.sums + (
-            measured(np.array(scored), self.coverage) if more else _of_one(scored[0], self.coverage)
-        )
+        if len(scored) == 1:
+            self.sums = self.sums + _of_one(scored[0], self.coverage)
+        else:
+            self.sums = self.sums + measured(np.array(scored), self.coverage)
 
     def _append(self, rows: Sequence[Scored] | Floats) -> None:
         for row in rows:

@@ -277,11 +277,7 @@ class StepModel:
     @property
     def hot_bytes(self) -> int:
         """Bytes that :meth:`cool` gives back."""
-        return (
-            0
-            if self._cool is not None
-            else sum(model.held_bytes - KEPT_BYTES * model.n_window_ for model in self._models)
-        )
+        return sum([model.held_bytes - KEPT_BYTES * model.n_window_ for model in self._models])
 
     @property
     def held_bytes(self) -> int:
