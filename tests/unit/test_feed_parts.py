@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -341,6 +343,7 @@ def test_a_drift_test_of_another_kind_begins_again() -> None:
 
 
 def test_a_column_of_numbers_is_kept_as_an_array_whatever_their_size() -> None:
+    rows: list[dict[str, Any]]
     rows = [{"a": 1, "b": None, "c": 10**400, "d": True}, {"a": 2.5, "b": 2**60 + 1, "c": None, "d": 1.0}]
     columns = table_of(rows)["columns"]
     for name, found in {"a": [1.0, 2.5], "b": [np.nan, 2.0**60], "c": [np.inf, np.nan]}.items():
