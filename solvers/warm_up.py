@@ -112,11 +112,11 @@ def _slides(X: Array, y: Array) -> None:
     arrays = model.to_warm_arrays()
     stood = Standing.of(arrays | {"keys": np.array(arrays["keys"])})
     sliding = Sliding(Objective.of(model), X.shape[1], lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
-    slide(sliding, stood, np.array([last]), y[last:], 1, X[:1])
+    slide(sliding, stood, np.array([last]), y[last:], 1, np.array([last]))
     stand(sliding, stood)
     decide(sliding, stood, X[:1])
     none = np.empty((0, 2))
-    lines = Lines(np.zeros(3), none, none, none, *np.zeros((3, 1), np.int64))
+    lines = Lines(np.zeros(3), none, none, *np.zeros((3, 1), np.int64))
     write_scaled(lines, Scaling(np.zeros(1), np.ones(1), 1.0), 0, np.arange(2), np.empty((1, 2)))
 
 

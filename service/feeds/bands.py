@@ -56,10 +56,10 @@ class Side:
         if place >= n:
             top = float(self.scores.max())
             return top + (BEYOND - 1.0) * abs(top) if self.level <= 0.0 else top
-        place = max(place, 0)
+        place = 0 if place < 0 else place
         scores = self.scores.copy()
         scores.partition(place)
-        return float(scores[place])
+        return scores.item(place)
 
     def learn(self, score: float, offset: float | None) -> None:
         """Take the score of a reading with its side at ``offset``."""
@@ -103,7 +103,8 @@ class ConformalBand:
     @property
     def held_bytes(self) -> int:
         """Bytes of the scores of both sides."""
-        return sum(side.held_bytes for side in self.sides)
+        below, above = self.sides
+        return below.held_bytes + above.held_bytes
 
     def around(self, low: float, high: float) -> Band:
         """Return the band of a forecast, or of its two quantiles."""

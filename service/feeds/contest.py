@@ -27,7 +27,7 @@ class Contest:
 
     def __init__(self, window: int) -> None:
         self.decay = 0.5 ** (HALVES / window)
-        self.sums = np.zeros(len(SERVED))
+        self.sums = [0.0] * len(SERVED)
         self.n = 0
 
     def best(self) -> int:
@@ -37,19 +37,21 @@ class Contest:
 
     def learn(self, actual: float, forecasts: tuple[float, float, float]) -> None:
         """Take a reading with the forecasts of it, in the order of ``SERVED``."""
-        for i, forecast in enumerate(forecasts):
-            self.sums[i] = self.decay * self.sums[i] + abs(actual - forecast)
+        both = zip(self.sums, forecasts, strict=True)
+        self.sums = [self.decay * before + abs(actual - forecast) for before, forecast in both]
         self.n += 1
 
     def begin(self, errors: Floats) -> None:
         """Know only these errors, oldest first, (n, 3)."""
         self.n = len(errors)
-        self.sums = self.decay ** np.arange(self.n - 1, -1, -1.0) @ np.abs(errors).reshape(-1, len(SERVED))
+        weights = self.decay ** np.arange(self.n - 1, -1, -1.0)
+        self.sums = (weights @ np.abs(errors).reshape(-1, len(SERVED))).tolist()
 
     def to_arrays(self) -> dict[str, Any]:
         """Return what it knows."""
-        return {"sums": self.sums.copy(), "n": self.n}
+        return {"sums": np.array(self.sums), "n": self.n}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Take over what ``to_arrays`` returned; feeds had nothing of it before."""
-        self.sums, self.n = np.array(arrays.get("sums", np.zeros(len(SERVED)))), int(arrays.get("n", 0))
+        if "sums" in arrays:
+            self.sums, self.n = arrays["sums"].tolist(), int(arrays["n"])

@@ -6,7 +6,8 @@ A row of raw features is made once, when its reading comes; how it is represente
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import tzinfo
 from functools import cached_property, lru_cache
@@ -235,17 +236,12 @@ class Past:
 def shared_row(layout: Layout, history: History | Past, reading: Reading) -> Floats:
     """Return the features that all steps share, (shared,): lags, their mean, rolling statistics, other columns."""
     out = np.empty(layout.shared)
-    newest = history.newest(layout.reach)
-    lags, phases = _places(layout)
-    out[: len(layout.lags)] = newest[lags]
-    at = len(layout.lags) + 1
-    out[at - 1] = _mean(out[: at - 1])
-    if layout.phases:
-        out[at : at + len(layout.phases)] = newest[phases]
-        at += len(layout.phases)
+    newest, ends, n = history.newest(layout.reach), level_ends(layout), len(layout.lags)
+    at = ends.size
+    out[:at] = newest[ends]
+    out[n] = _mean(out[:n])
     for name, width in layout.rolling:
-        last = newest[-width:]
-        out[at] = _std(last, _mean(last)) if name == "std" else getattr(last, name)()
+        out[at] = _STATISTICS[name](newest[-width:])
         at += 1
     if layout.spread:
         last = newest[-layout.spread :]
@@ -257,21 +253,28 @@ def shared_row(layout: Layout, history: History | Past, reading: Reading) -> Flo
 
 
 @lru_cache(maxsize=64)
-def _places(layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where lags and phases stand in the newest values, from the end."""
-    return -np.array(layout.lags, np.int64), -1 - np.array(layout.phases, np.int64)
+def level_ends(layout: Layout) -> NDArray[np.int64]:
+    """Return where lags and phases stand in the newest values, from the end; between them is space for the mean."""
+    return np.array([*(-lag for lag in layout.lags), -1, *(-1 - back for back in layout.phases)], np.int64)
 
 
-def _mean(x: Floats) -> np.float64:
+def _mean(x: Floats) -> float:
     """Return the mean of ``x`` (n,) as NumPy computes it, in less time."""
-    return np.float64(np.add.reduce(x)) / len(x)
+    return float(np.add.reduce(x)) / len(x)
 
 
-def _std(x: Floats, mean: np.float64) -> np.float64:
+def _std(x: Floats, mean: float) -> float:
     off = x - mean
     off *= off
-    found: np.float64 = np.sqrt(np.add.reduce(off) / len(x))
-    return found
+    return math.sqrt(_mean(off))
+
+
+_STATISTICS: dict[str, Callable[[Floats], float]] = {
+    "mean": _mean,
+    "min": np.minimum.reduce,
+    "max": np.maximum.reduce,
+    "std": lambda x: _std(x, _mean(x)),
+}
 
 
 def seasonal_back(season: int, step: int) -> int:
@@ -335,17 +338,14 @@ class Ahead:
 
 def seasonal_values(layout: Layout, history: History | Past, steps: tuple[int, ...]) -> Floats:
     """Return the last known values of the phase of each step, and those around them, (steps, own levels)."""
-    backs = seasonal_backs(layout, steps)
-    if not backs.size:
-        return np.empty(backs.shape)
-    return history.newest(int(backs.max()) + 1)[::-1][backs]
+    return history.newest(layout.reach)[seasonal_ends(layout, steps)]
 
 
 @lru_cache(maxsize=64)
-def seasonal_backs(layout: Layout, steps: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return how many readings before the newest these lie, (steps, own levels); none after the newest."""
+def seasonal_ends(layout: Layout, steps: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return where these stand in the newest values, from the end, (steps, own levels)."""
     around = [(season, 0) for season in layout.seasons] + list(layout.near)
-    found = [[max(0, seasonal_back(season, step) + offset) for season, offset in around] for step in steps]
+    found = [[-1 - max(0, seasonal_back(season, step) + offset) for season, offset in around] for step in steps]
     return np.array(found, np.int64).reshape(len(steps), layout.own_levels)
 
 

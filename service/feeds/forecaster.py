@@ -34,6 +34,7 @@ from livesvm.service.feeds.timeline import Correction, Plan, Reading, Row, Timel
 from livesvm.solvers.errors import InvalidInput
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 LOOKS = 20  #: how often in a window it is asked whether scales still fit
 
@@ -112,6 +113,7 @@ class Forecaster:
         self._scored: list[tuple[int, Scored]] = []
         self.newest_taken: Reading | None = None
         self._given: Given | None = None
+        self._has_contests = spec.has_contests
         self._chooses = False
         self.choice_due = False  #: errors have grown, and what is ``auto`` is to be chosen before the next readings
         self._due_scores: list[list[Scored]] = [[] for _ in self.steps]
@@ -180,7 +182,7 @@ class Forecaster:
         return [batch for batch in out if batch]
 
     def _take(self, batch: list[Reading]) -> None:
-        self.readings += sum(not reading.held for reading in batch)
+        self.readings += sum([not reading.held for reading in batch])
         self.newest_taken = batch[-1]
         if self.rows is not None:
             self._advance(batch)
@@ -299,7 +301,7 @@ class Forecaster:
         assert self.rows is not None
         return model_selection.examples(self.spec, self.rows, step, self.models[step].recipe.represent, ordinals)
 
-    def _targets(self, step: int, ordinals: Sequence[int]) -> Floats:
+    def _targets(self, step: int, ordinals: Sequence[int] | Ints) -> Floats:
         assert self.rows is not None
         return model_selection.targets(self.spec, self.rows, step, self.models[step].recipe.represent, ordinals)
 
@@ -313,23 +315,25 @@ class Forecaster:
         assert self.rows is not None
         out = np.empty((len(shared), len(self.steps), self.models[0].count))
         for i, model in enumerate(self.models):
-            X, level = self._seen_by(i, shared, own)
-            out[:, i] = model.predict(X) + level
+            out[:, i] = model.predict(self._seen_by(i, shared, own)) + self._level(i, shared, own)
         return out
 
-    def _seen_by(self, step: int, shared: Floats, own: Floats) -> tuple[Floats, Floats]:
-        """Return features (n, d) of raw rows for a step, an index, and what its forecasts are relative to, (n, 1)."""
+    def _seen_by(self, step: int, shared: Floats, own: Floats) -> Floats:
+        """Return features (n, d) of raw rows for a step, an index."""
         assert self.rows is not None
-        row = self.rows.layout, self.models[step].recipe.represent, shared, own[:, step]
-        return represented(*row), reference(*row)[:, None] if self.spec.task == "value" else np.zeros((len(shared), 1))
+        return represented(self.rows.layout, self.models[step].recipe.represent, shared, own[:, step])
+
+    def _level(self, step: int, shared: Floats, own: Floats) -> Floats:
+        """Return what forecasts of raw rows for a step, an index, are relative to, (n, 1)."""
+        assert self.rows is not None
+        if self.spec.task == "direction":
+            return np.zeros((len(shared), 1))
+        return reference(self.rows.layout, self.models[step].recipe.represent, shared, own[:, step])[:, None]
 
     def reference(self, step: int, ordinals: Sequence[int]) -> Floats:
         """Return what the targets of rows are distinguished from, (n,); zeros for directions."""
         assert self.rows is not None
-        if self.spec.task == "direction":
-            return np.zeros(len(ordinals))
-        shared, own = self.rows.features(ordinals)
-        return reference(self.rows.layout, self.models[step].recipe.represent, shared, own[:, step])
+        return self._level(step, *self.rows.features(ordinals))[:, 0]
 
     def _learn(self, newest: int) -> Floats:
         """Learn what has come true, forget what has left the window, and look whether scales still fit.
@@ -337,20 +341,23 @@ class Forecaster:
         Returns what is forecast then from the ``newest`` row, an ordinal, (steps, models).
         """
         assert self.rows is not None
-        shared, own = self.rows.features([newest])
+        rows, oldest = self.rows, self.rows.oldest
+        row, ahead = rows.features([newest]), np.array([newest])
         out = np.empty((len(self.steps), self.models[0].count))
         for i, model in enumerate(self.models):
-            new = [n for n in self.due[i] if n >= self.rows.oldest]
-            self.due[i] = []
-            leaving = self.rows.leaving(i)
-            X, level = self._seen_by(i, shared, own)
-            found = model.slides(self._targets(i, new), new, leaving, X) if model.may_slide else None
+            new, self.due[i] = [n for n in self.due[i] if n >= oldest], []
+            leaving = rows.leaving(i)
+            found = None
+            if model.may_slide and (new or leaving):
+                keys = np.array(new, np.int64)
+                found = model.slides(self._targets(i, keys), keys, leaving, ahead)
             if found is None:
-                model.update(*self.examples(i, new), new, leaving)
-                found = model.predict(X)
+                if new or leaving:
+                    model.update(*self.examples(i, new), new, leaving)
+                found = model.predict(self._seen_by(i, *row))
             for n in new:
-                self.rows.learnt[n % self.rows.size, i] = True
-            out[i] = found + level
+                rows.learnt[n % rows.size, i] = True
+            out[i] = found + self._level(i, *row)
         if self.readings - self.looked_at >= max(1, self.spec.window // LOOKS):
             self._look()  # which may change the newest row, too
             out = self.predict([newest])[0]
@@ -373,7 +380,7 @@ class Forecaster:
 
     def _is_off_scale(self, step: int) -> bool:
         assert self.rows is not None
-        model, known = self.models[step], self.rows.known(step)
+        model, known = self.models[step], np.array(self.rows.known(step), np.int64)
         return model.is_off_scale(self.rows.column(known, step, model.level), self._targets(step, known))
 
     def learn_again(self, step: int) -> None:
@@ -456,11 +463,11 @@ class Forecaster:
         """Give up what the next call makes again: readings and models are kept as a snapshot has them until then."""
         self.timeline.cool()
         self._events, self._scored = [], []
+        if self.rows is None:
+            return
         for i, model in enumerate(self.models):
-            if self.rows is not None:
-                model.cool(StepFeatures(self.rows, i, model.recipe.represent))
-        if self.rows is not None:
-            self.rows.cool(self.steps)
+            model.cool(StepFeatures(self.rows, i, model.recipe.represent))
+        self.rows.cool(self.steps)
 
     @property
     def is_cool(self) -> bool:
@@ -470,15 +477,15 @@ class Forecaster:
     @property
     def hot_bytes(self) -> int:
         """Bytes that :meth:`cool` gives back; 0 right after it."""
-        return self.timeline.hot_bytes + sum(model.hot_bytes for model in self.models)
+        return self.timeline.hot_bytes + sum([model.hot_bytes for model in self.models])
 
     @property
     def held_bytes(self) -> int:
         """Bytes of all arrays and of the readings in the window, with those that :meth:`cool` gives back."""
         held = self.timeline.held_bytes + self.history.held_bytes + (0 if self.rows is None else self.rows.held_bytes)
-        held += sum(scores.held_bytes for scores in self.scores) + sum(model.held_bytes for model in self.models)
-        held += sum(test.nbytes for test in self.drifts)
-        return held + sum(band.held_bytes for band in self.bands if band is not None)
+        for part in (*self.scores, *self.models, *self.bands):
+            held += 0 if part is None else part.held_bytes
+        return held + sum([test.nbytes for test in self.drifts])
 
     # -- forecasts and scores ------------------------------------------------------------------------------------------
 
@@ -567,7 +574,7 @@ class Forecaster:
             if not known and self.spec.unannounced == "refuse":
                 continue
             model, seasonal = float(found[i, 0]), float(own[i, 0]) if layout.seasons else last
-            served = self.contests[i].best() if self.spec.has_contests else 0
+            served = self.contests[i].best() if self._has_contests else 0
             value = (model, last, seasonal)[served]
             low, high = (value, value) if self.spec.quantiles is None else (float(found[i, 1]), float(found[i, 2]))
             held = self.bands[i]
@@ -587,12 +594,10 @@ class Forecaster:
         for i, forecast, low, high, last, seasonal, change, model in waiting:
             value = forecast.value
             self.knowledge.score(i, reading.slot, was_known=forecast.known)
-            if self.spec.has_contests:
+            if self._has_contests:
                 self.contests[i].learn(actual, (model, last, seasonal))
-            band = Band(forecast.low, forecast.high)
-            ends = _or_nan(band.low), _or_nan(band.high)
-            made = reading.slot, reading.time, forecast.made_at, value, *ends
-            scored = Scored(*made, actual, last, seasonal, change, model)
+            band, made = Band(forecast.low, forecast.high), (reading.slot, reading.time, forecast.made_at, value)
+            scored = Scored(*made, _or_nan(band.low), _or_nan(band.high), actual, last, seasonal, change, model)
             self._due_scores[i].append(scored)
             self._scored.append((forecast.step, scored))
             held = self.bands[i]

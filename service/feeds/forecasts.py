@@ -37,10 +37,9 @@ class Forecast(NamedTuple):
     @classmethod
     def of(cls, numbers: tuple[float, ...] | list[float]) -> Forecast:
         """Return the forecast that ``numbers`` was taken from; feeds served nothing but their models before."""
-        step, slot, time, made_at, value, low, high, *rest = numbers
-        served, known = (SERVED[int(rest[0])], bool(rest[1])) if rest else (SERVED[0], True)
+        step, slot, time, made_at, value, low, high, served, known = (*numbers, 0.0, 1.0)[: len(cls._fields)]
         ends = None if isnan(low) else low, None if isnan(high) else high
-        return cls(int(step), int(slot), time, made_at, value, *ends, served, known)
+        return cls(int(step), int(slot), time, made_at, value, *ends, SERVED[int(served)], bool(known))
 
 
 class Pending(NamedTuple):
@@ -58,6 +57,7 @@ class Pending(NamedTuple):
 
 FORECAST = len(Forecast._fields)
 _NUMBERS = FORECAST + len(Pending._fields) - 1
+_END = 1 + FORECAST
 _ROW = struct.Struct(f"={_NUMBERS}d")
 _BEFORE = 7
 """Numbers of a forecast in snapshots of feeds that served their models' forecasts alone; ``model`` is missing then."""
@@ -119,8 +119,7 @@ def _unpacked(row: bytes) -> Pending:
 
 
 def _pending(row: tuple[float, ...] | list[float]) -> Pending:
-    end = 1 + (FORECAST if len(row) == _NUMBERS else _BEFORE)
-    forecast, rest = Forecast.of(row[1:end]), [*row[end:]]
-    if len(row) < _NUMBERS:
-        rest.append(forecast.value)
-    return Pending(int(row[0]), forecast, *rest)
+    if len(row) == _NUMBERS:
+        return Pending(int(row[0]), Forecast.of(row[1:_END]), *row[_END:])
+    forecast = Forecast.of(row[1 : 1 + _BEFORE])
+    return Pending._make((int(row[0]), forecast, *row[1 + _BEFORE :], forecast.value))

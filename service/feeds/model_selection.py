@@ -23,6 +23,7 @@ from livesvm.service.feeds.spec import FeedSpec, Represent
 from livesvm.service.feeds.step_model import Recipe, StepModel, weights
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 FIRST = 0.6  #: share of the window that is learnt before the first forecast
 BLOCKS = 10  #: in which the rest is
@@ -68,11 +69,11 @@ def examples(
     return represented(rows.layout, represent, shared, own), _relative(spec, actual, level)
 
 
-def targets(spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Sequence[int]) -> Floats:
+def targets(spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Sequence[int] | Ints) -> Floats:
     """Return the targets alone."""
-    at = 0 if spec.task == "direction" else reference_at(rows.layout, represent)
-    actual = rows.target[rows.places(ordinals), step]
-    return _relative(spec, actual, rows.column(ordinals, step, at))
+    at, keys = 0 if spec.task == "direction" else reference_at(rows.layout, represent), np.asarray(ordinals, np.int64)
+    actual = rows.target[:, step][rows.places(keys)]
+    return _relative(spec, actual, rows.column(keys, step, at))
 
 
 def _relative(spec: FeedSpec, actual: Floats, level: Floats) -> Floats:

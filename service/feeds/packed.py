@@ -13,13 +13,13 @@ from weakref import WeakValueDictionary, ref
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.features import Layout, seasonal_backs
+from livesvm.service.feeds.features import Layout, level_ends, seasonal_ends
 from livesvm.solvers.kernels.lines import Lines
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-IN_LINE, SHARED, CALENDAR, OWN = range(4)  #: the tables of ``Lines``
+IN_LINE, OTHERS, CALENDAR = range(3)  #: the tables of ``Lines``
 
 
 class Calendar:
@@ -33,7 +33,7 @@ class Calendar:
         """Return the calendar without what is before row ``first``, and with another row, (steps, calendar)."""
         known = None if self._next is None else self._next()
         size = self.values.shape[2] + 1 - first
-        if known is None or known.values.shape[2] != size or not np.array_equal(known.values[:, :, -1], row):
+        if known is None or known.values.shape[2] != size or known.values[:, :, -1].tobytes() != row.tobytes():
             known = _shared(np.concatenate([self.values[:, :, first:], row[:, :, None]], axis=2))
             self._next = ref(known)
         return known
@@ -42,130 +42,114 @@ class Calendar:
 _calendars: WeakValueDictionary[tuple[bytes, bytes, int], Calendar] = WeakValueDictionary()
 
 
+class Places(NamedTuple):
+    """Where features of rows stand in packed ones; one for all feeds of a layout and steps.
+
+    Columns are those of rows with what steps share, then what each has for itself, one after the other.
+    """
+
+    layout: Layout
+    steps: tuple[int, ...]
+    levels: Ints  #: columns of the levels, of which the first is the newest reading
+    ends: Ints  #: where each level stands in the line of readings, from its end
+    others: Ints  #: columns of neither level nor calendar
+    longest: int  #: how many readings before the newest the oldest level lies
+    tables: tuple[tuple[Ints, Ints, Ints], ...]  #: of each step, as ``Lines`` has them
+
+
 class Packed(NamedTuple):
     """Rows as one line of readings, the calendar, and what is left."""
 
+    places: Places
     line: Floats
     calendar: Calendar
-    shared: Floats  #: columns of no level, (s, n)
-    own: Floats  #: columns of neither level nor calendar, (steps, o, n)
+    others: Floats  #: columns of neither level nor calendar, (others, n)
 
     @property
     def n(self) -> int:
         """How many rows there are."""
-        return int(self.shared.shape[1])
+        return int(self.others.shape[1])
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays, but for the calendar."""
-        return self.line.nbytes + self.shared.nbytes + self.own.nbytes
-
-
-class Levels(NamedTuple):
-    """Where levels stand in rows, and in the line of readings."""
-
-    shared: Ints  #: columns of the shared ones
-    rest: Ints  #: all other columns
-    backs: Ints  #: how many readings before a row's newest each level lies, (levels,); the shared ones come first
-    newest: int  #: which of them is the newest; -1: none
-    longest: int
+        return self.line.nbytes + self.others.nbytes
 
 
 @lru_cache(maxsize=64)
-def levels_of(layout: Layout, steps: tuple[int, ...]) -> Levels:
-    """Return where levels stand in rows."""
-    first = len(layout.lags) + 1
-    columns = [*range(len(layout.lags)), *range(first, first + len(layout.phases))]
-    shared = [*(lag - 1 for lag in layout.lags), *layout.phases]
-    backs = np.array([*shared, *seasonal_backs(layout, steps).ravel().tolist()], np.int64)
-    rest = np.setdiff1d(np.arange(layout.shared), columns)
-    newest = shared.index(0) if 0 in shared else -1
-    return Levels(np.array(columns, np.int64), rest, backs, newest, int(backs.max()))
+def places_of(layout: Layout, steps: tuple[int, ...]) -> Places:
+    """Return where features stand."""
+    own = layout.shared + np.arange(len(steps) * layout.own).reshape(len(steps), layout.own)
+    end, shared = layout.own_levels, np.delete(np.arange(level_ends(layout).size), len(layout.lags))
+    levels = np.concatenate([shared, own[:, :end].ravel()])
+    ends = np.concatenate([level_ends(layout)[shared], seasonal_ends(layout, steps).ravel()])
+    longest = int(-1 - ends.min())
+    calendar = own[:, end : end + layout.calendar]
+    others = np.setdiff1d(np.arange(layout.shared + own.size), [*levels, *calendar.flat])
+    table, place = np.full((2, layout.shared + own.size), OTHERS)
+    table[levels], place[levels] = IN_LINE, longest + 1 + ends
+    table[calendar], place[calendar] = CALENDAR, np.arange(layout.calendar)
+    place[others] = np.arange(others.size)
+    is_level = np.zeros(layout.shared + own.size, np.int64)
+    is_level[: layout.levels], is_level[own[:, :end]] = 1, 1
+    columns = [np.array([*range(layout.shared), *each], np.int64) for each in own]
+    tables = tuple((table[each], place[each], is_level[each]) for each in columns)
+    return Places(layout, steps, levels, ends, others, longest, tables)
 
 
 def pack(layout: Layout, steps: tuple[int, ...], shared: Floats, own: Floats) -> Packed | None:
     """Pack rows ``shared`` (n, s) and ``own`` (n, steps, o), oldest first; None where they say something else."""
-    n, places = len(shared), levels_of(layout, steps)
-    end = layout.own_levels
-    found = np.concatenate([shared[:, places.shared], own[:, :, :end].reshape(n, -1)], axis=1)
-    line, at = np.zeros(places.longest + n), places.longest + np.arange(n)[:, None] - places.backs
+    n, places, end = len(shared), places_of(layout, steps), layout.own_levels
+    rows = np.concatenate([shared, own.reshape(n, -1)], axis=1)
+    found = rows[:, places.levels]
+    line = np.zeros(places.longest + n)
+    at = places.longest + 1 + np.arange(n)[:, None] + places.ends
     line[at] = found
     if not np.array_equal(line[at], found):
         return None
-    by_column = own.transpose(1, 2, 0)
-    calendar = by_column[:, end : end + layout.calendar].copy()
-    left = by_column[:, end + layout.calendar :].copy()  # where that is nothing, too: a view would keep all
-    return Packed(line, _shared(calendar), shared[:, places.rest].T.copy(), left)
+    calendar = own.transpose(1, 2, 0)[:, end : end + layout.calendar].copy()
+    return Packed(places, line, _shared(calendar), rows[:, places.others].T.copy())
 
 
-def packed_after(
-    layout: Layout, steps: tuple[int, ...], packed: Packed, row: tuple[Floats, Floats], size: int
-) -> Packed | None:
+def packed_after(packed: Packed, shared: Floats, own: Floats, size: int) -> Packed | None:
     """Return packed rows with another one, ``shared`` (s,) and ``own`` (steps, o): the newest ``size`` of them.
 
     None where it says something else than the line does.
     """
-    shared, own = row
-    places, end = levels_of(layout, steps), layout.own_levels
-    if places.newest < 0:
+    places, first = packed.places, int(packed.n == size)
+    end, row = places.layout.own_levels, np.concatenate([shared, own.ravel()])
+    line = np.concatenate([packed.line[first:], row[:1]])
+    if line[places.ends].tobytes() != row[places.levels].tobytes():
         return None
-    found = np.concatenate([shared[places.shared], own[:, :end].ravel()])
-    first = int(packed.n == size)
-    line = np.concatenate([packed.line[first:], found[places.newest : places.newest + 1]])
-    if not (line[len(line) - 1 - places.backs] == found).all():
-        return None
-    rest = np.concatenate([packed.shared[:, first:], shared[places.rest, None]], axis=1)
-    left = np.concatenate([packed.own[:, :, first:], own[:, end + layout.calendar :, None]], axis=2)
-    return Packed(line, packed.calendar.after(own[:, end : end + layout.calendar], first), rest, left)
+    others = np.concatenate([packed.others[:, first:], row[places.others][:, None]], axis=1)
+    calendar = packed.calendar.after(own[:, end : end + places.layout.calendar], first)
+    return Packed(places, line, calendar, others)
 
 
-def unpack(layout: Layout, steps: tuple[int, ...], packed: Packed, at: Ints) -> tuple[Floats, Floats]:
+def unpack(packed: Packed, at: Ints) -> tuple[Floats, Floats]:
     """Return some of the rows that were packed, by their places ``at`` (m,): shared (m, s), and own (m, steps, o)."""
-    m, end = len(at), layout.own_levels
-    places = levels_of(layout, steps)
-    found = packed.line[places.longest + at[:, None] - places.backs]
-    shared, own = np.empty((m, layout.shared)), np.empty((m, len(steps), layout.own))
-    size = len(places.shared)
-    shared[:, places.shared], shared[:, places.rest] = found[:, :size], packed.shared[:, at].T
-    own[:, :, :end] = found[:, size:].reshape(m, len(steps), end)
+    places, m = packed.places, len(at)
+    layout, n_steps = places.layout, len(places.steps)
+    rows = np.empty((m, layout.shared + n_steps * layout.own))
+    rows[:, places.levels] = packed.line[places.longest + 1 + at[:, None] + places.ends]
+    rows[:, places.others] = packed.others[:, at].T
+    own, end = rows[:, layout.shared :].reshape(m, n_steps, layout.own), layout.own_levels
     own[:, :, end : end + layout.calendar] = packed.calendar.values[:, :, at].transpose(2, 0, 1)
-    own[:, :, end + layout.calendar :] = packed.own[:, :, at].transpose(2, 0, 1)
-    return shared, own
+    return rows[:, : layout.shared], own
 
 
-def column_of(layout: Layout, steps: tuple[int, ...], packed: Packed, at: Ints, which: tuple[int, int]) -> Floats:
-    """Return one feature of rows by their places ``at`` (m,); ``which`` is the step, an index, and the feature."""
-    step, feature = which
-    table, place, _ = _tables(layout, steps, step)
-    kind, first = int(table[feature]), int(place[feature])
+def column_of(packed: Packed, at: Ints, step: int, feature: int) -> Floats:
+    """Return one feature of rows by their places ``at`` (m,), as the ``step``, an index, has it."""
+    table, place, _ = packed.places.tables[step]
+    kind, first = table.item(feature), place.item(feature)
     if kind == IN_LINE:
-        return packed.line[first + at]
-    tables = {SHARED: packed.shared, CALENDAR: packed.calendar.values[step], OWN: packed.own[step]}
-    return np.asarray(tables[kind][first, at])
+        return np.asarray(packed.line[at + first])
+    return np.asarray((packed.others if kind == OTHERS else packed.calendar.values[step])[first, at])
 
 
-def lines_of(layout: Layout, steps: tuple[int, ...], packed: Packed, step: int) -> Lines:
+def lines_of(packed: Packed, step: int) -> Lines:
     """Return packed rows as compiled code writes out the features of a ``step``, an index."""
-    table, place, is_level = _tables(layout, steps, step)
-    return Lines(packed.line, packed.shared, packed.calendar.values[step], packed.own[step], table, place, is_level)
-
-
-@lru_cache(maxsize=256)
-def _tables(layout: Layout, steps: tuple[int, ...], step: int) -> tuple[Ints, Ints, Ints]:
-    """Return for each feature of a step the table that it is in, its place there, and whether it is a level."""
-    places, end = levels_of(layout, steps), layout.own_levels
-    table, place = np.full((2, layout.shared + layout.own), SHARED)
-    size, first = len(places.shared), layout.shared
-    table[places.shared], place[places.shared] = IN_LINE, places.longest - places.backs[:size]
-    place[places.rest] = np.arange(len(places.rest))
-    backs = places.backs[size:].reshape(len(steps), end)[step]
-    table[first : first + end], place[first : first + end] = IN_LINE, places.longest - backs
-    table[first + end :], place[first + end :] = OWN, np.arange(layout.own - end) - layout.calendar
-    calendar = slice(first + end, first + end + layout.calendar)
-    table[calendar], place[calendar] = CALENDAR, np.arange(layout.calendar)
-    is_level = np.zeros(layout.shared + layout.own, np.int64)
-    is_level[: layout.levels], is_level[first : first + end] = 1, 1
-    return table, place, is_level
+    return Lines(packed.line, packed.others, packed.calendar.values[step], *packed.places.tables[step])
 
 
 def _shared(values: Floats) -> Calendar:

@@ -68,8 +68,10 @@ def _forecast(timeline: Timeline, one: Forecast) -> Document:
     if timeline.spec.known:
         reported["known"] = "announced" if one.known else "held"
     if timeline.spec.task == "direction":
-        return reported | {"direction": "up" if one.value > 0 else "down"}
-    return reported | {"low": one.low, "high": one.high, "served": one.served}
+        reported["direction"] = "up" if one.value > 0 else "down"
+    else:
+        reported.update(low=one.low, high=one.high, served=one.served)
+    return reported
 
 
 def forecast_made(timeline: Timeline, step: int, scored: Scored) -> Document:

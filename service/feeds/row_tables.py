@@ -21,11 +21,18 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"rows": [dict(row) for row in rows]}
 
 
+NUMBERS = frozenset((int, float, type(None)))
+"""Types of a column that is kept as an array."""
+
+
 def _packed(values: list[Any]) -> Any:
     """Return numbers as an array, whatever else as it is."""
-    if all(value is None or type(value) in (int, float) for value in values):
+    if not NUMBERS.issuperset(map(type, values)):
+        return values
+    try:
+        return np.array(values, np.float64)
+    except OverflowError:
         return np.array([_number(value) for value in values])
-    return values
 
 
 def _number(value: float | None) -> float:

@@ -34,7 +34,7 @@ class Rows:
         self.layout, self.window, self.size = layout, window, size
         self._shared = np.zeros((size, layout.shared))
         self._own = np.zeros((size, steps, layout.own))
-        self._packed: tuple[Packed, tuple[int, ...]] | None = None  #: the same, with the steps, of cool rows
+        self._packed: Packed | None = None  #: the same of cool rows
         self._newest: tuple[Floats, Floats] | None = None  #: features of the newest row, (1, s) and (1, steps, o)
         self._tried = 0  #: rows that there had been when packing was tried last
         self.target = np.full((size, steps), np.nan)
@@ -44,6 +44,8 @@ class Rows:
         self.lead = np.zeros(size, np.int64)  #: up to which step known columns were known when rows were made
         self.since = np.zeros(steps, np.int64)  #: of each step, the ordinal before which its models hold nothing
         self.count = 0  #: rows that there have been; the newest has the ordinal count - 1
+        others = (self.target, self.slot, self.learnt, self.now, self.lead)
+        self._bytes = sum(array.nbytes for array in others)  # of what is never packed
 
     @property
     def shared(self) -> Floats:
@@ -68,9 +70,8 @@ class Rows:
             return
         self._tried = self.count
         order = np.arange(max(0, self.count - self.size), self.count) % self.size
-        packed = pack(self.layout, steps, self._shared[order], self._own[order])
-        if packed is not None:
-            self._packed = packed, steps
+        self._packed = pack(self.layout, steps, self._shared[order], self._own[order])
+        if self._packed is not None:
             self._shared, self._own = self._shared[:0].copy(), self._own[:0].copy()
 
     def _unpack(self) -> None:
@@ -81,10 +82,9 @@ class Rows:
         """Return all features in their places; packed ones stay packed."""
         if self._packed is None:
             return self._shared, self._own
-        packed, steps = self._packed
-        shared, own = np.zeros((self.size, self.layout.shared)), np.zeros((self.size, len(steps), self.layout.own))
-        order = np.arange(self.count - packed.n, self.count) % self.size
-        shared[order], own[order] = unpack(self.layout, steps, packed, np.arange(packed.n))
+        n, own = self._packed.n, np.zeros((self.size, *self._own.shape[1:]))
+        shared, order = np.zeros((self.size, self.layout.shared)), np.arange(self.count - n, self.count) % self.size
+        shared[order], own[order] = unpack(self._packed, np.arange(n))
         return shared, own
 
     def features(self, ordinals: Sequence[int] | Ints) -> tuple[Floats, Floats]:
@@ -94,24 +94,22 @@ class Rows:
         if self._packed is None:
             at = self.places(ordinals)
             return self._shared[at], self._own[at]
-        packed, steps = self._packed
-        return unpack(self.layout, steps, packed, np.asarray(ordinals, np.int64) - (self.count - packed.n))
+        return unpack(self._packed, np.asarray(ordinals, np.int64) - (self.count - self._packed.n))
 
     def column(self, ordinals: Sequence[int] | Ints, step: int, feature: int) -> Floats:
         """Return one feature of some rows as ``step``, an index, has it, (m,); those of its own follow the shared."""
         if self._packed is not None:
-            packed, steps = self._packed
-            at = np.asarray(ordinals, np.int64) - (self.count - packed.n)
-            return column_of(self.layout, steps, packed, at, (step, feature))
+            at = np.asarray(ordinals, np.int64) - (self.count - self._packed.n)
+            return column_of(self._packed, at, step, feature)
         at, own = self.places(ordinals), feature - self.layout.shared
-        return np.asarray(self._shared[at, feature] if own < 0 else self._own[at, step, own])
+        found: Floats = self._shared[at, feature] if own < 0 else self._own[at, step, own]
+        return found
 
     def lines(self, step: int) -> tuple[Lines, int] | None:
         """Return packed rows as compiled code reads them, with the ordinal of the first; None where none are packed."""
         if self._packed is None:
             return None
-        packed, steps = self._packed
-        return lines_of(self.layout, steps, packed, step), self.count - packed.n
+        return lines_of(self._packed, step), self.count - self._packed.n
 
     @property
     def by_slot(self) -> dict[int, int]:
@@ -132,23 +130,18 @@ class Rows:
     @property
     def held_bytes(self) -> int:
         """Bytes of all arrays."""
-        others = (self.target, self.slot, self.learnt, self.now, self.lead)
-        features = self._shared.nbytes + self._own.nbytes if self._packed is None else self._packed[0].nbytes
-        return sum(array.nbytes for array in others) + features
+        return self._bytes + (self._shared.nbytes + self._own.nbytes if self._packed is None else self._packed.nbytes)
 
     def append(self, slot: int, shared: Floats, own: Floats, now: tuple[float, ...] = (), lead: int = 0) -> int:
         """Take the row of a reading, with its known columns and how far ahead these are known; return its ordinal."""
         ordinal = self.count
         at = ordinal % self.size
         self.now[at], self.lead[at], self.slot[at], self.target[at], self.learnt[at] = now, lead, slot, np.nan, False
-        grown = None
-        if self._packed is not None:
-            packed, steps = self._packed
-            grown = packed_after(self.layout, steps, packed, (shared, own), self.size)
+        grown = None if self._packed is None else packed_after(self._packed, shared, own, self.size)
         if grown is None:
             self.shared[at], self.own[at] = shared, own
         else:
-            self._packed = grown, steps
+            self._packed = grown
         self._newest = shared[None], own[None]
         self.count += 1
         return ordinal
@@ -211,20 +204,22 @@ class Rows:
     def known(self, step: int) -> list[int]:
         """Return the ordinals in the window of rows with a known target ``step`` ahead, by index."""
         ordinals = np.arange(max(self.oldest, self.since[step]), self.count)
-        return [int(n) for n in ordinals[np.isfinite(self.target[self.places(ordinals), step])]]
+        found: list[int] = ordinals[np.isfinite(self.target[self.places(ordinals), step])].tolist()
+        return found
 
     def leaving(self, step: int) -> list[int]:
         """Return the ordinals before the window that were learnt, and note that they are not any more."""
-        before = range(max(0, self.count - self.size), self.oldest)
-        gone = [n for n in before if self.learnt[n % self.size, step]]
+        before, learnt, size = range(max(0, self.count - self.size), self.oldest), self.learnt[:, step], self.size
+        gone = [n for n in before if learnt[n % size]]
         for n in gone:
-            self.learnt[n % self.size, step] = False
+            learnt[n % size] = False
         return gone
 
     def learnt_by(self, step: int) -> list[int]:
         """Return the ordinals of the rows that a step's models hold, by index, oldest first."""
         ordinals = np.arange(max(0, self.count - self.size), self.count)
-        return [int(n) for n in ordinals[self.learnt[self.places(ordinals), step]]]
+        found: list[int] = ordinals[self.learnt[self.places(ordinals), step]].tolist()
+        return found
 
     def shorten(self, step: int, keep: int) -> list[int]:
         """Have a step's models hold the newest ``keep`` of their rows alone; return the ordinals that they forget."""

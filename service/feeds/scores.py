@@ -63,9 +63,9 @@ class StepScores:
 
     def __init__(self, coverage: float | None, most: int) -> None:
         self.coverage = coverage
-        self.sums = np.zeros(len(SUMS))
+        self.sums = np.zeros(len(SUMS))  # an array that does not change once it is made, as the next
         self._most = most
-        self._blocks: list[Floats] = []  # of rows that do not change once they are written, oldest first
+        self._blocks: tuple[Floats, ...] = ()  # of rows that do not change once they are written, oldest first
         self._end = 0  # rows in them
         self._n = 0
 
@@ -76,39 +76,40 @@ class StepScores:
 
     def as_now(self) -> StepScores:
         """Return the record as it is now, whatever is learnt from then on."""
-        found = StepScores(self.coverage, self._most)
-        found.sums, found._blocks, found._end, found._n = self.sums.copy(), self._blocks.copy(), self._end, self._n
+        found = StepScores.__new__(StepScores)
+        found.__dict__.update(self.__dict__)
         return found
 
     def learn(self, scored: Sequence[Scored]) -> None:
         """Take forecasts with their readings, in order."""
         self._append(scored)
         self._n += len(scored)
-        self.sums += measured(np.array(scored), self.coverage) if len(scored) > 1 else _of_one(scored[0], self.coverage)
+        if len(scored) == 1:
+            self.sums = self.sums + _of_one(scored[0], self.coverage)
+        else:
+            self.sums = self.sums + measured(np.array(scored), self.coverage)
 
     def _append(self, rows: Sequence[Scored] | Floats) -> None:
         for row in rows:
             place = self._end % BLOCK
             if place == 0:
-                self._blocks.append(np.empty((BLOCK, len(FIELDS))))
+                self._blocks = (*self._blocks, np.empty((BLOCK, len(FIELDS))))
             self._blocks[-1][place] = row
             self._end += 1
             if self._end - BLOCK >= self._most:
-                del self._blocks[0]
+                self._blocks = self._blocks[1:]
                 self._end -= BLOCK
 
     def forget(self, which: NDArray[np.bool_]) -> None:
         """Be as if some of the newest, (n,) as ``recent`` has them, had never been scored."""
         rows = self.recent
-        self.sums -= measured(rows[which], self.coverage)
-        kept = rows[~which]
+        sums, kept = self.sums - measured(rows[which], self.coverage), rows[~which]
         self._hold(kept, len(kept))
-        if self.sums[0] == 0.0:
-            self.sums[:] = 0.0
+        self.sums = sums if sums[0] else np.zeros(len(SUMS))
 
     def _hold(self, rows: Floats, n: int) -> None:
         """Have these rows be the newest of ``n``."""
-        self._blocks, self._end, self._n = [], 0, n
+        self._blocks, self._end, self._n = (), 0, n
         self._append(rows)
 
     def naive_errors(self) -> Floats:
@@ -144,7 +145,7 @@ class StepScores:
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Take over what ``to_arrays`` returned."""
-        self.sums[:] = arrays["sums"]
+        self.sums = np.array(arrays["sums"], np.float64)
         rows = np.asarray(arrays["recent"])
         if rows.shape[1] < len(FIELDS):  # feeds served nothing but their models before
             rows = np.concatenate([rows, rows[:, [_VALUE]]], axis=1)
@@ -174,14 +175,14 @@ def measured(rows: Floats, coverage: float | None) -> Floats:
 
 def _of_one(scored: Scored, coverage: float | None) -> list[float]:
     """Return the same of one row, in less time."""
-    off, up = scored.actual - scored.value, scored.actual > scored.last
-    naive = abs(scored.actual - scored.last), abs(scored.actual - scored.seasonal)
-    banded = [0.0] * 4
-    if coverage is not None and isfinite(scored.low):
-        below, above, tail = scored.actual - scored.low, scored.actual - scored.high, (1.0 - coverage) / 2
+    _, _, _, value, low, high, actual, last, seasonal, change, _ = scored
+    off, up, banded = actual - value, actual > last, (0.0, 0.0, 0.0, 0.0)
+    if coverage is not None and isfinite(low):
+        below, above, tail = actual - low, actual - high, (1.0 - coverage) / 2
         loss = max(tail * below, (tail - 1.0) * below) + max((1.0 - tail) * above, -tail * above)
-        banded = [1.0, below >= 0.0 >= above, scored.high - scored.low, loss / 2]
-    return [1.0, abs(off), off * off, *naive, *banded, (scored.value > 0) == up, (scored.last_change > 0) == up, up]
+        banded = 1.0, below >= 0.0 >= above, high - low, loss / 2
+    naive = abs(actual - last), abs(actual - seasonal)
+    return [1.0, abs(off), off * off, *naive, *banded, (value > 0) == up, (change > 0) == up, up]
 
 
 def summary(sums: Floats, task: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
@@ -36,11 +37,14 @@ class FeaturesOf(Protocol):
         """Write them scaled to the first columns of ``out`` (d, n or more)."""
 
 
-class Cool(NamedTuple):
+@dataclass(slots=True)
+class Cool:
     """What is kept of models that gave up all that can be made again."""
 
+    objectives: tuple[Objective, ...]  #: of each model
     arrays: list[dict[str, Any]]  #: of each model, but for its features
     features: FeaturesOf
+    is_slidable: bool  #: whether ``arrays`` are all that ``slide`` needs; they stay so
     slides: bool = True  #: whether the next small update is made where they lie; models that are called again come back
 
 
@@ -176,7 +180,7 @@ class StepModel:
     def predict(self, X: Floats) -> Floats:
         """Return forecasts of targets (m, models): the forecast first, then quantiles, in ascending order."""
         rows = self.scaled(X)
-        if self._cool is not None and all(map(_is_slidable, self._cool.arrays)):
+        if self._cool is not None and self._cool.is_slidable:
             decided = [decide(model, stood, rows) for model, stood in self._sliding(self._cool)]
         else:
             decided = [model.predictor().decision_function(rows) for model in self.models]
@@ -222,29 +226,29 @@ class StepModel:
     @property
     def may_slide(self) -> bool:
         """Whether the models are cool, and a small update can be made where they lie."""
-        return self._cool is not None and self._cool.slides and all(map(_is_slidable, self._cool.arrays))
+        return self._cool is not None and self._cool.slides and self._cool.is_slidable
 
-    def slides(self, y: Floats, keys: list[int], leaving: list[int], X: Floats) -> Floats | None:
-        """Make a small update of models that may slide, all or none, and forecast from rows ``X`` (m, d) then.
+    def slides(self, y: Floats, keys: Ints, leaving: list[int], ahead: Ints) -> Floats | None:
+        """Make a small update of models that may slide, all or none, and forecast from examples ``ahead`` then.
 
-        The targets ``y`` (m,) and the rows are not scaled. Returns forecasts as :meth:`predict`; None where it takes
-        models to make it.
+        The targets ``y`` (m,) are not scaled; those ahead are newer than all. Returns forecasts as :meth:`predict`;
+        None where it takes models to make it.
         """
-        if not (keys or leaving):
-            return self.predict(X)
-        cool, decided, kept = self._cool, list[Floats](), list[dict[str, Any]]()
+        cool = self._cool
         assert cool is not None
         if cool.arrays[0]["keys"][: len(leaving)].tolist() != leaving:
             return None
-        new, targets, rows = np.array(keys, np.int64), self._targets(y), self.scaled(X)
-        for (model, stood), arrays in zip(self._sliding(cool), cool.arrays, strict=True):
-            found = slide(model, stood, new, targets, len(leaving), rows)
-            if found is None:
+        found: list[tuple[Standing, Floats]] = []
+        targets = self._targets(y)
+        for model, stood in self._sliding(cool):
+            slid = slide(model, stood, keys, targets, len(leaving), ahead)
+            if slid is None:
                 return None
-            kept.append(_slid(arrays, found[0]))
-            decided.append(found[1])
-        self._cool = Cool(kept, cool.features, slides=False)
-        return self._forecasts(decided)
+            found.append(slid)
+        for arrays, (now, _) in zip(cool.arrays, found, strict=True):
+            _note(arrays, now)
+        cool.slides = False
+        return self._forecasts([decided for _, decided in found])
 
     def _sliding(self, cool: Cool) -> list[tuple[Sliding, Standing]]:
         """Return each cool model as ``slide`` takes it."""
@@ -254,30 +258,33 @@ class StepModel:
         def write(keys: Ints, out: Floats) -> None:
             features.write(keys, scale, out)
 
-        objectives, d = _objectives(_losses_of(self.spec, scale.core), self.recipe), scale.centre.size
-        return [
-            (Sliding(one, d, write), Standing.of(arrays)) for one, arrays in zip(objectives, cool.arrays, strict=True)
-        ]
+        both, d = zip(cool.objectives, cool.arrays, strict=True), scale.centre.size
+        return [(Sliding(objective, d, write), Standing.of(arrays)) for objective, arrays in both]
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 
     def cool(self, features: FeaturesOf) -> None:
         """Keep of the models only what a snapshot would, until they are asked for; ``features`` gives theirs back."""
         if self._cool is None:
-            self._models, self._cool = [], Cool([_small(model.to_warm_arrays()) for model in self._models], features)
-        elif not self._cool.slides:
-            self._cool = self._cool._replace(slides=True)
+            self._cool, self._models = self._cooled([model.to_warm_arrays() for model in self._models], features), []
+        self._cool.slides = True
+
+    def _cooled(self, arrays: list[dict[str, Any]], features: FeaturesOf) -> Cool:
+        assert self.scale is not None
+        objectives, kept = _objectives(_losses_of(self.spec, self.scale.core), self.recipe), [*map(_small, arrays)]
+        return Cool(objectives, kept, features, all(map(_is_slidable, kept)))
 
     @property
     def hot_bytes(self) -> int:
         """Bytes that :meth:`cool` gives back."""
-        return sum(model.held_bytes - KEPT_BYTES * model.n_window_ for model in self._models)
+        return sum([model.held_bytes - KEPT_BYTES * model.n_window_ for model in self._models])
 
     @property
     def held_bytes(self) -> int:
         """Bytes of all arrays."""
-        kept = [] if self._cool is None else self._cool.arrays
-        return sum(model.held_bytes for model in self._models) + sum(KEPT_BYTES * len(one["keys"]) for one in kept)
+        if self._cool is not None:  # all have the same examples
+            return KEPT_BYTES * len(self._cool.arrays) * len(self._cool.arrays[0]["keys"])
+        return sum(model.held_bytes for model in self._models)
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything but the features, which the window of rows has."""
@@ -310,8 +317,8 @@ class StepModel:
 
     def _stand(self, kept: list[dict[str, Any]], features: FeaturesOf) -> bool:
         """Be cool models of such arrays, with f computed afresh; False where they cannot slide, or at no optimum."""
-        cool = Cool([_small({**arrays, "f": np.zeros(len(arrays["keys"])), "events": 0}) for arrays in kept], features)
-        if not all(map(_is_slidable, cool.arrays)):
+        cool = self._cooled([{**arrays, "f": np.zeros(len(arrays["keys"])), "events": 0} for arrays in kept], features)
+        if not cool.is_slidable:
             return False
         found = [stand(model, stood) for model, stood in self._sliding(cool)]
         for arrays, f in zip(cool.arrays, found, strict=True):
@@ -355,13 +362,11 @@ def _is_slidable(arrays: Mapping[str, Any]) -> bool:
     return len(arrays["keys"]) <= LARGEST and arrays["sample_weight"] is None and "f" in arrays
 
 
-def _slid(arrays: dict[str, Any], now: Standing) -> dict[str, Any]:
-    """Return arrays of a cool model as its examples stand now."""
+def _note(arrays: dict[str, Any], now: Standing) -> None:
+    """Have arrays of a cool model say how its examples stand now."""
     keys, y, beta, segments, f, intercept, events = now
-    return {
-        **arrays, "keys": keys, "y": y, "beta": beta, "segments": segments, "f": f, "intercept": intercept,
-        "events": events, "next_key": max(arrays["next_key"], int(keys[-1]) + 1), "sides": np.zeros(keys.size, np.int8),
-    }  # fmt: skip
+    arrays.update(keys=keys, y=y, beta=beta, segments=segments, f=f, intercept=intercept, events=events)
+    arrays.update(next_key=max(arrays["next_key"], int(keys[-1]) + 1), sides=np.zeros(keys.size, np.int8))
 
 
 def _whole(arrays: Mapping[str, Any]) -> dict[str, Any]:

@@ -173,7 +173,8 @@ class Timeline:
             after._begin(plan, came)
         if moves:
             plan.along.clear()
-        return plan._replace(accepted=accepted, ignored=ignored + after._end(plan))
+        ignored += after._end(plan)
+        return Plan(plan.readings, plan.corrections, plan.ahead, accepted, ignored, after, plan.along, plan.at_once)
 
     def _is_ahead(self, one: Tail) -> bool:
         """Say whether a row has an empty target, and a time that no reading has confirmed."""
@@ -222,13 +223,13 @@ class Timeline:
 
     def _copy(self) -> Timeline:
         copy = Timeline.__new__(Timeline)
-        vars(copy).update(vars(self) | {"_past": self._past.copy(), "waiting": list(self.waiting), "_tail": []})
+        copy.__dict__.update(self.__dict__, _past=self._past.copy(), waiting=self.waiting.copy(), _tail=[])
         return copy
 
     def _row(self, plan: Plan, cells: Row, time: float | None, row: int) -> bool:
         """Take one reading; say whether it changed anything."""
         self._check_names(cells, row)
-        given = tuple(_number(cells[name], name, row) for name in self.spec.columns)
+        given = tuple([_number(cells[name], name, row) for name in self.spec.columns])
         if self.spec.missing == "refuse" and None in given:
             name = self.spec.columns[given.index(None)]
             raise InvalidInput("is missing; missing='hold' or 'skip' takes such rows", field=name, row=row)
@@ -463,7 +464,7 @@ class Timeline:
             if held:
                 return  # nothing to hold yet
             before = (0.0,) * len(given)
-        values = tuple(old if new is None else new for new, old in zip(given, before, strict=True))
+        values = tuple([old if new is None else new for new, old in zip(given, before, strict=True)])
         self.slot += 1
         self.time, self.last = time, values
         self._past[time] = _past(self.slot, given, values, held)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -52,11 +53,19 @@ def parse(value: Any, field: str, row: int) -> Stamp:
 
 def _iso(text: str, field: str, row: int) -> Stamp:
     try:
-        when = datetime.fromisoformat(f"{text}-01" if _MONTH.match(text) else text)
+        stamp = _stamp(text)
     except ValueError:
         raise InvalidInput(f"is no time in ISO 8601: {text[:32]!r}", field=field, row=row) from None
+    _checked(stamp.seconds, field, row)
+    return stamp
+
+
+@lru_cache(maxsize=1024)
+def _stamp(text: str) -> Stamp:
+    """Read a time in ISO 8601, once for all series that have a reading then; raises ValueError."""
+    when = datetime.fromisoformat(f"{text}-01" if _MONTH.match(text) else text)
     zoned = when.tzinfo is not None
-    return Stamp(_checked(seconds_of(when if zoned else when.replace(tzinfo=UTC)), field, row), zoned)
+    return Stamp(seconds_of(when if zoned else when.replace(tzinfo=UTC)), zoned)
 
 
 def _checked(seconds: float, field: str, row: int) -> float:

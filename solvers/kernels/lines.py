@@ -17,7 +17,9 @@ from livesvm.solvers.runtime.compile import compiled_in_order
 from livesvm.solvers.runtime.entry_point import entry_point
 from livesvm.solvers.runtime.types import Floats, Ints
 
-LINE = 0  #: the table of a feature that is a moment of the line; others are in the first, second and third table
+Scale = tuple[float, float, float]
+"""What is subtracted from a feature, what it is divided by, and as how much it counts at most."""
+LINE = 0  #: the table of a feature that is a moment of the line; others are in the first and the second table
 
 
 @by_reference
@@ -27,7 +29,6 @@ class Lines(NamedTuple):
     line: Floats  #: (l,)
     first: Floats  #: (a, n)
     second: Floats  #: (b, n)
-    third: Floats  #: (c, n)
     table: Ints  #: (d,) where each feature is
     place: Ints  #: (d,) of the line: where the oldest row's is; else which row of the table
     is_level: Ints  #: (d,) 1: it is relative to the base
@@ -46,18 +47,16 @@ def write_scaled(lines: Lines, scaling: Scaling, base: int, at: Ints, out: Float
     """Write the features of rows ``at`` (m,), ascending, to the first m columns of ``out`` (d, m or more).
 
     Those that are levels lose that of feature ``base``, which stays as it is. Numbers are as NumPy computes them.
-    Numbers take 8 bytes each in every array.
+    All arrays are C-contiguous, and of numbers of 8 bytes.
     """
-    arrays = *lines, scaling.centre, scaling.width, at, out
-    in_order = all(array.flags.c_contiguous for array in arrays)
-    (_entry() if in_order else _write_scaled)(lines, scaling, base, at, out)
+    _entry()(lines, scaling, base, at, out)
 
 
 @cache
 def _entry() -> Callable[[Lines, Scaling, int, Ints, Floats], None]:
-    """Return what is compiled for contiguous arrays."""
+    """Return what is compiled for such arrays."""
     line, rows, numbers = np.zeros(1), np.zeros((1, 1)), np.zeros(1, np.int64)
-    lines = Lines(line, rows, rows, rows, numbers, numbers, numbers)
+    lines = Lines(line, rows, rows, numbers, numbers, numbers)
     return entry_point(_write_scaled, lines, Scaling(line, line, 1.0), 0, numbers, rows)
 
 
@@ -65,43 +64,43 @@ def _entry() -> Callable[[Lines, Scaling, int, Ints, Floats], None]:
 def _write_scaled(lines: Lines, scaling: Scaling, base: int, at: Ints, out: Floats) -> None:
     if at.size == 0:
         return
-    level = out[base]
-    _write(lines, base, at, level, 0, 0.0, 1.0, np.inf, level)  # as it is
+    level, run = out[base], 1  # so many rows, the oldest, have no other between them
+    while run < at.size and at[run] == at[0] + run:
+        run += 1
+    rows = at, run
+    _write(lines, base, rows, level, 0, (0.0, 1.0, np.inf), level)  # as it is
     for k in range(out.shape[0]):
         if k != base:
-            _write(lines, k, at, level, lines.is_level[k], scaling.centre[k], scaling.width[k], scaling.most, out[k])
-    _write(lines, base, at, level, 0, scaling.centre[base], scaling.width[base], scaling.most, level)
+            scale = scaling.centre[k], scaling.width[k], scaling.most
+            _write(lines, k, rows, level, lines.is_level[k], scale, out[k])
+    _write(lines, base, rows, level, 0, (scaling.centre[base], scaling.width[base], scaling.most), level)
 
 
 @compiled_in_order
 def _write(
-    lines: Lines, k: int, at: Ints, level: Floats, is_level: int, centre: float, width: float, most: float, out: Floats
+    lines: Lines, k: int, rows: tuple[Ints, int], level: Floats, is_level: int, scale: Scale, out: Floats
 ) -> None:
     place = lines.place[k]
     if lines.table[k] == LINE:
-        _take(lines.line[place:], at, level, is_level, centre, width, most, out)
+        _take(lines.line[place:], rows, level, is_level, scale, out)
     elif lines.table[k] == 1:
-        _take(lines.first[place], at, level, is_level, centre, width, most, out)
-    elif lines.table[k] == 2:
-        _take(lines.second[place], at, level, is_level, centre, width, most, out)
+        _take(lines.first[place], rows, level, is_level, scale, out)
     else:
-        _take(lines.third[place], at, level, is_level, centre, width, most, out)
+        _take(lines.second[place], rows, level, is_level, scale, out)
 
 
 @compiled_in_order
-def _take(
-    source: Floats, at: Ints, level: Floats, is_level: int, centre: float, width: float, most: float, out: Floats
-) -> None:
-    m, first = at.size, at[0]
-    if at[m - 1] - first != m - 1:
-        for j in range(m):
-            out[j] = _scaled(source[at[j]] - level[j] if is_level == 1 else source[at[j]], centre, width, most)
-    elif is_level == 1:
-        for j in range(m):
+def _take(source: Floats, rows: tuple[Ints, int], level: Floats, is_level: int, scale: Scale, out: Floats) -> None:
+    (at, run), (centre, width, most) = rows, scale
+    first = at[0]
+    if is_level == 1:
+        for j in range(run):
             out[j] = _scaled(source[first + j] - level[j], centre, width, most)
     else:
-        for j in range(m):
+        for j in range(run):
             out[j] = _scaled(source[first + j], centre, width, most)
+    for j in range(run, at.size):
+        out[j] = _scaled(source[at[j]] - level[j] if is_level == 1 else source[at[j]], centre, width, most)
 
 
 @compiled_in_order

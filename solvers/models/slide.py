@@ -122,40 +122,39 @@ class Memory:
         work = edit.come, edit.leave, edit.moving[0]
         self.space = space = Space(state.examples, state.factor, dense(state.XT), *cache, *work)
         self.place = entry_point(_place, space, one[0], 0, objective.losses, 1.0)
-        self.make_rows = entry_point(_make_rows, space, 0, 0, 0, one, 1.0, 0)
-        self.factor = entry_point(_factor, space, 0, 1.0)
+        self.make_rows = entry_point(_make_rows, space, one[0], 0, objective.losses, 1.0, (0, 0, 0), 1.0, 0)
+        self.factor, self.times = entry_point(_factor, space, 0, 1.0), entry_point(times, one, one[0])
 
-    def hold(self, model: Sliding, stood: Standing, targets: Floats) -> None:
-        """Hold the examples of a window, and behind them new ones; of none there are kernel rows."""
-        state, e, n, size = self.state, self.space.examples, stood.y.size, targets.size
-        self.place(self.space, targets, n, model.objective.losses, model.objective.along)
+    def hold(self, stood: Standing, size: int) -> None:
+        """Hold the examples of a window, and space for new ones behind them up to ``size``; ``place`` is for losses."""
+        state, e, n = self.state, self.space.examples, stood.y.size
         e.beta[:n], e.segment[:n], e.f[:n] = stood.beta, stood.segments, stood.f
         state.n_slots, state.vacant, state.total, state.b, state.kappa = size, [], 0.0, stood.b, 1.0
         state.events_since_refresh, state.heaviest, state.drift = stood.events, 0.0, 0.0
 
 
 def slide(
-    model: Sliding, stood: Standing, keys: Ints, y: Floats, leaving: int, X: Floats
+    model: Sliding, stood: Standing, keys: Ints, y: Floats, leaving: int, ahead: Ints
 ) -> tuple[Standing, Floats] | None:
     """Add examples to a model with an intercept and let the oldest leave, along one path.
 
-    Returns where all stand then, and f(x) of few rows ``X`` (k, d), as (k,); or None where that is for an update of the
-    whole model: where much moves, or the path fails.
+    Returns where all stand then, and f(x) of few examples ``ahead`` (k,) that are newer, as (k,); or None where that is
+    for an update of the whole model: where much moves, or the path fails.
     """
-    n, m = stood.keys.size, keys.size
+    n, m, k = stood.keys.size, keys.size, ahead.size
     size = n + m
-    is_small = m + leaving <= MOST and 2 * leaving < n and size <= LARGEST and len(X) <= MOST
+    is_small = m + leaving <= MOST and 2 * leaving < n and size <= LARGEST and k <= MOST
     if not is_small or stood.beta.size != n:
         return None
-    memory = _borrowed(model, size + len(X))  # which has as many kernel rows
-    state, names = memory.state, np.concatenate([stood.keys, keys])
+    memory = _borrowed(model, size + k)  # which has as many kernel rows
+    state, space, names = memory.state, memory.space, np.concatenate([stood.keys, keys, ahead])
     targets = np.concatenate([stood.y, y], dtype=np.float64)
-    model.write(names, memory.space.XT)
-    memory.hold(model, stood, targets)
+    model.write(names, space.XT)
     width = state.capacity if state.capacity - size < size // 8 else size  # whole rows are side by side, and so quicker
-    rows = np.ascontiguousarray(X, np.float64)
-    found, n_free = memory.make_rows(memory.space, n, size, leaving, rows, state.kernel.gamma, width)
-    made = memory.space.values[: found + len(X), :width]
+    memory.hold(stood, size)
+    goal, gamma = model.objective, state.kernel.gamma
+    found, n_free = memory.make_rows(space, targets, n, goal.losses, goal.along, (size, leaving, k), gamma, width)
+    made = space.values[: found + k, :width]
     np.exp(made, out=made)
     values = made[found:, leaving:size].copy()  # before the path uses the space
     try:
@@ -171,8 +170,8 @@ def slide(
     e, there = state.examples, slice(leaving, size)
     segments = e.segment[there].astype(stood.segments.dtype)
     beta, f, b = e.beta[there].copy(), e.f[there].copy(), float(state.b)
-    after = Standing(names[leaving:], targets[leaving:], beta, segments, f, b, state.events_since_refresh)
-    return after, times(values, beta) + b
+    after = Standing(names[there], targets[there], beta, segments, f, b, state.events_since_refresh)
+    return after, memory.times(values, beta) + b
 
 
 def stand(model: Sliding, stood: Standing) -> Floats | None:
@@ -184,7 +183,8 @@ def stand(model: Sliding, stood: Standing) -> Floats | None:
     memory = _borrowed(model, n)
     state = memory.state
     model.write(stood.keys, memory.space.XT)
-    memory.hold(model, stood, np.array(stood.y, np.float64))
+    memory.hold(stood, n)
+    memory.place(memory.space, np.array(stood.y, np.float64), n, model.objective.losses, model.objective.along)
     compute_all_f(state)
     state.put_off(np.flatnonzero(are_free(stood.segments)))
     audit = audited(state)
@@ -229,20 +229,32 @@ def _place(space: Space, targets: Floats, n: int, losses: Losses, along: float) 
 
 
 @compiled_allocating
-def _make_rows(space: Space, n: int, size: int, leaving: int, X: Floats, gamma: float, width: int) -> tuple[int, int]:
-    """Write the edit, and kernel rows but for the exponential, and behind them those of rows ``X`` (k, d).
+def _make_rows(
+    space: Space,
+    targets: Floats,
+    n: int,
+    losses: Losses,
+    along: float,
+    sizes: tuple[int, int, int],
+    gamma: float,
+    width: int,
+) -> tuple[int, int]:
+    """Place ``n`` examples and new ones, write the edit, and kernel rows but for the exponential.
 
-    Of ``n`` examples and new ones up to ``size`` the oldest leave; ``width`` columns are made. Returns how many
-    examples have a row, and how many of these are free.
+    ``sizes``: how many examples there are with the new ones, how many of them leave, the oldest, and how many others
+    stand behind them, which have the last rows. ``width`` columns are made. Returns how many examples have a row, and
+    how many of these are free.
     """
-    slots, n_free = np.empty(size, np.int64), 0
+    _place(space, targets, n, losses, along)
+    (size, leaving, others), n_free = sizes, 0
+    slots = np.empty(size + others, np.int64)
     count = _rows_wanted(space.examples, n, size, leaving, slots)
-    A = np.empty((count + X.shape[0], X.shape[1]))
-    for k in range(X.shape[1]):
-        for i in range(count):
+    rows = np.arange(count + others)
+    slots[count : count + others] = np.arange(size, size + others)
+    A = np.empty((rows.size, space.XT.shape[0]))
+    for k in range(A.shape[1]):
+        for i in range(rows.size):
             A[i, k] = space.XT[k, slots[i]]
-    A[count:] = X
-    rows = np.arange(A.shape[0])
     squared_distances(A, space.XT, 0, width, -gamma, space.values, rows)
     for i in range(count):
         j = slots[i]

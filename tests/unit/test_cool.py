@@ -273,7 +273,7 @@ def test_rows_are_packed_where_they_say_the_same_twice() -> None:
     kept = [one._packed for one in rows if one is not None]
     assert kept[0] is not None
     assert kept[1] is not None
-    assert kept[0][0].calendar is kept[1][0].calendar
+    assert kept[0].calendar is kept[1].calendar
     assert kept[2] is None
     assert all(state.hot_bytes == 0 for state in feeds)
 
@@ -285,7 +285,7 @@ def size_of(one: Any, seen: set[int]) -> int:
     seen.add(id(one))
     if isinstance(one, np.ndarray):
         return one.nbytes if one.base is None else size_of(one.base, seen)
-    inside = [vars(one)] if hasattr(one, "__dict__") else []
+    inside = [vars(one)] if hasattr(one, "__dict__") else [getattr(one, name) for name in getattr(one, "__slots__", ())]
     if isinstance(one, dict):
         inside += [*one.keys(), *one.values()]
     elif isinstance(one, list | tuple | set | deque):

@@ -38,9 +38,9 @@ def test_a_naive_forecast_is_served_where_its_weighted_errors_are_clearly_less(
         if len(made) < LEAST:
             assert served == 0
         elif served:
-            assert contest.sums[served] == contest.sums[1:].min() < AHEAD * contest.sums[0]
+            assert contest.sums[served] == min(contest.sums[1:]) < AHEAD * contest.sums[0]
         else:
-            assert contest.sums[1:].min() >= AHEAD * contest.sums[0]
+            assert min(contest.sums[1:]) >= AHEAD * contest.sums[0]
 
 
 def walk(**settings: Any) -> Forecaster:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,6 +23,7 @@ from livesvm.service.feeds.features import (
 )
 from livesvm.service.feeds.interval import Every
 from livesvm.service.feeds.represent import LEAST_CORE, fitted, has_moved, reference, represented
+from livesvm.service.feeds.row_tables import table_of
 from livesvm.service.feeds.scores import Scored, StepScores
 from livesvm.service.feeds.season import find_season
 from livesvm.service.feeds.spec import spec_of
@@ -337,3 +340,12 @@ def test_a_drift_test_of_another_kind_begins_again() -> None:
     (test,) = drift.tests_of([1])
     drift.restore(test, {"n": 100, "mean": 1.0, "sum": 3.0, "least": 0.0})
     assert test.n == 0
+
+
+def test_a_column_of_numbers_is_kept_as_an_array_whatever_their_size() -> None:
+    rows: list[dict[str, Any]]
+    rows = [{"a": 1, "b": None, "c": 10**400, "d": True}, {"a": 2.5, "b": 2**60 + 1, "c": None, "d": 1.0}]
+    columns = table_of(rows)["columns"]
+    for name, found in {"a": [1.0, 2.5], "b": [np.nan, 2.0**60], "c": [np.inf, np.nan]}.items():
+        np.testing.assert_array_equal(columns[name], np.array(found))
+    assert columns["d"] == [True, 1.0]

@@ -21,6 +21,7 @@ from livesvm.solvers.models.slide import Objective, Sliding, Standing, decide, s
 from tests.support.feeds import FEED, rows_of, series
 
 N, D = 120, 6
+AHEAD = np.array([2 * N - 1])
 MODELS = {
     "tube": LiveSVR(C=2.0, epsilon=0.1, gamma=0.1),
     "absolute": LiveSVR(C=2.0, loss="absolute", gamma=0.1),
@@ -51,7 +52,7 @@ def test_a_slide_leads_where_an_update_of_the_whole_model_does(kind: str) -> Non
     for come, leave in [(1, 1), (2, 1), (1, 0), (0, 2), (3, 3), (1, 1), (1, 2), (4, 4), *[(1, 1)] * 12]:
         at = X[last + come : last + come + 3]
         new = np.arange(last, last + come), y[last : last + come]
-        found = slide(sliding, stood, *new, leave, np.asfortranarray(at))  # compiled code takes it in another order
+        found = slide(sliding, stood, *new, leave, np.arange(last + come, last + come + 3))
         assert found is not None
         (stood, decided), add = found, (X[last : last + come], y[last : last + come]) if come else None
         whole.update(add=add, remove=range(first, first + leave), keys=range(last, last + come) if come else None)
@@ -75,15 +76,15 @@ def test_a_window_of_few_has_space_for_all_kernel_rows() -> None:
     n = 24  # as many as a line of memory has slots, or bound examples are taken along
     model: Any = LiveSVR(**MODELS["tube"].get_params()).fit(X[:n], y[:n], keys=range(n))
     sliding = Sliding(Objective.of(model), D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
-    stood, at, found = standing(model), X[-slides.MOST :], list[Any]()
-    alone = threading.Thread(target=lambda: found.append(slide(sliding, stood, np.arange(0), y[:0], 1, at)))
+    stood, ahead, found = standing(model), np.arange(2 * N - slides.MOST, 2 * N), list[Any]()
+    alone = threading.Thread(target=lambda: found.append(slide(sliding, stood, np.arange(0), y[:0], 1, ahead)))
     alone.start()  # in a thread that has no memory of larger windows
     alone.join()
     assert found[0] is not None
     after, decided = found[0]
     model.update(remove=[0])
     np.testing.assert_allclose(after.beta, model.window_coefficients, atol=1e-8)
-    np.testing.assert_allclose(decided, model.predictor().decision_function(at), atol=1e-8)
+    np.testing.assert_allclose(decided, model.predictor().decision_function(X[ahead]), atol=1e-8)
 
 
 def test_what_is_damaged_or_no_optimum_does_not_stand() -> None:
@@ -105,15 +106,15 @@ def test_what_moves_much_is_no_slide(monkeypatch: pytest.MonkeyPatch) -> None:
     model: Any = LiveSVR(**MODELS["tube"].get_params()).fit(X[:N], y[:N], keys=range(N))
     sliding = Sliding(Objective.of(model), D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
     stood = standing(model)
-    assert slide(sliding, stood, np.arange(N, N + slides.MOST), y[N : N + slides.MOST], 1, X[:1]) is None
+    assert slide(sliding, stood, np.arange(N, N + slides.MOST), y[N : N + slides.MOST], 1, AHEAD) is None
 
     def fails(*given: Any) -> None:
         raise NotOptimal("the path ended")
 
     monkeypatch.setattr(slides, "follow", fails)
-    assert slide(sliding, stood, np.arange(N, N + 1), y[N : N + 1], 1, X[:1]) is None
+    assert slide(sliding, stood, np.arange(N, N + 1), y[N : N + 1], 1, AHEAD) is None
     monkeypatch.undo()
-    assert slide(sliding, stood, np.arange(N, N + 1), y[N : N + 1], 1, X[:1])  # whatever that left in memory
+    assert slide(sliding, stood, np.arange(N, N + 1), y[N : N + 1], 1, AHEAD)  # whatever that left in memory
 
 
 SETTINGS = FEED | {"C": 1.0, "gamma": 0.01, "represent": "change", "time": "time", "every": "1h", "steps": [1, 3]}

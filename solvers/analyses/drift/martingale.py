@@ -69,11 +69,12 @@ class _Capital:
         """Bet on the p-value of a score, which multiplies the bets by ``factors``."""
         share = self.bank / self.run / len(factors)
         self.bank -= self.bank / self.run
+        bets, risen = self.bets, self.risen
         for i, factor in enumerate(factors):
-            self.bets[i] = (self.bets[i] + share) * factor
-            if self.risen[i] <= 0.0:
-                self.risen[i], self.began[i] = 0.0, number
-            self.risen[i] += math.log(factor)
+            bets[i] = (bets[i] + share) * factor
+            if risen[i] <= 0.0:
+                risen[i], self.began[i] = 0.0, number
+            risen[i] += math.log(factor)
 
     @property
     def value(self) -> float:
@@ -180,7 +181,8 @@ class DriftTest:
         self._sorted = {kind: array("f", sorted(scores)) for kind, scores in kept.items()}
 
     def _alarm(self, kind: Any) -> Alarm | None:
-        crossed = [name for name in (_WHOLE, kind) if name in self._capital and self.evidence(name) >= 1.0]
+        names = (_WHOLE,) if kind is None else (_WHOLE, kind)
+        crossed = [name for name in names if self.evidence(name) >= 1.0]
         if not crossed:
             return None
         strongest = self._capital[max(crossed, key=lambda name: self._capital[name].value)]
@@ -202,7 +204,7 @@ class DriftTest:
         float
             At 1 there is an alarm.
         """
-        return self._capital[kind].value * self._rate(list(self._capital).index(kind))
+        return self._capital[kind].value * self._rate(0 if kind is _WHOLE else list(self._capital).index(kind))
 
     def _rate(self, place: int) -> float:
         """Return the part of the rate that is for the kind of a place, all together first; parts add up to no more."""
@@ -213,11 +215,13 @@ class DriftTest:
     @property
     def nbytes(self) -> int:
         """Bytes of the scores that it holds."""
-        return 2 * sum(scores.itemsize * len(scores) for scores in self._scores.values())
+        return 2 * sum([scores.itemsize * len(scores) for scores in self._scores.values()])
 
     @property
     def strongest(self) -> float:
         """The largest :meth:`evidence` of all; at 1 there is an alarm."""
+        if len(self._capital) == 1:
+            return self.evidence()
         return max(capital.value * self._rate(place) for place, capital in enumerate(self._capital.values()))
 
     def to_arrays(self) -> dict[str, Any]:
