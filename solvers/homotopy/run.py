@@ -132,14 +132,19 @@ class ByNumber(NamedTuple):
 class Solve:
     """One solve of a state, in as many rounds as it takes: see ``solve.solve``.
 
+    Parameters
+    ----------
+    way : compiled like ``solve.solve``, which it calls
+    more : what it is given besides
+
     Attributes
     ----------
     now : where it is; None: it has not begun
     found : what it has found, where a round of it has led to the optimum, and those that leave have left
     """
 
-    def __init__(self, state: PathState) -> None:
-        self.state, self.buffers = state, workspace_of(state)
+    def __init__(self, state: PathState, way: Callable[..., int] = solve, *more: Any) -> None:
+        self.state, self.buffers, self.way, self.more = state, workspace_of(state), way, more
         self.now: One[Progress] | None = None
         self.found: Progress | None = None
         self.stage, self.sizes, self.two, self.n_before = Stage.SET_OUT, (0, 0, 0), (0, 0), 0
@@ -181,9 +186,9 @@ class Solve:
         state, now = self.state, self._begun(trace, precision, allowance)
         s, w = self._work(now), self._walk()
         check()
-        exit_ = self._entry(w, s)(w, s, self.batch)
+        exit_ = self._go(w, s)
         if exit_ != Exit.DONE:
-            exit_, w = walk_to_the_end(state, w, trace, lambda w: self._entry(w, s)(w, s, self.batch), exit_=exit_)
+            exit_, w = walk_to_the_end(state, w, trace, lambda w: self._go(w, s), exit_=exit_)
         if exit_ == Exit.DONE:
             self.found = found = Progress.snapshot(now)
             state.b, state.kappa, state.heaviest, state.drift = found.b, found.kappa, found.heaviest, found.drift
@@ -251,15 +256,15 @@ class Solve:
         buffers.stop[0] = 0
         return _walk_on(self.state, self.state.motion, (buffers.status, buffers.stop, buffers.tolerances))
 
-    def _entry(self, w: workspace.Walk, s: Work) -> Callable[[workspace.Walk, Work, Batch], int]:
-        """Return ``solve``; where all arrays are those of the last time, it need not look at their types."""
-        buffers = self.buffers
+    def _go(self, w: workspace.Walk, s: Work) -> int:
+        """Go on; where all arrays are those of the last time, compiled code need not look at their types."""
+        buffers, given = self.buffers, (w, s, self.batch, *self.more)
         if s.losses is not NO_CHANGES:
-            return solve
-        arrays = (w.examples, w.motion, w.factor.size, s.used, s.slot, s.numbers, self.kind)
+            return self.way(*given)
+        arrays = (w.examples, w.motion, w.factor.size, s.used, s.slot, s.numbers, self.kind, self.way)
         if not buffers.known or any(map(is_not, arrays, buffers.known)):
-            buffers.known, buffers.entry = arrays, entry_point(solve, w, s, self.batch)
-        return buffers.entry
+            buffers.known, buffers.entry = arrays, entry_point(self.way, *given)
+        return buffers.entry(*given)
 
     def _judge(self, w: workspace.Walk, band: float) -> Audit:
         """Compute the f that decide, where that takes long or kernel rows that are not there, and judge."""

@@ -15,13 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from livesvm.solvers.active_set.degeneracy import extend
+from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
 from livesvm.solvers.homotopy.batch_update import distance, work_from_nothing
+from livesvm.solvers.homotopy.edit import Batch, Work
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.refactorize import refactorize
 from livesvm.solvers.homotopy.refresh import SPARE
 from livesvm.solvers.homotopy.run import NO_EXAMPLES, Solve, workspace_of
+from livesvm.solvers.homotopy.solve import solve
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.homotopy.warm_start import compute_all_f
 from livesvm.solvers.kernels.kernel import Kernel, squared_distances, times
@@ -38,7 +42,7 @@ from livesvm.solvers.sparse import dense
 
 MOST = 8  #: examples that come and leave
 LARGEST = 1024  #: examples of a window: the memory of larger ones is not kept by every thread
-NEAR = 24  #: kernel rows that are made of bound examples, as these are the nearest to a kink
+NEAR = 6  #: kernel rows that are made of bound examples, as these are the nearest to a kink
 CACHE_BYTES = 8 * (2 * LARGEST) ** 2
 
 _here = threading.local()
@@ -162,7 +166,7 @@ def slide(
             state.make_room_for_free(n_free + SPARE)
             memory.look(model.objective)
         memory.factor(memory.space, n_free, state.kappa)
-        solving = Solve(state)
+        solving = Solve(state, _solve, space.XT, gamma)
         solving.begin(n, (m, leaving, 0))
         follow(state, None, work_from_nothing(size, n_free), solving)
     except (NotOptimal, MemoryLimit):
@@ -267,6 +271,26 @@ def _make_rows(
     for i in range(leaving):
         space.leave[i] = i
     return count, n_free
+
+
+@compiled_allocating
+def _solve(w: Walk, s: Work, batch: Batch, XT: Floats, gamma: float) -> int:
+    """Solve, and make the kernel row of an example that changes sides and has none; see ``homotopy.solve.solve``."""
+    outcome, unused = solve(w, s, batch), 0
+    while outcome == Exit.NEED_ROW.value and w.at[0].switching >= 0:
+        slot, A, at = w.at[0].switching, np.empty((1, XT.shape[0])), np.empty(1, np.int64)
+        while unused < s.slot_of.size and s.slot_of[unused] >= 0:
+            unused += 1
+        if unused == s.slot_of.size:
+            break
+        A[0], at[0] = XT[:, slot], unused
+        row = w.rows[unused]
+        squared_distances(A, XT, 0, w.n, -gamma, w.rows, at)
+        for j in range(w.n):
+            row[j] = math.exp(row[j])
+        w.row_of[slot], s.slot_of[unused], s.used[unused] = unused, slot, s.now[0].clock
+        outcome = solve(w, s, batch)
+    return outcome
 
 
 @compiled

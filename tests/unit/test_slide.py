@@ -16,6 +16,7 @@ from livesvm.service.feeds.step_model import StepModel
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.regression import LiveSVR
+from livesvm.solvers.homotopy import run
 from livesvm.solvers.models import slide as slides
 from livesvm.solvers.models.slide import Objective, Sliding, Standing, decide, slide, stand
 from tests.support.feeds import FEED, rows_of, series
@@ -69,6 +70,17 @@ def test_a_slide_leads_where_an_update_of_the_whole_model_does(kind: str) -> Non
         f = stand(sliding, stood)
         assert f is not None
         np.testing.assert_allclose(f, stood.f, atol=1e-12)
+
+
+def test_a_slide_makes_the_kernel_rows_that_it_lacks_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = data("tube")
+    model: Any = LiveSVR(**MODELS["tube"].get_params()).fit(X[:N], y[:N], keys=range(N))
+    sliding = Sliding(Objective.of(model), D, lambda keys, out: np.copyto(out[:, : keys.size], X[keys].T))
+    monkeypatch.setattr(run, "fetch_rows", lambda *_: pytest.fail("a row was fetched from Python"))
+    found = None
+    for last in range(N, N + 20):
+        found = slide(sliding, standing(model) if found is None else found[0], np.array([last]), y[[last]], 1, AHEAD)
+        assert found is not None
 
 
 def test_a_window_of_few_has_space_for_all_kernel_rows() -> None:
