@@ -98,7 +98,7 @@ class PathWorkspace:
         self.status, self.tolerances = workspace.Status.of(), workspace.Tolerances.of()
         self.stop = np.zeros(1, np.int64)
         self.known: tuple[object, ...] = ()  #: the arrays whose types ``entry`` is for
-        self.entry = solve
+        self.entry: Callable[..., int] = solve
 
     def work(self, now: One[Progress], losses: Losses, rows: tuple[Ints, Ints], numbered: tuple[Ints, Floats]) -> Work:
         """Return what a solve works on; ``rows`` are what the row cache holds, and when each row was used."""
@@ -186,9 +186,10 @@ class Solve:
         state, now = self.state, self._begun(trace, precision, allowance)
         s, w = self._work(now), self._walk()
         check()
-        exit_ = self._go(w, s)
+        more = s, self.batch, *self.more
+        exit_ = self._entry(w, s)(w, *more)
         if exit_ != Exit.DONE:
-            exit_, w = walk_to_the_end(state, w, trace, lambda w: self._go(w, s), exit_=exit_)
+            exit_, w = walk_to_the_end(state, w, trace, lambda w: self._entry(w, s)(w, *more), exit_=exit_)
         if exit_ == Exit.DONE:
             self.found = found = Progress.snapshot(now)
             state.b, state.kappa, state.heaviest, state.drift = found.b, found.kappa, found.heaviest, found.drift
@@ -256,15 +257,15 @@ class Solve:
         buffers.stop[0] = 0
         return _walk_on(self.state, self.state.motion, (buffers.status, buffers.stop, buffers.tolerances))
 
-    def _go(self, w: workspace.Walk, s: Work) -> int:
-        """Go on; where all arrays are those of the last time, compiled code need not look at their types."""
-        buffers, given = self.buffers, (w, s, self.batch, *self.more)
+    def _entry(self, w: workspace.Walk, s: Work) -> Callable[..., int]:
+        """Return ``way``; where all arrays are those of the last time, it need not look at their types."""
+        buffers = self.buffers
         if s.losses is not NO_CHANGES:
-            return self.way(*given)
+            return self.way
         arrays = (w.examples, w.motion, w.factor.size, s.used, s.slot, s.numbers, self.kind, self.way)
         if not buffers.known or any(map(is_not, arrays, buffers.known)):
-            buffers.known, buffers.entry = arrays, entry_point(self.way, *given)
-        return buffers.entry(*given)
+            buffers.known, buffers.entry = arrays, entry_point(self.way, w, s, self.batch, *self.more)
+        return buffers.entry
 
     def _judge(self, w: workspace.Walk, band: float) -> Audit:
         """Compute the f that decide, where that takes long or kernel rows that are not there, and judge."""
