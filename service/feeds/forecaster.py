@@ -113,7 +113,6 @@ class Forecaster:
         self._scored: list[tuple[int, Scored]] = []
         self.newest_taken: Reading | None = None
         self._given: Given | None = None
-        self._has_contests = spec.has_contests
         self._chooses = False
         self.choice_due = False  #: errors have grown, and what is ``auto`` is to be chosen before the next readings
         self._due_scores: list[list[Scored]] = [[] for _ in self.steps]
@@ -574,7 +573,7 @@ class Forecaster:
             if not known and self.spec.unannounced == "refuse":
                 continue
             model, seasonal = float(found[i, 0]), float(own[i, 0]) if layout.seasons else last
-            served = self.contests[i].best() if self._has_contests else 0
+            served = self.contests[i].best() if self.spec.has_contests else 0
             value = (model, last, seasonal)[served]
             low, high = (value, value) if self.spec.quantiles is None else (float(found[i, 1]), float(found[i, 2]))
             held = self.bands[i]
@@ -594,7 +593,7 @@ class Forecaster:
         for i, forecast, low, high, last, seasonal, change, model in waiting:
             value = forecast.value
             self.knowledge.score(i, reading.slot, was_known=forecast.known)
-            if self._has_contests:
+            if self.spec.has_contests:
                 self.contests[i].learn(actual, (model, last, seasonal))
             band, made = Band(forecast.low, forecast.high), (reading.slot, reading.time, forecast.made_at, value)
             scored = Scored(*made, _or_nan(band.low), _or_nan(band.high), actual, last, seasonal, change, model)

@@ -227,7 +227,7 @@ class FeedSpec(BaseModel):
             return None
         return self.band if self.quantiles is None else self.quantiles[1] - self.quantiles[0]
 
-    @property
+    @cached_property
     def has_contests(self) -> bool:
         """Whether a naive forecast is served where it has the better record."""
         return self.generation > 1 and self.task == "value" and self.quantiles is None

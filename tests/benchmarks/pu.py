@@ -4,7 +4,7 @@ Growth: 100 positives, lam = 0.01, features in [0, 1], each case in a process of
 processor, on one thread; memory is the peak of the process, with and without what it held before. Where no few pivots
 stand for all examples, the f of all examples from the data takes a kernel value for each example and each support
 vector: the last columns say how many of these there are, and how long the whole solve takes for each such value. Live:
-30 in and 30 out of 1,400, medians: by turns with USMO, after which nothing is in the processor's caches, and in a row.
+30 in and 30 out of 1,400, medians: by turns with USMO, and in a row.
 """
 
 from __future__ import annotations
