@@ -139,14 +139,12 @@ def holds(w: Walk, step: float) -> bool:
 @compiled
 def refine(w: Walk, step: float) -> None:
     """Improve the direction until the free examples stay at their kinks for a step, or three times."""
-    w.at[0].refined += 1
     w.at[0].work += 2.0 * w.factor.size[0] * (w.n_seen + w.factor.size[0])
     resolve(w)
     find_direction(w)
     for _ in range(2):
         if holds(w, step):
             return
-        w.at[0].refined += 1
         correct_direction(w)
 
 

@@ -27,6 +27,7 @@ class Exit(IntEnum):
     ROSE = 15  #: the objective rose
     ENDLESS = 16  #: too many switches in a row
     # of a solve
+    NO_PLACE = 25  #: of a pair of classes: there are not as many vacant slots or rows as come, or too much moves
     UNJUDGED = 24  #: it has ended, and the f that decide about it have yet to be computed
     # of outlier paths
     NOTES_FULL = 17  #: call again with empty notes

@@ -208,5 +208,4 @@ def jump(w: Walk) -> bool:
     for j in range(w.n):
         e.f[j] += shift
     w.at[0].switching, w.at[0].side = switching, 1 if up else -1
-    w.at[0].jumps += 1
     return True

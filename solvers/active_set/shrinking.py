@@ -241,8 +241,6 @@ def count_below(x: Floats, n: int, bound: float) -> int:
 def outer_iteration(w: Walk, members: Ints, n_seen: int) -> Exit:
     """Walk one outer iteration among ``members``, and learn from it how to choose the next; returns why it stopped."""
     events, through = w.at[0].events, w.at[0].through
-    w.at[0].n_outer_iterations += 1
-    w.at[0].members += n_seen
     outcome = walk_working_set(w, members, n_seen)
     if w.at[0].switching >= 0:
         w.at[0].switching = members[w.at[0].switching]

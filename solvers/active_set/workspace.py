@@ -41,15 +41,11 @@ class Status(Scalars):
     drift: float  #: what the f of free examples were off when they were computed afresh at the end
     events: int
     exchanges: int
-    jumps: int
     zero_steps: int  #: in a row
-    refined: int
     side: int
     rows: int  #: kernel rows of an outer iteration in use
     stride_end: int  #: events at which it ends
     through: int  #: examples that were let through
-    n_outer_iterations: int
-    members: int  #: of all outer iterations together
     passes: int
     started: int
     whole: int  #: events up to which every example walks
@@ -126,10 +122,8 @@ def whole_walk(
 def count_again(w: Walk) -> None:
     """Start to count."""
     at = w.at[0]
-    at.events = at.exchanges = at.jumps = at.zero_steps = at.refined = at.side = at.rows = at.stride_end = 0
-    at.through = at.n_outer_iterations = at.members = at.passes = at.started = at.whole = at.direction_valid = (
-        at.fresh
-    ) = 0
+    at.events = at.exchanges = at.zero_steps = at.side = at.rows = at.stride_end = 0
+    at.through = at.passes = at.started = at.whole = at.direction_valid = at.fresh = 0
     at.asking = at.several = at.turns = at.spreads = at.idle = 0
     at.db = at.pace = at.member_safety = at.last = at.drift = at.work = 0.0
     at.allowance, at.alone = np.inf, 1

@@ -16,7 +16,7 @@ from livesvm.solvers.homotopy.decomposition import descend
 from livesvm.solvers.homotopy.edit import compute_f_of_new, place
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.refresh import BLOCK, Checkpoint, Numbers, cache_what_fits, roll_back, take_checkpoint
-from livesvm.solvers.homotopy.run import NO_EXAMPLES, ByNumber, Solve, Trace
+from livesvm.solvers.homotopy.run import NO_EXAMPLES, Solve, Trace
 from livesvm.solvers.homotopy.warm_start import correct
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.kernels.row_cache import forget_row
@@ -86,45 +86,16 @@ def update(
         undone.kept_by(solving)
         trace = follow(state, None, allowance * work_from_nothing(state.n, state.n_free), solving)
         state.events = max(float(trace.events), FADING * state.events)
-        _release(state, solving, edit.leave)
+        release(state, solving, edit.leave)
     return slots, trace
 
 
-def _release(state: PathState, solving: Solve, leave: Ints) -> None:
+def release(state: PathState, solving: Solve, leave: Ints) -> None:
     """Take back the slots of those that have left."""
     if solving.found is None:
         state.release(leave)
     else:
         state.vacate(leave)
-
-
-def update_pair(
-    state: PathState, two: tuple[int, int], by_number: ByNumber, sizes: tuple[int, int], undone: UndoneOnError
-) -> tuple[Trace, Solve]:
-    """Add and remove examples of a pair of classes by number, along one path, with hinge losses.
-
-    Parameters
-    ----------
-    by_number : of which the slots are brought up to date
-    sizes : how many come and leave
-
-    Raises
-    ------
-    TooCostly, NotOptimal, NotPositiveSemidefinite, MemoryLimit : the state is as it was
-    """
-    (n_come, n_leave), slot, numbers = sizes, by_number.slot, by_number.numbers[0]
-    with undone:
-        come = state.take_slots(n_come)
-        solving = Solve(state)
-        solving.begin_pair(undone.n, come, n_leave, two, by_number)
-        undone.kept_by(solving)
-        trace = follow(state, None, LITTLE_WORK, solving)
-        leave = solving.buffers.leave[:n_leave]
-        if solving.found is None:
-            slot[numbers[leave].astype(np.int64)] = -1
-            slot[numbers[come].astype(np.int64)] = come
-        _release(state, solving, leave)
-    return trace, solving
 
 
 def is_another_window(state: PathState, edit: Edit, come: int) -> bool:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from livesvm.solvers.active_set.reactivation import LARGE
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.homotopy.refresh import compute_f
 from livesvm.solvers.kernels.row_cache import forget_rows, transpose_into
@@ -50,6 +51,7 @@ class Progress(Scalars):
     whole: int  #: events up to which every example walks
     trusted: int  #: so many events after all f were computed afresh, those that decide are taken as they are tracked
     is_measured: int  #: 1: the units of the losses are known
+    n_vacant: int  #: of a pair: slots that are not in use
     # found
     n_moving: int
     is_kept: int  #: 1: where all stood has been kept
@@ -62,11 +64,6 @@ class Progress(Scalars):
     # what the walk has counted, of ``workspace.Status``, where it has led to the optimum
     walked: int  #: events
     exchanges: int
-    jumps: int
-    n_outer_iterations: int
-    through: int
-    members: int
-    refined: int
     work: float
     # units, of ``optimality.Scales``
     kink: float
@@ -116,8 +113,16 @@ class Work(NamedTuple):
     used: Ints
     slot: Ints  #: of a pair: slots by number, -1: not here
     numbers: Floats  #: (1, c) of a pair: numbers by slot
+    vacant: Ints  #: (2, c) of a pair: slots that are not in use, the next one last; and before the update
+    old: One[Progress]  #: of a pair: before the update
     now: One[Progress]
 
+
+Numbered = tuple[Ints, Floats, Ints, One[Progress]]
+"""What a pair has of ``Work``."""
+
+
+MOST_OF_PAIR = 64  #: examples that come and leave, in an update by what all pairs share
 
 NO_BATCH = Batch(
     np.empty(0, np.int64), np.empty(0), np.zeros(1, np.int64), np.empty(0, np.int64), np.zeros(1, np.int64),
@@ -126,18 +131,32 @@ NO_BATCH = Batch(
 
 
 @compiled
-def open_pair(w: Walk, s: Work, batch: Batch) -> None:
-    """Find the slots of those that leave a pair of classes, and give those that come their losses and kernel rows.
+def open_pair(w: Walk, s: Work, batch: Batch) -> bool:
+    """Find the slots of those that leave a pair of classes, and give those that come slots, losses and kernel rows.
 
-    Their slots are given, and the cache has space for the rows.
+    False: there is no place for them, or too much moves; nothing has been changed then.
     """
     now, e = s.now[0], w.examples
-    rows = s.moving[0]
+    rows, first, second, n = s.moving[0], now.first, now.second, w.n - now.n_vacant
+    n_come = batch.come_from[first + 1] - batch.come_from[first] + batch.come_from[second + 1] - batch.come_from[second]
+    n_leave = batch.leave_from[first + 1] - batch.leave_from[first]
+    n_leave += batch.leave_from[second + 1] - batch.leave_from[second]
     unused = 0
     for row in range(s.slot_of.size):
-        if unused < now.n_come and s.slot_of[row] < 0:
+        if unused < n_come and s.slot_of[row] < 0:
             rows[unused] = row
             unused += 1
+    is_full = unused < n_come or n_come > now.n_vacant or w.factor.size[0] == w.factor.R.shape[0]
+    if is_full or n_come + n_leave > MOST_OF_PAIR or 2 * n_leave >= n or n + n_come > LARGE:
+        return False
+    s.old[0] = now
+    for k in range(now.n_vacant):
+        s.vacant[1, k] = s.vacant[0, k]
+    now.n_come, now.n_leave, now.count, now.events, now.close = n_come, n_leave, n + n_come, 0, 0.0
+    now.clock += 1
+    for i in range(n_come):
+        now.n_vacant -= 1
+        s.come[i] = s.vacant[0, now.n_vacant]
     come, leave = 0, 0
     for c in (now.first, now.second):
         y = -1.0 if c == now.first else 1.0
@@ -156,6 +175,7 @@ def open_pair(w: Walk, s: Work, batch: Batch) -> None:
         for j in range(w.n):
             target[j] = source[int(s.numbers[0, j])]
         w.row_of[slot], s.slot_of[row], s.used[row] = row, slot, now.clock
+    return True
 
 
 @compiled
@@ -260,7 +280,10 @@ def close_edit(w: Walk, s: Work, batch: Batch) -> None:
     if batch.leave_from.size == 1:  # of no pair
         return
     now.n_bound = count_bound_supports(w.examples.beta, w.examples.segment, w.n)
-    come = 0
+    come, now.since = 0, now.since + now.walked
+    for slot in leave[::-1]:
+        s.vacant[0, now.n_vacant] = slot
+        now.n_vacant += 1
     for c in (now.first, now.second):
         for i in range(batch.leave_from[c], batch.leave_from[c + 1]):
             s.slot[batch.leave[i]] = -1

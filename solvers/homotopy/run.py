@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import is_not
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.ratio_test import find_likely
 from livesvm.solvers.errors import NotOptimal, NotPositiveSemidefinite, TooCostly
 from livesvm.solvers.homotopy import tolerances
-from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Before, Progress, Work
+from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Before, Numbered, Progress, Work
 from livesvm.solvers.homotopy.finalize import rounding_left
 from livesvm.solvers.homotopy.optimality import Audit, Scales, audited, scales
 from livesvm.solvers.homotopy.refresh import (
@@ -38,11 +38,12 @@ from livesvm.solvers.runtime.entry_point import entry_point, kind_of
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
 from livesvm.solvers.runtime.memory import scratch
 from livesvm.solvers.runtime.scalars import One
-from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.runtime.types import Ints
 
 PREFETCH = 128  # kernel rows fetched at once, of examples that will soon change sides
 
-NO_EXAMPLES, NO_NUMBERS = workspace.NO_MEMBERS, np.empty((0, 0))
+NO_EXAMPLES = workspace.NO_MEMBERS
+NO_KIND, NO_PAIR = kind_of(NO_BATCH), (NO_EXAMPLES, np.empty((0, 0)), np.empty((0, 0), np.int64), Progress.of())
 NO_CHANGES = Losses(np.empty((0, MAX_KINKS)), np.empty((0, MAX_KINKS + 1)), np.empty(0, np.int64))
 
 
@@ -53,12 +54,7 @@ class Trace:
     events: int = 0
     rounds: int = 0
     exchanges: int = 0
-    jumps: int = 0
     stalls: int = 0
-    refined: int = 0
-    outer_iterations: int = 0
-    through: int = 0  #: bound examples that crossed a limit within an outer iteration unseen
-    members: int = 0
     work: float = 0.0  #: products of kernel values and of the factor, about
     refreshed: int = 0
     refactored: int = 0
@@ -72,11 +68,6 @@ class Trace:
         self.rounds += 1
         self.events += events
         self.exchanges += found.exchanges
-        self.jumps += found.jumps
-        self.outer_iterations += found.n_outer_iterations
-        self.through += found.through
-        self.members += found.members
-        self.refined += found.refined
         self.work += found.work
 
     def noted(self, audit: Audit) -> Audit:
@@ -100,10 +91,17 @@ class PathWorkspace:
         self.known: tuple[object, ...] = ()  #: the arrays whose types ``entry`` is for
         self.entry: Callable[..., int] = solve
 
-    def work(self, now: One[Progress], losses: Losses, rows: tuple[Ints, Ints], numbered: tuple[Ints, Floats]) -> Work:
+    def work(self, now: One[Progress], losses: Losses, rows: tuple[Ints, Ints], numbered: Numbered = NO_PAIR) -> Work:
         """Return what a solve works on; ``rows`` are what the row cache holds, and when each row was used."""
-        edited = self.come, self.leave, self.changed, losses, self.before
-        return Work(self.moving, *edited, *rows, *numbered, now)
+        edited, (slot, numbers, vacant, old) = (self.come, self.leave, self.changed, losses, self.before), numbered
+        return Work(self.moving, *edited, *rows, slot, numbers, vacant, old, now)
+
+    def kept(self, now: Progress, numbers: Numbers) -> Checkpoint:
+        """Return where all stood before an edit; ``numbers`` are what the state was besides arrays."""
+        old, n, m, free = self.before, now.n_before, now.n_leave + now.n_changed, self.before.free[: now.n_places]
+        indices = np.concatenate([self.leave[: now.n_leave], self.changed[: now.n_changed]])
+        losses = Losses(old.kinks[:m], old.levels[:m], old.n_kinks[:m])
+        return Checkpoint(old.segment[:n], old.f[:n], old.beta[:n], indices, losses, free[free >= 0], numbers)
 
     @property
     def nbytes(self) -> int:
@@ -118,15 +116,6 @@ def workspace_of(state: PathState) -> PathWorkspace:
     if buffers is None or buffers.come.size != state.capacity:
         buffers = state.buffers = PathWorkspace(state.capacity)
     return buffers
-
-
-class ByNumber(NamedTuple):
-    """What a pair of classes knows of its examples by number."""
-
-    batch: Batch  #: of all pairs
-    kind: Any  #: its type, as ``kind_of`` returns it
-    slot: Ints  #: slots by number, -1: not here
-    numbers: Floats  #: (1, c) numbers by slot
 
 
 class Solve:
@@ -147,9 +136,9 @@ class Solve:
         self.state, self.buffers, self.way, self.more = state, workspace_of(state), way, more
         self.now: One[Progress] | None = None
         self.found: Progress | None = None
-        self.stage, self.sizes, self.two, self.n_before = Stage.SET_OUT, (0, 0, 0), (0, 0), 0
-        self.losses = NO_CHANGES
-        self.batch, self.kind, self.slot, self.numbers = NO_PAIR
+        self.stage, self.sizes, self.n_before, self.losses = Stage.SET_OUT, (0, 0, 0), 0, NO_CHANGES
+        self.batch, self.kind, self.numbered = NO_BATCH, NO_KIND, NO_PAIR
+        self.exit_: int | None = None  # that of a round which is under way
 
     def begin_with(self, n_before: int, come: Ints, leave: Ints, changed: Ints, losses: Losses) -> None:
         """Let the solve begin with an edit: ``n_before`` slots in use before, ``losses`` of the changed examples."""
@@ -162,13 +151,10 @@ class Solve:
         self.stage, self.sizes, self.n_before = Stage.EDIT, sizes, n_before
         self.losses = losses if sizes[2] else NO_CHANGES
 
-    def begin_pair(
-        self, n_before: int, come: list[int], n_leave: int, two: tuple[int, int], by_number: ByNumber
-    ) -> None:
-        """Let the solve begin with an edit of a pair of classes, whose examples are known by number."""
-        self.buffers.come[: len(come)] = come
-        self.stage, self.sizes, self.n_before, self.two = Stage.OF_PAIR, (len(come), n_leave, 0), n_before, two
-        self.batch, self.kind, self.slot, self.numbers = by_number
+    def go_on(self, now: One[Progress], exit_: int, batch: tuple[Batch, Any], numbered: Numbered) -> None:
+        """Let it go on where compiled code has left a round for a pair of classes; a batch comes with its kind."""
+        self.now, self.exit_, self.numbered = now, exit_, numbered
+        self.batch, self.kind = batch
 
     @property
     def is_kept(self) -> bool:
@@ -183,11 +169,13 @@ class Solve:
         TooCostly : the walk would take more than ``allowance`` products
         NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.follow.follow``
         """
-        state, now = self.state, self._begun(trace, precision, allowance)
+        state, exit_, self.exit_ = self.state, self.exit_, None
+        now = self._begun(trace, precision, allowance) if exit_ is None or self.now is None else self.now
         s, w = self._work(now), self._walk()
-        check()
         more = s, self.batch, *self.more
-        exit_ = self._entry(w, s)(w, *more)
+        if exit_ is None:
+            check()
+            exit_ = self._entry(w, s)(w, *more)
         if exit_ != Exit.DONE:
             exit_, w = walk_to_the_end(state, w, trace, lambda w: self._entry(w, s)(w, *more), exit_=exit_)
         if exit_ == Exit.DONE:
@@ -213,19 +201,14 @@ class Solve:
         """Return what the solve works on, for a compiled caller."""
         state, now = self.state, self._begun(Trace(), 1.0, math.inf)
         now[0].mean_diagonal = mean_diagonal(state)
-        w = _walk_on(state, state.motion, workspace.new_counters())
+        w = walk_on(state, state.motion, workspace.new_counters())
         w.at[0].b, w.at[0].kappa = state.b, state.kappa
         return w, self._work(now)
 
     def kept(self, numbers: Numbers) -> Checkpoint:
         """Return where all stood before the edit; ``numbers`` are what the state was besides arrays."""
         assert self.now is not None
-        buffers, old, now = self.buffers, self.buffers.before, Progress.snapshot(self.now)
-        n, m, free = now.n_before, now.n_leave + now.n_changed, old.free[: now.n_places]
-        indices = np.concatenate([buffers.leave[: now.n_leave], buffers.changed[: now.n_changed]])
-        losses = Losses(old.kinks[:m], old.levels[:m], old.n_kinks[:m])
-        places = old.segment[:n], old.f[:n], old.beta[:n]
-        return Checkpoint(*places, indices, losses, free[free >= 0], numbers)
+        return self.buffers.kept(Progress.snapshot(self.now), numbers)
 
     def _begun(self, trace: Trace, precision: float, allowance: float) -> One[Progress]:
         """Say what there is to know of the state, and where to begin."""
@@ -239,7 +222,7 @@ class Solve:
         round_ = state.b, state.kappa, rows.clock, *since, precision, dust, allowance, state.heaviest, state.drift
         mean = mean_diagonal(state) if n_free <= self.sizes[1] + self.sizes[2] else 0.0
         if self.now is None:
-            given = self.stage, *self.sizes, *self.two, self.n_before, state.n, state.total, mean
+            given = self.stage, *self.sizes, 0, 0, self.n_before, state.n, state.total, mean
             self.now = Progress.of(*given, *round_)
             return self.now
         now = self.now[0]
@@ -250,12 +233,12 @@ class Solve:
 
     def _work(self, now: One[Progress]) -> Work:
         rows = self.state.rows
-        return self.buffers.work(now, self.losses, (rows.slot_of, rows.used), (self.slot, self.numbers))
+        return self.buffers.work(now, self.losses, (rows.slot_of, rows.used), self.numbered)
 
     def _walk(self) -> workspace.Walk:
         buffers = self.buffers
         buffers.stop[0] = 0
-        return _walk_on(self.state, self.state.motion, (buffers.status, buffers.stop, buffers.tolerances))
+        return walk_on(self.state, self.state.motion, (buffers.status, buffers.stop, buffers.tolerances))
 
     def _entry(self, w: workspace.Walk, s: Work) -> Callable[..., int]:
         """Return ``way``; where all arrays are those of the last time, it need not look at their types."""
@@ -287,18 +270,15 @@ class Solve:
         return audit
 
 
-NO_PAIR = ByNumber(NO_BATCH, kind_of(NO_BATCH), NO_EXAMPLES, NO_NUMBERS)
-
-
 def walk_of(state: PathState, motion: Motion, units: Scales) -> workspace.Walk:
     """Return what the compiled loop works on, at the start of a path of its own; ``units`` are those of this motion."""
-    w = _walk_on(state, motion, workspace.new_counters())
+    w = walk_on(state, motion, workspace.new_counters())
     begin(w, units, float(state.total), 1.0)
     w.at[0].b, w.at[0].kappa, w.at[0].asking = state.b, state.kappa, 1
     return w
 
 
-def _walk_on(state: PathState, motion: Motion, counters: workspace.Counters) -> workspace.Walk:
+def walk_on(state: PathState, motion: Motion, counters: workspace.Counters) -> workspace.Walk:
     rows, arrays = state.rows, (state.examples, motion, state.factor)
     watch(counters[1], 0)
     own = state.n_slots, state.intercept

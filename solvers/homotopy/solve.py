@@ -26,13 +26,16 @@ from enum import IntEnum
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.shrinking import follow_path
 from livesvm.solvers.active_set.workspace import Walk
-from livesvm.solvers.homotopy.edit import Batch, Work, close_edit, keep_places, make_edit, open_pair
+from livesvm.solvers.homotopy.edit import Batch, Progress, Work, close_edit, keep_places, make_edit, open_pair
 from livesvm.solvers.homotopy.finalize import compute_all, compute_free, put_on_ends, refresh_close, rounding_left
 from livesvm.solvers.homotopy.motion import SLOTS, set_bound_rate, set_motion
 from livesvm.solvers.homotopy.optimality import audit_of, is_optimal, units_of, units_of_motion
 from livesvm.solvers.homotopy.refresh import uncertain_band
 from livesvm.solvers.homotopy.tolerances import SETTINGS, begin, is_due
+from livesvm.solvers.runtime.by_reference import at
 from livesvm.solvers.runtime.compile import compiled, compiled_once
+from livesvm.solvers.runtime.scalars import One
+from livesvm.solvers.runtime.types import Ints
 
 _GOAL = SETTINGS.goal
 TRUSTED = 256  #: events for which thousands of small problems take the f that decide as they are tracked
@@ -59,7 +62,8 @@ def solve(w: Walk, s: Work, batch: Batch) -> int:
     """
     now = s.now[0]
     if now.stage == Stage.OF_PAIR:
-        open_pair(w, s, batch)
+        if not open_pair(w, s, batch):
+            return Exit.NO_PLACE.value
         now.stage = Stage.EDIT
     if now.stage == Stage.EDIT:
         keep_places(w, s)
@@ -83,6 +87,32 @@ def solve(w: Walk, s: Work, batch: Batch) -> int:
     if outcome == Exit.DONE.value:
         close_edit(w, s, batch)
     return outcome
+
+
+@compiled
+def solve_each(w: Walk, s: Work, batch: Batch, places: Ints, found: Ints, sums: One[Progress]) -> None:
+    """Solve pairs of classes that are in memory at ``places`` (m, 2), like ``w`` and ``s``, until one is cancelled.
+
+    Fills ``found`` (m, 3) with exits, and with events and bound examples that have a coefficient where they are done;
+    and ``sums`` with what these have counted.
+    """
+    total = sums[0]
+    found[:] = Exit.CANCELLED.value
+    for i in range(len(found)):
+        at(places[i, 1], s).now[0].is_kept = 0
+    for i in range(len(found)):
+        work = at(places[i, 1], s)
+        now = work.now[0]
+        now.stage = Stage.OF_PAIR
+        found[i, 0] = solve(at(places[i, 0], w), work, batch)
+        if found[i, 0] == Exit.CANCELLED.value:
+            return
+        if found[i, 0] == Exit.DONE.value:
+            found[i, 1], found[i, 2] = now.walked, now.n_bound
+            total.count, total.walked, total.work = total.count + 1, total.walked + now.walked, total.work + now.work
+            total.exchanges += now.exchanges
+            total.violation = max(total.violation, now.violation)
+            total.relative_gap = max(total.relative_gap, now.relative_gap)
 
 
 @compiled
@@ -134,9 +164,7 @@ def judge(w: Walk, s: Work) -> int:
     good = audit.is_sharp and is_optimal(audit, _GOAL, 1.0)
     if due or not good or now.stage != Stage.WALKING:
         return Exit.INEXACT.value
-    now.b, now.kappa, now.walked, now.exchanges, now.jumps = at.b, at.kappa, at.events, at.exchanges, at.jumps
-    now.n_outer_iterations, now.through, now.members = at.n_outer_iterations, at.through, at.members
-    now.refined, now.work = at.refined, at.work
+    now.b, now.kappa, now.walked, now.exchanges, now.work = at.b, at.kappa, at.events, at.exchanges, at.work
     now.heaviest = max(now.heaviest, audit.mass)
     now.violation = audit.violation
     now.relative_gap = audit.gap / audit.unit if audit.gap > 0.0 else 0.0

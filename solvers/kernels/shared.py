@@ -32,6 +32,7 @@ class Shared:
         self.vacant: list[int] = []
         self._row_of: Ints | None = None  # by number, the row below that is at hand
         self._rows = np.empty((0, 0))
+        self.stop = np.zeros(1, np.int64)  #: the flag to interrupt what is solved for several problems in one call
 
     @property
     def capacity(self) -> int:

@@ -22,7 +22,7 @@ from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.shared import Shared
 from livesvm.solvers.models.memory_shares import PairShares
-from livesvm.solvers.models.pair import NO_EXAMPLES, Pair, PairChange
+from livesvm.solvers.models.pair import NO_EXAMPLES, Pair, PairChange, update_each
 from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, Two, summary
 from livesvm.solvers.models.per_class import Parts
 from livesvm.solvers.models.scaling import NOTHING
@@ -91,7 +91,7 @@ class ClassWindow:
     @property
     def n_free(self) -> int:
         """Free examples of all pairs together; an example in several counts as often."""
-        return sum(pair.state.n_free for pair in self.pairs.values())
+        return sum(pair.n_free for pair in self.pairs.values())
 
     def n_bound_supports(self) -> int:
         """Return how many examples of pairs have a coefficient at a bound, all pairs together."""
@@ -252,7 +252,7 @@ class ClassWindow:
         try:
             limits = self._shares.of(self.pairs, parts.counts(self._y[self.numbers], self.n_classes))
             with self.shared.at_hand(come):
-                traces = self._walk(todo, parts, limits)
+                events, traces = self._walk(todo, parts, limits)
         except BaseException:
             for two in todo:
                 self.pairs[two].undo()
@@ -260,22 +260,21 @@ class ClassWindow:
             raise
         for two in todo:
             self.pairs[two].settle()
-        self.last_events = [traces[two].events if two in traces else 0 for two in self.pairs]
+        self.last_events = [events.get(two, 0) for two in self.pairs]
         self._commit(change, leave, changed, come)
-        return _together(list(traces.values()))
+        return _together(traces)
 
-    def _walk(self, todo: list[Two], parts: Parts, limits: dict[Two, int]) -> dict[Two, Trace]:
-        """Update the pairs ``todo``: those that can be in one compiled call each, the others several at once."""
-        traces: dict[Two, Trace] = {}
+    def _walk(self, todo: list[Two], parts: Parts, limits: dict[Two, int]) -> tuple[dict[Two, int], list[Trace]]:
+        """Update the pairs ``todo``: those that can be by one compiled call, the others several at once.
+
+        Returns the events of each, and what was done.
+        """
         work = parts.work(self.shared, self.n_classes)
-        if work is not None:
-            for two in todo:
-                trace = self.pairs[two].update_at_once(two, work, limits[two])
-                if trace is not None:
-                    traces[two] = trace
-        rest = [two for two in todo if two not in traces]
+        events, done = ({}, []) if work is None else update_each(self.pairs, todo, work, limits)
+        rest = [two for two in todo if two not in events]
         works = [partial(self.pairs[two].update, parts.of(two), limits[two]) for two in rest]
-        return traces | dict(zip(rest, solve_in_parallel(works, self.threads), strict=True))
+        traces = solve_in_parallel(works, self.threads)
+        return events | {two: trace.events for two, trace in zip(rest, traces, strict=True)}, [*done, *traces]
 
     def _make_room(self) -> None:
         extra = self.shared.capacity - self._y.size

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.solvers.active_set.reactivation import LARGE
+from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.certificate import Certificate, certify
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy import batch_update
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.edit import Batch
+from livesvm.solvers.homotopy.pairs import Standing, call_each
 from livesvm.solvers.homotopy.refactorize import refactorize
-from livesvm.solvers.homotopy.run import ByNumber, Trace
+from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.homotopy.warm_start import resume
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.kernels.shared import Shared, by_number
+from livesvm.solvers.models.pairs_predictor import Two
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.sparse import dense
 
 NO_EXAMPLES = np.empty(0, np.int64)
-
-
-MOST = 64  #: examples that come and leave, in an update by what all pairs share
 
 
 class Work(NamedTuple):
@@ -38,7 +37,6 @@ class Work(NamedTuple):
     batch: Batch
     kind: Any  #: its type, as ``kind_of`` returns it
     come: list[int]  #: how many come, by class
-    leave: list[int]  #: how many leave
 
 
 class PairChange(NamedTuple):
@@ -56,13 +54,22 @@ class Pair:
 
     def __init__(self, shared: Shared, *, intercept: bool, cache_bytes: int) -> None:
         self.shared = shared
-        self.state = PathState(by_number(shared), refactorize, intercept=intercept, cache_bytes=cache_bytes)
+        self._state = PathState(by_number(shared), refactorize, intercept=intercept, cache_bytes=cache_bytes)
         self.slot = np.full(shared.capacity, -1, np.int64)  #: by number; -1: not here
         self._undo: Callable[[], None] | None = None
         self._n_bound: int | None = None  # bound supports, once they were counted
+        self._standing: Standing | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        return {**vars(self), "_undo": None}
+        self._let_go()
+        return {**vars(self), "_undo": None, "_standing": None}
+
+    @property
+    def state(self) -> PathState:
+        """The path state, to be read."""
+        if self._standing is not None:
+            self._standing.catch_up()
+        return self._state
 
     @property
     def numbers(self) -> Ints:
@@ -87,7 +94,7 @@ class Pair:
         NotPositiveSemidefinite, NotOptimal, MemoryLimit : the pair is as it was
         """
         self._undo = self._n_bound = None
-        state = self.state
+        state = self._let_go()
         self._make_room()
         state.allow(cache_bytes)
         leave, changed = self.slot[change.leave], self.slot[change.changed]
@@ -104,82 +111,97 @@ class Pair:
         self._move(change, leave, slots, before.undo)
         return trace
 
-    def update_at_once(self, two: tuple[int, int], work: Work, cache_bytes: int) -> Trace | None:
-        """Do what ``update`` does, for few examples, with what all pairs share; None: ``update`` has to.
-
-        Raises
-        ------
-        NotPositiveSemidefinite, MemoryLimit, or what a handler raises : the pair is as it was
-        """
-        self._undo = self._n_bound = None
+    def place(self, two: Two, work: Work, cache_bytes: int) -> Standing | None:
+        """Return what compiled code is to work on, to do what ``update`` does; None: ``update`` has to."""
         self._make_room()
-        state, (a, b) = self.state, two
-        n_come, n_leave, n = work.come[a] + work.come[b], work.leave[a] + work.leave[b], state.n
-        is_small = n_come + n_leave <= MOST and 2 * n_leave < n and n + n_come <= min(LARGE, state.capacity)
-        if not (is_small and state.is_prepared and state.cache_bytes == cache_bytes):
+        standing, state = self._standing, self._state
+        if standing is not None and standing.is_for(two, self.slot, cache_bytes):
+            return standing
+        self._let_go()
+        is_ready = state.n > 0 and state.is_prepared and state.cache_bytes == cache_bytes
+        if not (is_ready and state.make_vacant(work.come[two[0]] + work.come[two[1]])):
             return None
-        if state.rows.slot_of.size < state.n_slots + n_come:
-            return None
-        before, slot = UndoneOnError(state, NO_EXAMPLES), self.slot
+        state.make_room_for_free()
+        if standing is None or not standing.is_of(state, self.slot):
+            standing = self._standing = Standing(state, self.slot, self.shared.stop)
+        standing.learn(two)
+        return standing
+
+    def _let_go(self) -> PathState:
+        """Return the state, to be changed: compiled code has to learn of it again."""
+        if self._standing is not None:
+            self._standing.limit = None
+        return self.state
+
+    def go_on(self, exit_: int, work: Work) -> Trace | None:
+        """Go on where compiled code has left; None: ``update`` has to."""
+        assert self._standing is not None
+        self._let_go()
         try:
-            by_number = ByNumber(work.batch, work.kind, slot, dense(state.XT))
-            trace, solving = batch_update.update_pair(state, two, by_number, (n_come, n_leave), before)
+            trace, self._n_bound = self._standing.go_on(exit_, work.batch, work.kind)
         except NotOptimal:
+            self.undo()
             return None
-        self._n_bound = None if solving.found is None else solving.found.n_bound
-
-        def undo() -> None:
-            before.undo()
-            batch = work.batch
-            slot[np.concatenate([batch.come[batch.come_from[c] : batch.come_from[c + 1]] for c in two])] = -1
-            left = [batch.leave[batch.leave_from[c] : batch.leave_from[c + 1]] for c in two]
-            slot[np.concatenate(left)] = solving.buffers.leave[:n_leave]
-
-        self._undo = undo
         return trace
+
+    @property
+    def n_free(self) -> int:
+        """How many examples are free."""
+        return self._state.n_free
 
     def n_bound_supports(self) -> int:
         """Return how many examples that are not free have a coefficient."""
         if self._n_bound is None:
-            self._n_bound = self.state.n_bound_supports()
+            self._n_bound = self._state.n_bound_supports()
         return self._n_bound
 
     def undo(self) -> None:
         """Take the last change back, which was made just now."""
         if self._undo is not None:
             self._undo()
-            self._undo = self._n_bound = None
+        elif self._standing is not None and self._standing.is_called:
+            self._standing.undo()
+            self._let_go()
+        self._undo = self._n_bound = None
 
     def cool(self) -> None:
         """Give up what the next update makes again; see ``PathState.cool``."""
         self.settle()
-        self.state.cool()
+        self._let_go().cool()
+        self._standing = None
         self.slot = self.slot[: self.shared.capacity].copy()
 
     @property
     def hot_bytes(self) -> int:
         """Bytes that :meth:`cool` gives back."""
-        return self.state.hot_bytes
+        return self._state.hot_bytes + (self._standing.nbytes if self._standing is not None else 0)
 
     @property
     def held_bytes(self) -> int:
         """Bytes of all arrays."""
-        return self.state.held_bytes + self.slot.nbytes
+        standing = self._standing.nbytes if self._standing is not None else 0
+        return self._state.held_bytes + self.slot.nbytes + standing
 
     def settle(self) -> None:
         """Let the last change be final."""
         self._undo = None
+        if self._standing is not None:
+            self._standing.is_called = False
 
     @contextmanager
     def undone_on_error(self) -> Iterator[None]:
         """Bring the pair back to what it was when anything goes wrong inside."""
-        state, slot = self.state, self.slot.copy()
+        state, slot = self._let_go(), self.slot.copy()
         try:
             with UndoneOnError(state):
                 yield
         except BaseException:
-            self.state, self.slot, self._undo, self._n_bound = state, slot, None, None
+            self._undo = self._n_bound = None
+            self._put(state, slot)
             raise
+
+    def _put(self, state: PathState, slot: Ints) -> None:
+        self._state, self.slot, self._standing = state, slot, None
 
     def _move(self, change: PairChange, leave: Ints, slots: Ints, undo_state: Callable[[], None]) -> None:
         def undo() -> None:
@@ -193,20 +215,17 @@ class Pair:
 
     def _solve_from_nothing(self, change: PairChange, edit: batch_update.Edit, by_path: bool = True) -> Trace:
         """Solve without regard to what there was; without ``by_path`` a path has been given up."""
-        old, slot = self.state, self.slot
+        old, slot = self._let_go(), self.slot
         stay = np.setdiff1d(self.numbers, change.leave, assume_unique=True)
         every_example = np.concatenate([stay, change.come])
         state = PathState(old.kernel, refactorize, intercept=old.intercept, cache_bytes=old.cache_bytes)
         losses = batch_update.losses_after(old, edit, slot[stay], change.losses)
         slots, trace = batch_update.fill(state, every_example[:, None].astype(np.float64), losses, 0.0, by_path)
         trace.retrained = int(old.n > 0)
-        self.state, self.slot = state, np.full(slot.size, -1, np.int64)
+        self._put(state, np.full(slot.size, -1, np.int64))
         self.slot[every_example] = slots
 
-        def undo() -> None:
-            self.state, self.slot = old, slot
-
-        self._undo = undo
+        self._undo = partial(self._put, old, slot)
         return trace
 
     def _check_positive(self, change: PairChange) -> None:
@@ -215,13 +234,13 @@ class Pair:
             return
         stay = np.setdiff1d(self.numbers, change.leave, assume_unique=True)
         every_example = self.shared.features(np.concatenate([stay, change.come]))
-        check_positive(kernel, every_example, self.state.cache_bytes)
+        check_positive(kernel, every_example, self._state.cache_bytes)
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def coefficients(self, numbers: Ints) -> Floats:
         """Return the signed coefficients of examples that are here, by number."""
-        return self.state.examples.beta[self.slot[numbers]]
+        return self._state.examples.beta[self.slot[numbers]]
 
     @property
     def intercept(self) -> float:
@@ -249,4 +268,41 @@ class Pair:
         self.slot = np.full(self.shared.capacity, -1, np.int64)
         if numbers.size:
             features = numbers[:, None].astype(np.float64)
-            self.slot[numbers] = resume(self.state, features, losses, beta, segments, b)
+            self.slot[numbers] = resume(self._let_go(), features, losses, beta, segments, b)
+
+
+def update_each(
+    pairs: dict[Two, Pair], todo: list[Two], work: Work, limits: dict[Two, int]
+) -> tuple[dict[Two, int], list[Trace]]:
+    """Do for few examples what ``Pair.update`` does, in one compiled call for all that it can do it for.
+
+    Returns the events of these, and traces. Pairs that have got no slots for new examples are given some, once.
+
+    Raises
+    ------
+    NotPositiveSemidefinite, MemoryLimit, or what a handler raises : all pairs are to be undone
+    """
+    events: dict[Two, int] = {}
+    traces: list[Trace] = []
+    for _ in range(2):
+        placed = {two: pairs[two].place(two, work, limits[two]) for two in todo}
+        kind = next((standing.kind for standing in placed.values() if standing is not None), None)
+        called = {two: one for two, one in placed.items() if one is not None and one.kind is kind}
+        if not called:
+            break
+        found, trace = call_each(list(called.values()), work.batch, work.kind)
+        traces.append(trace)
+        todo = [two for two in todo if two not in called]
+        for two, (exit_, count, n_bound) in zip(called, found, strict=True):
+            pair = pairs[two]
+            if exit_ == Exit.DONE:
+                events[two], pair._n_bound = count, n_bound
+            elif exit_ == Exit.NO_PLACE:
+                todo.append(two)
+                pair._let_go()
+            else:
+                further = pair.go_on(exit_, work)
+                if further is not None:
+                    events[two] = further.events
+                    traces.append(further)
+    return events, traces

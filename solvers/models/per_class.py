@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from livesvm.solvers.homotopy.edit import Batch
@@ -45,7 +47,7 @@ class Parts:
         return np.bincount(np.concatenate([y, self.come_y, self.moved_to]), minlength=n_classes)
 
     def work(self, shared: Shared, n_classes: int) -> Work | None:
-        """Return what every pair is to do, for all of them at once; None: it is more than ``update_pair`` deals with.
+        """Return what every pair is to do, for all of them at once; None: it is more than ``update_each`` deals with.
 
         The kernel rows of new examples must be cached.
         """
@@ -58,7 +60,7 @@ class Parts:
         leave, leave_from = _sorted(self.leave, n_classes)
         costs = np.concatenate([NO_COSTS, *(costs for _, costs in self.come.values())])
         batch = Batch(come, costs, come_from, leave, leave_from, shared.diagonals, *at_hand)
-        return Work(batch, kind_of(batch), np.diff(come_from).tolist(), np.diff(leave_from).tolist())
+        return Work(batch, kind_of(batch), np.diff(come_from).tolist())
 
     def of(self, two: Two) -> PairChange:
         """Return what happens to a pair."""
@@ -78,11 +80,11 @@ class Parts:
 
 def _by_class(y: Ints, numbers: Ints, losses: Losses | None = None) -> dict[int, tuple[Ints, Floats]]:
     """Return numbers and costs by class."""
-    out = {}
-    for c in np.unique(y).tolist():
-        indices = np.flatnonzero(y == c)
-        out[c] = numbers[indices], (np.empty(0) if losses is None else losses.levels[indices, 0])
-    return out
+    order = np.argsort(y, kind="stable")
+    starts = np.flatnonzero(np.diff(y[order], prepend=-1)).tolist()
+    numbers, costs = numbers[order], NO_COSTS if losses is None else losses.levels[order, 0]
+    parts = [slice(*both) for both in pairwise([*starts, y.size])]
+    return {c: (numbers[part], costs[part]) for c, part in zip(y[order[starts]].tolist(), parts, strict=True)}
 
 
 def _sorted(groups: dict[int, tuple[Ints, Floats]], n_classes: int) -> tuple[Ints, Ints]:

@@ -29,7 +29,7 @@ from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, parts
-from livesvm.solvers.runtime.memory import aligned, padded, scratch
+from livesvm.solvers.runtime.memory import LINE, aligned, padded, scratch
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
 
@@ -334,6 +334,15 @@ class PathState:
         slots = [*reused, *range(self.n_slots, self.n_slots + fresh)]
         self.n_slots += fresh
         return slots
+
+    def make_vacant(self, m: int) -> bool:
+        """See to it that ``m`` slots are vacant, and those that fill a line; False: there is no space for them."""
+        n, more = self.n_slots, m - len(self.vacant)
+        if more > 0:
+            self.n_slots = max(n, min(LINE * -(-(n + more) // LINE), self.capacity))
+            self.vacant = [*range(self.n_slots - 1, n - 1, -1), *self.vacant]
+            self.rows.values[self.rows.slot_of >= 0, n : self.n_slots] = 0.0  # there is no example, but a number
+        return len(self.vacant) >= m
 
     def _put(self, X: SparseRows, slots: Ints) -> None:
         """Hold sparse features; those of removed examples are dropped when space is made."""

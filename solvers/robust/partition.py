@@ -36,7 +36,7 @@ from livesvm.solvers.robust.c_step import CROSSING, Course, course, steps
 from livesvm.solvers.robust.local_optimality import AT_CUTOFF, ROUNDINGS
 from livesvm.solvers.robust.loss_pieces import ROWS_OF_TABLES, Now, Split, Stage, fill_tables
 from livesvm.solvers.robust.ramp_losses import WITHIN, Cutoffs, Sides, outermost, size_of
-from livesvm.solvers.runtime.entry_point import entry_point
+from livesvm.solvers.runtime.entry_point import entry_point, kind_of
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -146,7 +146,7 @@ class Rounds:
         while True:
             check()
             work = self.w, self.p, course
-            exit_ = entry_point(steps, *work, given=(self.p[:3], course.zero))(*work)
+            exit_ = entry_point(steps, *work, kind=kind_of((self.p[:3], course.zero)))(*work)
             raise_what_stopped()
             self.state.b, self.state.kappa = float(self.w.at[0].b), float(self.w.at[0].kappa)
             if exit_ == Exit.DONE or exit_ in until:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.datamodel import models
@@ -26,6 +27,42 @@ def by_reference(record: R) -> R:
     """Mark a named tuple: compiled code gets a pointer to it. It cannot make one by itself."""
     typeof_impl.register(record)(_type_of)
     return record
+
+
+class InMemory:
+    """A record, and those in it, laid out in memory for as long as this is kept, which holds its arrays.
+
+    Compiled code reads it by ``at``. Its numbers are whole.
+    """
+
+    def __init__(self, record: Any) -> None:
+        self._held: dict[str, Any] = {}
+        words: list[int] = []
+        self._start: dict[str, int] = {}
+        for name, value in zip(record._fields, record, strict=True):
+            self._start[name] = len(words)
+            words += self._words(name, value)
+        self._memory = np.array(words, np.int64)
+        self.address = int(self._memory.ctypes.data)
+
+    def put(self, name: str, value: Any) -> None:
+        """Replace a number, or an array by another of that type."""
+        words, start = self._words(name, value), self._start[name]
+        self._memory[start : start + len(words)] = words
+
+    def _words(self, name: str, value: Any) -> list[int]:
+        if typeof_impl.dispatch(type(value)) is _type_of:
+            value = InMemory(value)
+        self._held[name] = value
+        return _words_of(value)
+
+
+def _words_of(value: Any) -> list[int]:
+    if isinstance(value, np.ndarray):  # no owner is named
+        return [0, 0, value.size, value.itemsize, value.__array_interface__["data"][0], *value.shape, *value.strides]
+    if isinstance(value, tuple):
+        return [word for item in value for word in _words_of(item)]
+    return [value.address if isinstance(value, InMemory) else int(value)]
 
 
 class Reference(types.Type):
@@ -127,6 +164,13 @@ def _laid_out(context: Any, record: Any) -> Any:
     return Reference(record)(record), code
 
 
+def _read_at(context: Any, address: Any, like: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _hidden(builder, builder.inttoptr(arguments[0], context.get_value_type(like)))
+
+    return like(address, like), code
+
+
 def _kept(context: Any, record: Any) -> Any:
     return types.none(record), lambda context, builder, signature, arguments: context.get_dummy_value()
 
@@ -135,3 +179,5 @@ def _kept(context: Any, record: Any) -> Any:
 #: record owns its arrays, until ``keep`` is called with the record.
 refer = cast("Callable[[T], T]", intrinsic(_laid_out))
 keep = cast("Callable[[object], None]", intrinsic(_kept))
+#: In compiled code: the record ``InMemory`` at an address, one like another.
+at = cast("Callable[[int, T], T]", intrinsic(_read_at))

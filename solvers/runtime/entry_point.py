@@ -11,6 +11,8 @@ from numba import typeof
 P = ParamSpec("P")
 R = TypeVar("R")
 
+ROWS, COLUMNS, OWNED = 1, 2, 4  #: of an array's flags: in C and in Fortran order, and its own memory
+
 _known: dict[Any, Any] = {}  # kinds by themselves, and entry points by function and kinds
 
 
@@ -22,13 +24,14 @@ def kind_of(value: object) -> Any:
 
 def _kind_of(value: object) -> Any:
     if isinstance(value, np.ndarray):
-        return value.dtype, value.ndim, value.flags.num
+        flags = value.flags.num  # whether it owns its memory is left out, and that a row is a column too
+        return value.dtype, value.ndim, flags & ~(OWNED | COLUMNS if flags & ROWS else OWNED)
     return (type(value), *map(_kind_of, value)) if isinstance(value, tuple) else type(value)
 
 
-def entry_point(function: Callable[P, R], *arguments: Any, given: object = None) -> Callable[P, R]:
-    """Return a compiled function for arguments of exactly these types; ``given``: those that may have others."""
-    key = function, _kind_of(arguments if given is None else given)
+def entry_point(function: Callable[P, R], *arguments: Any, kind: object = None) -> Callable[P, R]:
+    """Return a compiled function for arguments of exactly these types; ``kind``: of those that may have others."""
+    key = function, kind or _kind_of(arguments)
     found: Callable[P, R] | None = _known.get(key)
     if found is None:
         kinds = tuple(map(typeof, arguments))

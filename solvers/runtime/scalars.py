@@ -24,6 +24,9 @@ class One(Protocol[T]):
     def __getitem__(self, index: int, /) -> T:
         """Return the record, which shares its memory with the array."""
 
+    def __setitem__(self, index: int, value: Any, /) -> None:
+        """Write the numbers of another record."""
+
 
 class Scalars(_Void):
     """A record of numbers; a subclass names them, each ``int`` or ``float``. ::
@@ -56,8 +59,14 @@ class Scalars(_Void):
     @classmethod
     def of(cls, *numbers: float) -> One[Self]:
         """Return a new record, in an array: the first numbers in the order of their names, and zeros."""
-        packed = bytearray(cls._layout.pack(*numbers, *cls._zeros[len(numbers) :]))
-        return np.ndarray(1, cls.kind, packed)
+        record: One[Self] = np.ndarray(1, cls.kind, bytearray(cls._layout.size))
+        return cls.put(record, *numbers)
+
+    @classmethod
+    def put(cls, record: One[Self], *numbers: float) -> One[Self]:
+        """Write a record that ``of`` has made anew, and return it."""
+        cls._layout.pack_into(record.base, 0, *numbers, *cls._zeros[len(numbers) :])  # type: ignore[attr-defined]
+        return record
 
     @classmethod
     def snapshot(cls, record: One[Self]) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import numpy as np
@@ -18,7 +19,9 @@ from livesvm.solvers.analyses.leave_one_out import assessment
 from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updates
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, TimeLimit
 from livesvm.solvers.homotopy import batch_update, run
+from livesvm.solvers.homotopy.pairs import call_each
 from livesvm.solvers.homotopy.solve import solve
+from livesvm.solvers.models import pair
 from livesvm.solvers.models.class_window import ClassWindow
 from livesvm.solvers.models.model_view import View
 from livesvm.solvers.models.pair import Pair
@@ -161,12 +164,14 @@ def test_a_certificate_says_how_far_each_pair_is() -> None:
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("brings", [None, 0, 4, 9])
+@pytest.mark.parametrize("way", ["together", "one by one"])
 def test_a_pair_that_fails_takes_the_others_back(
-    monkeypatch: pytest.MonkeyPatch, n_jobs: int, brings: int | None
+    monkeypatch: pytest.MonkeyPatch, n_jobs: int, brings: int | None, way: str
 ) -> None:
-    X, y = digits(400)
+    X, y = digits(430)
     first = np.where(y[:300] == brings, 8, y[:300])
     model = IncrementalSVC(C=5.0, gamma=GAMMA, n_jobs=n_jobs).fit(X[:300], first)
+    model.update(add=(X[400:], np.where(y[400:] == brings, 8, y[400:])))
     before, decisions = model.to_arrays(), model.decision_function(X)
     calls = 0
 
@@ -180,8 +185,15 @@ def test_a_pair_that_fails_takes_the_others_back(
 
         return update
 
+    def failed(*args: Any) -> Any:
+        call_each(*args)
+        raise MemoryLimit(2, 1)
+
+    if way == "together":
+        monkeypatch.setattr(pair, "call_each", failed)
+    else:
+        monkeypatch.setattr(Pair, "place", lambda *_: None)
     monkeypatch.setattr(batch_update, "update", failing(batch_update.update))
-    monkeypatch.setattr(batch_update, "update_pair", failing(batch_update.update_pair))
     with pytest.raises(MemoryLimit):
         model.update(add=(X[300:400], y[300:400]), remove=model.keys_[:50])
     monkeypatch.undo()
@@ -192,9 +204,7 @@ def test_a_pair_that_fails_takes_the_others_back(
     assert max(one.relative for one in gaps(model).values()) < 1e-8
 
 
-def test_a_slide_is_one_solve_for_a_pair_and_ends_where_the_general_way_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_slide_is_one_call_for_all_pairs_and_ends_where_the_general_way_does(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = digits(600)
     quick = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:400], y[:400])
     general = copy.deepcopy(quick)
@@ -206,7 +216,7 @@ def test_a_slide_is_one_solve_for_a_pair_and_ends_where_the_general_way_does(
             patched.setattr(batch_update, "update", lambda *_, **__: pytest.fail("not at once"))
             quick.update(**change)
         with monkeypatch.context() as patched:
-            patched.setattr(Pair, "update_at_once", lambda *_: None)
+            patched.setattr(Pair, "place", lambda *_: None)
             general.update(**change)
         np.testing.assert_allclose(quick.decision_function(X), general.decision_function(X), atol=1e-9)
         np.testing.assert_allclose(quick.dual_coef_, general.dual_coef_, atol=1e-8)
@@ -214,11 +224,58 @@ def test_a_slide_is_one_solve_for_a_pair_and_ends_where_the_general_way_does(
     assert max(one.relative for one in gaps(quick).values()) < 1e-8
 
 
+def test_a_slide_is_the_same_in_any_thread_and_whatever_is_asked_between() -> None:
+    X, y = digits(700)
+    plain = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:400], y[:400])
+    asked = copy.deepcopy(plain)
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        for i, start in enumerate(range(400, 700, 30)):
+            new = X[start : start + 30], y[start : start + 30]
+            plain.update(add=new, remove=plain.keys_[:30])
+            (one if i % 2 else other).submit(asked.update, add=new, remove=asked.keys_[:30]).result()
+            asked.certificate()
+            pickle.dumps(asked)
+            if i == 4:
+                asked.cool()
+    assert plain.keys_ == asked.keys_
+    np.testing.assert_allclose(plain.dual_coef_, asked.dual_coef_, atol=1e-9)
+    assert asked.certificate().relative_gap < 1e-9
+
+
+def exits_of_calls(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """Return the exits of all pairs in calls from now on."""
+    exits: set[int] = set()
+
+    def noted(*args: Any) -> Any:
+        found, trace = call_each(*args)
+        exits.update(exit_ for exit_, *_ in found)
+        return found, trace
+
+    monkeypatch.setattr(pair, "call_each", noted)
+    return exits
+
+
+def test_memory_that_nothing_was_written_to_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = digits(700)
+    model = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:400], y[:400])
+    window, exits = cast(ClassWindow, model._window), exits_of_calls(monkeypatch)
+    rng = np.random.default_rng(0)
+    while len(X) > window.next_key + 40:
+        for each in window.pairs.values():
+            state = each.state
+            state.rows.values[state.rows.slot_of < 0] = np.nan
+            state.rows.values[:, state.n_slots :] = np.nan
+        start, m = window.next_key, int(rng.integers(1, 40))  # so that more come than have left
+        model.update(add=(X[start : start + m], y[start : start + m]), remove=model.keys_[: int(rng.integers(1, 30))])
+    assert exits == {Exit.DONE, Exit.NO_PLACE}
+    assert max(one.relative for one in gaps(model).values()) < 1e-8
+
+
 def test_a_pair_that_is_not_done_at_once_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernel rows that are not there, no space in the factor, and an end that is not good enough at first."""
     X, y = digits(400)
     model = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:300], y[:300])
-    calls, window = 0, cast(ClassWindow, model._window)
+    calls, window, exits = 0, cast(ClassWindow, model._window), exits_of_calls(monkeypatch)
 
     def every_other(*args: Any) -> int:
         nonlocal calls
@@ -226,47 +283,22 @@ def test_a_pair_that_is_not_done_at_once_ends_all_the_same(monkeypatch: pytest.M
         found = solve(*args)
         return found if calls % 3 or found != Exit.DONE else Exit.INEXACT
 
-    monkeypatch.setattr(run, "solve", every_other)
     monkeypatch.setattr(run.Solve, "_entry", lambda *_: every_other)
     for start in range(300, 400, 20):
-        for pair in window.pairs.values():
-            pair.state.rows.forget(np.flatnonzero(pair.state.examples.segment[: pair.state.n_slots] % 2 == 0))
+        for each in window.pairs.values():
+            each.state.rows.forget(np.flatnonzero(each.state.examples.segment[: each.state.n_slots] % 2 == 0))
         model.update(add=(X[start : start + 20], y[start : start + 20]), remove=model.keys_[:20])
         assert model.certificate().relative_gap < 1e-9
+    assert exits >= {Exit.DONE, Exit.NEED_ROW, Exit.NEED_ROWS}
     assert calls > 45
     assert max(one.relative for one in gaps(model).values()) < 1e-8
 
 
-def test_a_compiled_update_that_is_stopped_is_taken_back_with_those_before() -> None:
-    X, y = digits(400)
-    model = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:300], y[:300])
-    before, decisions = model.to_arrays(), model.decision_function(X)
-    change: dict[str, Any] = {"add": (X[300:330], y[300:330]), "remove": model.keys_[:30]}
-    window: Any = model._window
-    pair = window.pairs[3, 7]
-    with pytest.MonkeyPatch.context() as patched, interruptible(_stop) as interrupt:
-
-        def asked(*args: Any) -> int:
-            if args[0].stop is pair.state.buffers.stop:
-                interrupt.ask()
-            return solve(*args)
-
-        patched.setattr(run.Solve, "_entry", lambda *_: asked)
-        with pytest.raises(Stop):
-            model.update(**change)
-    assert same(before, model.to_arrays())
-    assert np.array_equal(decisions, model.decision_function(X))
-    model.update(**change)
-    assert model.certificate().relative_gap < 1e-9
-
-
-def _stop() -> None:
-    raise Stop
-
-
 def test_an_update_that_is_stopped_anywhere_changes_nothing() -> None:
     X, y = digits(260)
-    model = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:200], y[:200])
+    model = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:180], y[:180])
+    for start in (180, 190):
+        model.update(add=(X[start : start + 10], y[start : start + 10]))
     before = model.to_arrays()
     counting, other = Looks(), copy.deepcopy(model)
     other.prepare()

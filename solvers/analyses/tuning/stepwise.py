@@ -16,7 +16,7 @@ from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.workspace import Walk, new_counters, whole_walk
 from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Progress, Work
 from livesvm.solvers.homotopy.refresh import compute_f
-from livesvm.solvers.homotopy.run import NO_CHANGES, NO_EXAMPLES, NO_NUMBERS, PathWorkspace
+from livesvm.solvers.homotopy.run import NO_CHANGES, PathWorkspace
 from livesvm.solvers.homotopy.solve import TRUSTED, Stage, solve
 from livesvm.solvers.homotopy.tolerances import SETTINGS, spread_ties
 from livesvm.solvers.linalg.cholesky import empty_factor
@@ -24,7 +24,7 @@ from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.problem.state import empty_examples, empty_motion, is_free
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
-from livesvm.solvers.runtime.entry_point import entry_point
+from livesvm.solvers.runtime.entry_point import entry_point, kind_of
 from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
 from livesvm.solvers.runtime.memory import aligned
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -77,10 +77,11 @@ class FoldWorkspace:
         watch(counters[1], 0)
         arrays = (self.examples, self.motion, self.factor)
         w = whole_walk(n, intercept, arrays, (K, self.every_example), self.scratch, counters)
-        s = self.buffers.work(now, NO_CHANGES, (self.every_example, self.used), (NO_EXAMPLES, NO_NUMBERS))
+        s = self.buffers.work(now, NO_CHANGES, (self.every_example, self.used))
         steps = Steps(losses.n_kinks, losses.kinks, losses.levels, C, self.random, every_example)
         out = np.empty((C.size, K.shape[1] - n))
-        done = entry_point(_walk_over, w, s, NO_BATCH, steps, out, given=(K, losses, C))(w, s, NO_BATCH, steps, out)
+        call = w, s, NO_BATCH, steps, out
+        done = entry_point(_walk_over, *call, kind=kind_of((K, losses, C)))(*call)
         raise_what_stopped()
         out[done:] = math.nan
         return out

@@ -1,0 +1,155 @@
+"""Problems of pairs of classes, all of which an update solves in one compiled call.
+
+There are 45 pairs of ten classes, and what Python does around a short path takes as long as the path. So compiled code
+takes the slots of new examples and gives back those of old ones, and keeps the numbers of a state from call to call.
+"""
+
+from __future__ import annotations
+
+from operator import is_
+from typing import Any
+
+import numpy as np
+
+from livesvm.solvers.homotopy.batch_update import LITTLE_WORK, bring_back, release
+from livesvm.solvers.homotopy.edit import Batch, Progress
+from livesvm.solvers.homotopy.follow import follow
+from livesvm.solvers.homotopy.refresh import Numbers, mean_diagonal
+from livesvm.solvers.homotopy.run import NO_CHANGES, Solve, Trace, walk_on, workspace_of
+from livesvm.solvers.homotopy.solve import solve_each
+from livesvm.solvers.homotopy.tolerances import SETTINGS
+from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.runtime.by_reference import InMemory
+from livesvm.solvers.runtime.entry_point import entry_point, kind_of
+from livesvm.solvers.runtime.interrupt import check, watch
+from livesvm.solvers.runtime.memory import scratch
+from livesvm.solvers.runtime.types import Ints
+from livesvm.solvers.sparse import dense
+
+MEMORY = 4096  #: bytes of the records of a pair
+
+
+class Standing:
+    """What compiled code works on of a pair of classes, in memory, and what it knows of the state.
+
+    Parameters
+    ----------
+    slot : by number, -1: not here
+    stop : (1,) the flag to interrupt, of all pairs
+
+    Attributes
+    ----------
+    limit : bytes of the kernel rows, while all is known that there is to know of the state
+    is_called : whether an update of it is under way
+    is_behind : whether the state has yet to learn what has been found
+    """
+
+    def __init__(self, state: PathState, slot: Ints, stop: Ints) -> None:
+        self.state, self.slot, self.buffers = state, slot, workspace_of(state)
+        self.limit: int | None = None
+        self.two, self.is_called, self.is_behind = (0, 0), False, False
+        self.arrays = self._arrays_of(state, slot)
+        self.now, self.old, self.vacant = Progress.of(), Progress.of(), np.empty((2, state.capacity), np.int64)
+        self.numbered = slot, dense(state.XT), self.vacant, self.old
+        rows = state.rows.slot_of, state.rows.used
+        w = walk_on(state, state.motion, (self.buffers.status, stop, self.buffers.tolerances))
+        self._scratch = w.scratch
+        self.records = w, self.buffers.work(self.now, NO_CHANGES, rows, self.numbered)
+        self.kind = kind_of(self.records)
+        self._walk, self._work = map(InMemory, self.records)
+        self.places = self._walk.address, self._work.address
+
+    @staticmethod
+    def _arrays_of(state: PathState, slot: Ints) -> tuple[object, ...]:
+        rows = state.rows
+        return state.examples, state.motion, state.factor, rows.values, rows.used, state.XT, state.buffers, slot
+
+    def is_of(self, state: PathState, slot: Ints) -> bool:
+        """Say whether all arrays are still those of the state."""
+        return all(map(is_, self._arrays_of(state, slot), self.arrays))
+
+    def is_for(self, two: tuple[int, int], slot: Ints, limit: int) -> bool:
+        """Say whether it knows all there is to know; from now on it is this thread's."""
+        if self._scratch is not scratch():
+            self._scratch = scratch()
+            self._walk.put("scratch", self._scratch)
+        return self.limit == limit and self.two == two and self.slot is slot
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what it has besides the arrays of the state, about."""
+        return self.vacant.nbytes + MEMORY
+
+    def learn(self, two: tuple[int, int]) -> None:
+        """Learn the classes, the numbers of the state, and which slots are vacant."""
+        self.two, self.limit = two, self.state.cache_bytes
+        state, n, vacant = self.state, self.state.n_slots, self.state.vacant
+        edit = 0, 0, 0, 0, *self.two, n, 0, state.total, mean_diagonal(state)
+        round_ = state.b, state.kappa, state.rows.clock, 0, state.events_since_refresh, 1.0, SETTINGS.dust, LITTLE_WORK
+        Progress.put(self.now, *edit, *round_, state.heaviest, state.drift, 0, 0, 0, len(vacant))
+        self.vacant[0, : len(vacant)] = vacant
+        self._walk.put("n", n)
+        self._walk.put("n_seen", n)
+
+    def catch_up(self) -> None:
+        """Let the state learn what has been found."""
+        if self.is_behind:
+            state, now, self.is_behind = self.state, Progress.snapshot(self.now), False
+            state.b, state.kappa, state.heaviest, state.drift = now.b, now.kappa, now.heaviest, now.drift
+            state.events_since_refresh, state.rows.clock = now.since, now.clock
+            state.vacant = self.vacant[0, : now.n_vacant].tolist()
+
+    def undo(self) -> None:
+        """Bring the state back to where it was before the call."""
+        now, old, self.is_called = Progress.snapshot(self.now), Progress.snapshot(self.old), False
+        if now.is_kept:
+            numbers = Numbers(old.b, old.kappa, old.total, old.since, old.heaviest, old.drift)
+            self._move(self.buffers.leave[: now.n_leave], self.buffers.come[: now.n_come])
+            self.is_behind = False
+            vacant, checkpoint = self.vacant[1, : old.n_vacant].tolist(), self.buffers.kept(now, numbers)
+            bring_back(self.state, now.n_before, vacant, self.state.capacity, checkpoint)
+
+    def _move(self, here: Ints, gone: Ints) -> None:
+        """Note that the examples of some slots are ``here``, and those of others ``gone``."""
+        slot, numbers = self.numbered[0], self.numbered[1][0]
+        slot[numbers[gone].astype(np.int64)] = -1
+        slot[numbers[here].astype(np.int64)] = here
+
+    def go_on(self, exit_: int, batch: Batch, kind: Any) -> tuple[Trace, int | None]:
+        """Go on where the call has left; returns what was done, and the bound examples with a coefficient, if counted.
+
+        Raises
+        ------
+        TooCostly, NotOptimal, NotPositiveSemidefinite, MemoryLimit : the state is not to be used
+        """
+        self.catch_up()
+        now, buffers, solving = Progress.snapshot(self.now), self.buffers, Solve(self.state)
+        solving.go_on(self.now, exit_, (batch, kind), self.numbered)
+        trace = follow(self.state, None, LITTLE_WORK, solving)
+        come, leave = buffers.come[: now.n_come], buffers.leave[: now.n_leave]
+        if solving.found is None:
+            self._move(come, leave)
+        release(self.state, solving, leave)
+        return trace, None if solving.found is None else solving.found.n_bound
+
+
+def call_each(standings: list[Standing], batch: Batch, kind: Any) -> tuple[list[list[int]], Trace]:
+    """Solve pairs of one kind, which have learnt of their states, in one compiled call.
+
+    Returns exit, events and bound examples with a coefficient of each, and what those did together that are done.
+    ``kind`` is that of the batch.
+    """
+    (w, s), sums = standings[0].records, Progress.of()
+    places = np.array([one.places for one in standings])
+    work = w, s, batch, places, np.empty((len(places), 3), np.int64), sums
+    call = entry_point(solve_each, *work, kind=(standings[0].kind, kind))
+    check()
+    w.stop[0] = 0
+    watch(w.stop, 0)
+    for one in standings:
+        one.is_called = one.is_behind = True
+    call(*work)
+    trace, found = Trace(), Progress.snapshot(sums)
+    trace.add(found, found.walked)
+    trace.rounds, trace.max_violation, trace.relative_gap = found.count, found.violation, found.relative_gap
+    return work[4].tolist(), trace
