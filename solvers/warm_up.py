@@ -17,7 +17,6 @@ from livesvm.solvers.analyses.tuning.tune import tune
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.one_class import LiveOneClassSVM
 from livesvm.solvers.estimators.regression import LiveSVR
-from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
 from livesvm.solvers.frank_wolfe import core_vector, steps, subproblem
 from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
 from livesvm.solvers.homotopy.batch_update import fill, hold_near
@@ -94,7 +93,7 @@ def _updates(X: Array, y: Array) -> None:
         LiveSVR(gamma=0.5, loss=loss).fit(X, y.astype(float))
     LiveOneClassSVM(gamma=0.5).fit(X)
     _slides(X, y.astype(float))
-    several = LiveMultiClassSVC(gamma=0.5).fit(X, np.arange(len(X)) % 3)
+    several = LiveSVC(gamma=0.5).fit(X, np.arange(len(X)) % 3)
     several.update(add=(SparseRows.of_dense(X[:4]), [0, 1, 2, 3]), remove=several.keys_[:6])
     held = SparseRows.of_dense(X)
     for function in (Kernel("rbf", 0.5), Kernel("linear")):

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from livesvm.service.models.labels import SIGNS, Targets, are_signs, as_labels
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.class_labels import labels_with
+from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.large_window import LiveL2SVC
-from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.window import Window
@@ -24,7 +24,7 @@ from livesvm.solvers.models.window_edits import Edits
 Two = tuple[Any, Any]
 
 
-class ServedClassifier(LiveMultiClassSVC):
+class ServedClassifier(LiveSVC):
     """A live classifier whose class weights are named by text, and may be of classes that have not come yet.
 
     As long as there are no labels but -1 and 1, both are its classes, whoever of them has come: f(x) is positive for 1.

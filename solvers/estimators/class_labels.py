@@ -83,31 +83,17 @@ def column_of(y: ArrayLike | None, m: int, field: str) -> NDArray[Any]:
     return labels
 
 
-def two_labels(classes: Any) -> NDArray[Any]:
-    """Return the labels (negative, positive); raises InvalidInput unless there are two."""
-    try:
-        labels = np.array(given := list(classes))
-    except (TypeError, ValueError):
-        given, labels = [], np.empty(0)
-    if labels.shape != (2,) or labels[0] == labels[1] or isinstance(classes, str):
-        raise InvalidInput(f"must be two different labels, not {classes!r}", field="classes")
-    validation.check_one_kind(given, labels, "classes")
-    return labels
-
-
 def several_labels(classes: Any) -> NDArray[Any]:
     """Return two labels (negative, positive), or more in ascending order; raises InvalidInput for anything else."""
     try:
         labels = np.array(given := list(classes))
     except (TypeError, ValueError):
-        labels = np.empty(0)
-    if labels.ndim != 1 or labels.size < 3 or isinstance(classes, str):
-        return two_labels(classes)
-    validation.check_one_kind(given, labels, "classes")
-    found = np.unique(labels)
-    if found.size != labels.size:
+        given, labels = [], np.empty(0)
+    is_text = isinstance(classes, str)
+    if is_text or labels.ndim != 1 or labels.size < 2 or len({*labels.tolist()}) < labels.size:
         raise InvalidInput(f"must be two different labels or more, not {classes!r}", field="classes")
-    return found
+    validation.check_one_kind(given, labels, "classes")
+    return labels if labels.size == 2 else np.unique(labels)
 
 
 def _first_unknown(labels: list[Any], known: Mapping[Any, float]) -> int:

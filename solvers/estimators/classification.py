@@ -1,37 +1,72 @@
-"""The live classifier: what its labels mean, and which losses it has."""
+"""The live classifier for any labels and any number of classes: two are one problem, more are one for each pair."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.estimators.class_labels import column_of, labels_with, targets_of, two_labels
+from livesvm.solvers.estimators.class_labels import column_of, labels_with, several_labels, targets_of
 from livesvm.solvers.estimators.paths import WithPaths
-from livesvm.solvers.models.base import keep
-from livesvm.solvers.models.window_edits import Edited
+from livesvm.solvers.models.base import KERNEL_PARAMETERS, keep
+from livesvm.solvers.models.class_window import ClassWindow
+from livesvm.solvers.models.pairs_predictor import by_other_class, scores, winners
+from livesvm.solvers.models.window import Window
+from livesvm.solvers.models.window_edits import Edited, Edits
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.robust.ramp_losses import LABELS, CutoffRule
-from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
 
 
 class LiveSVC(WithPaths):
-    """A support vector classifier that stays exactly optimal while examples come and go.
+    """A support vector classifier of two or more classes that stays exactly optimal while examples come and go.
 
-    It minimizes ``1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i f(x_i))`` over its window; an update moves many
-    examples in and out along one multi-parametric path [Karasuyama & Takeuchi].
+    Two classes are one problem: it minimizes ``1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i f(x_i))`` over the window,
+    and an update moves many examples in and out along one path [Karasuyama & Takeuchi, eqs. 3-4]. Of more, every pair
+    is one [Hsu & Lin, one-against-one]: all share one window, in which features are held once; an update moves the
+    pairs that it touches, all or none of them. Labels may be of any one type, and new ones may come in any update.
 
-    Parameters are those of ``IncrementalSVC``, which it is for two classes.
+    Parameters
+    ----------
+    C : float, default 1
+        Weight of the losses, in (0, 1e100]; infinite for a hard margin, which is 1e10.
+    kernel, gamma, degree, coef0, class_weight, fit_intercept, cache_mb, scale : as in ``IncrementalSVC``
+    classes : array_like or None, default None
+        The labels that there may be; learned from the data by default, and then others may still come.
+    decision_function_shape : {"ovr", "ovo"}, default "ovr"
+        One score for each class, (m, n_classes), or one decision for each pair.
+    break_ties : bool, default False
+        Whether classes with as many votes are distinguished by their decisions, and not by their order.
+    n_jobs : int or None, default None
+        Threads that may update pairs at once, -1: one for each core; None: as many as the process allows now.
+
+    Attributes
+    ----------
+    support_, support_vectors_, dual_coef_, intercept_, keys_, n_window_ : as in ``IncrementalSVC``
+    classes_ : ndarray, shape (n_classes,)
+        The labels, ascending; two that were given, (negative, positive).
+
+    Examples
+    --------
+    >>> from livesvm.solvers import IncrementalSVC
+    >>> model = IncrementalSVC(C=10.0, gamma=0.5).fit([[0.0], [1.0], [3.0], [4.0]], [-1, -1, 1, 1])
+    >>> report = model.update(add=([[2.0]], [1]), remove=[0])
+    >>> report.added, report.removed, report.n
+    ((4,), (0,), 4)
     """
 
     class_weight: Mapping[Any, float] | str | None
     classes: Any
+    decision_function_shape: str
+    break_ties: bool
+    n_jobs: int | None
     _loss_parameters = ("C", "class_weight")
     balance_: dict[float, float]  #: with "balanced" classes, the weight of each target's
 
@@ -45,96 +80,354 @@ class LiveSVC(WithPaths):
         coef0: float = 0.0,
         class_weight: Mapping[Any, float] | str | None = None,
         fit_intercept: bool = True,
-        classes: tuple[Any, Any] | None = None,
+        classes: Iterable[Any] | None = None,
         cache_mb: float = 512,
         scale: str = "none",
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        n_jobs: int | None = None,
     ) -> None:
         keep(self, locals())
 
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    @property
+    def pairs_(self) -> list[tuple[Any, Any]]:
+        """The labels of every pair of classes, in the order of its decisions."""
+        self._learnt  # noqa: B018 - it raises
+        labels = self.classes_.tolist()
+        return [(labels[a], labels[b]) for a in range(len(labels)) for b in range(a + 1, len(labels))]
+
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Return f(x) for ``X`` (m, d), as (m,); positive for ``classes_[1]``."""
-        return self._decision(X)
+        """Return decisions.
+
+        Of two classes f(x), positive for ``classes_[1]``. Of more by ``decision_function_shape``: the votes of each
+        class, and by less than a third of a vote their margins; or a decision for each pair, positive for the first.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+
+        Returns
+        -------
+        ndarray, shape (m,), (m, n_classes) or (m, n_pairs)
+            Decisions, in units of f; positive for ``classes_[1]`` of two classes.
+        """
+        decisions = self._decision(X)
+        if not self._has_several():
+            return decisions
+        if self.decision_function_shape not in ("ovr", "ovo"):
+            reason = f"must be 'ovr' or 'ovo', not {self.decision_function_shape!r}"
+            raise InvalidInput(reason, field="decision_function_shape")
+        return decisions if self.decision_function_shape == "ovo" else scores(decisions, self.classes_.size)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label of each row of ``X`` (m, d)."""
-        return self._labels(self.decision_function(X))
+        """Return the label of each row: the class that wins most pairs, and of several the first.
 
-    def _path_over_C(self, C_min: float, C_max: float, progress: Progress | None) -> Any:
-        if np.unique(self._window.y).size == 1:
-            raise InvalidInput("all examples have one class; a path needs both", field="window")
-        return super()._path_over_C(C_min, C_max, progress)
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            Labels.
+        """
+        if self.break_ties and self.decision_function_shape == "ovo" and self._has_several():
+            raise InvalidInput("must be False when decision_function_shape is 'ovo'", field="break_ties")
+        decisions = self._decision(X)
+        if not self._has_several():
+            return self._labels(decisions)
+        n = self.classes_.size
+        places = scores(decisions, n).argmax(axis=1) if self.break_ties else winners(decisions, n)
+        return self.classes_[places]
+
+    def certificate_of(self, first: Any, second: Any) -> Any:
+        """Return the certificate of the pair of two labels.
+
+        Parameters
+        ----------
+        first, second : label
+            Two of ``classes_``.
+
+        Returns
+        -------
+        Certificate
+            That of their pair.
+
+        Raises
+        ------
+        InvalidInput
+            They are not two of the classes.
+        """
+        self._learnt  # noqa: B018 - it raises
+        places = [np.flatnonzero(self.classes_ == label) for label in (first, second)]
+        if any(place.size == 0 for place in places) or first == second:
+            raise InvalidInput(f"{first!r} and {second!r} are not two of the classes", field="classes")
+        if not self._has_several():
+            return self.certificate()
+        a, b = sorted(int(place[0]) for place in places)
+        return self._of_classes.certificate_of((a, b))
+
+    @property
+    def _of_classes(self) -> ClassWindow:
+        """The window, where there are more than two classes."""
+        return cast(ClassWindow, self._window)
+
+    def _has_several(self) -> bool:
+        return isinstance(vars(self).get("_window"), ClassWindow)
+
+    @property
+    def support_(self) -> NDArray[np.int32]:
+        """Places in the window of those with a coefficient, (n_support,): by class, oldest first."""
+        places = np.flatnonzero(np.atleast_2d(self._learnt.beta).any(axis=0))
+        return places[np.argsort(self._learnt.y[places], kind="stable")].astype(np.int32)
+
+    @property
+    def dual_coef_(self) -> Floats:
+        """Their signed coefficients, (1, n_support); of several classes (n_classes - 1, n_support).
+
+        Then row r belongs to the pair with the r-th other class, positive for the first of the two, as in scikit-learn.
+        """
+        if not self._has_several():
+            return super().dual_coef_
+        return self.window_coefficients[self.support_].T
+
+    @property
+    def window_coefficients(self) -> Floats:
+        """Signed coefficients of the window's examples, (n,), oldest first; of several classes (n, n_classes - 1).
+
+        Then column r belongs to the pair with the r-th other class, positive for the first of the two.
+        """
+        if not self._has_several():
+            return super().window_coefficients
+        window = self._of_classes
+        return by_other_class(window.beta, window.y.astype(np.int64), self.classes_.size)
+
+    @property
+    def window_is_free(self) -> NDArray[np.bool_]:
+        """Whether each of the window's examples is on the margin, of some pair, (n,), oldest first."""
+        return self._of_classes.is_free if self._has_several() else super().window_is_free
+
+    @property
+    def intercept_(self) -> Floats:
+        """The intercept, (1,); of several classes one for each pair, of the sign that its decisions have."""
+        return -self._of_classes.intercepts_in_units() if self._has_several() else super().intercept_
+
+    @property
+    def n_support_(self) -> NDArray[np.int32]:
+        """How many support vectors each class has, (n_classes,)."""
+        y = self._learnt.y[self.support_]
+        places = y if self._has_several() else (y > 0) * (self.classes_.size - 1)
+        return np.bincount(places.astype(np.int64), minlength=self.classes_.size).astype(np.int32)
+
+    def _cutoff_rule(self, s: float | None = None) -> CutoffRule:
+        if self._has_several():
+            raise InvalidInput(f"a robust model is of two classes, not of {self.classes_.size}", field="robust")
+        if s is not None and s > 0:
+            raise InvalidInput(f"a margin beyond which labels are wrong is not positive, but s is {s:g}", field="s")
+        return LABELS
+
+    def _of_pair(self, two: tuple[int, int], *, alone: bool) -> LiveSVC:
+        """Return the model of one pair of places in ``classes_``, positive for the second.
+
+        It has the examples of its classes ``alone``, or the whole window, in which those of others have no weight.
+        """
+        window, arrays = self._of_classes, self.to_arrays()
+        y = window.y.astype(np.int64)
+        is_here = np.isin(y, two)
+        beta, segments = np.zeros(y.size), np.zeros(y.size, np.int64)
+        beta[is_here], segments[is_here] = window.standing_of(two, is_here)
+        labels = self.classes_[list(two)]
+        arrays |= {
+            "y": np.where(y == two[1], 1.0, -1.0),
+            "sample_weight": window.weights * is_here * self._class_weights(window.y),
+            "beta": beta,
+            "segments": segments,
+            "classes": labels,
+            "intercept": window.pairs[two].intercept,
+        }
+        if alone:
+            here = np.flatnonzero(is_here)
+            for name in ("X", "y", "sample_weight", "sides", "beta", "segments"):
+                arrays[name] = arrays[name][here]
+            for name in {"keys", "objects"} & arrays.keys():
+                arrays[name] = [arrays[name][i] for i in here.tolist()]
+            if window.kernel.gram is not None:
+                arrays["X"] = arrays["X"][:, here]
+        parameters = {name: getattr(self, name) for name in ("C", *KERNEL_PARAMETERS)} | {"gamma": window.kernel.gamma}
+        cache_mb = self.cache_mb / len(window.pairs) if alone else self.cache_mb
+        return LiveSVC.from_arrays(parameters | {"classes": tuple(labels.tolist()), "cache_mb": cache_mb}, arrays)
+
+    # -- labels --------------------------------------------------------------------------------------------------------
+
+    def partial_fit(  # type: ignore[override]
+        self, X: ArrayLike, y: ArrayLike, classes: Any = None, sample_weight: ArrayLike | None = None
+    ) -> Any:
+        """Add examples to the window, like ``update(add=(X, y))``.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+            examples, oldest first; with a function for a kernel, what that takes.
+        y : array_like, shape (m,)
+            Labels.
+        classes : array_like or None, default None
+            Fixes the labels on the first call; others may still come later.
+        sample_weight : array_like, shape (m,), or None, default None
+            Weights that multiply C, in [0, 1e100]; ones by default.
+
+        Returns
+        -------
+        Self
+            The model.
+
+        Raises
+        ------
+        InvalidInput
+            See the message; the model is as it was.
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit
+            The path could not be followed; the model is as it was.
+        """
+        if classes is not None and not hasattr(self, "classes_"):
+            self._set_classes(several_labels(classes))
+        self._learn((X, y), sample_weight, None, ())
+        return self
 
     @property
     def window_y(self) -> NDArray[Any]:
         """Labels of the window, (n,), oldest first."""
-        return self._labels(self._window.y)
+        y = self._learnt.y
+        return self.classes_[y.astype(np.int64)] if self._has_several() else self._labels(y)
 
     def _labels(self, f: Floats) -> NDArray[Any]:
+        """Return the label of each number, by its sign."""
         return self.classes_[np.where(f > 0, self.classes_.size - 1, 0)]
+
+    def _standing(self) -> dict[str, Any]:
+        known = vars(self)
+        return {name: known[name] for name in ("_window", "classes_", "balance_") if name in known}
+
+    def _take_back(self, before: dict[str, Any]) -> None:
+        if "_window" not in before:
+            return
+        window, after = before["_window"], self.classes_
+        if isinstance(window, ClassWindow) and window.n_classes != before["classes_"].size:
+            window.forget_classes(np.searchsorted(after, before["classes_"]))
+        super()._take_back(before)
+        if self._mirrors(after):
+            window.flip_signs()
+
+    def _make_ready(self, add: tuple[Any, ArrayLike | None] | None, edits: Edits) -> None:
+        if "_window" not in vars(self):  # of a first update the classes are known before there is a window
+            return
+        given: list[Any] = [add[1]] if isinstance(add, tuple | list) and len(add) == 2 else []
+        if edits.relabel:
+            given.append(list(edits.relabel.values()))
+        self._meet(given)
+
+    def _meet(self, given: list[Any]) -> None:
+        """Make space for classes that come with an update, if it brings a third one; what is no label is left alone."""
+        known = self.classes_
+        for labels in given:
+            try:
+                found = np.asarray(labels)
+                if found.shape[1:] in ((), (1,)):
+                    these = self._known_classes(found.reshape(-1), "y")
+                    known = known if these is known else np.union1d(known, these)
+            except (InvalidInput, ValueError, TypeError):
+                continue  # to be refused by name where labels are read
+        if known.size > max(2, self.classes_.size):
+            self._set_classes(known)
 
     def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:
         labels = column_of(y, m, field)
         known = self._known_classes(labels, field)
-        targets = targets_of(labels, known, (-1.0, 1.0)[-known.size :], field)
-        self._set_classes(known)
+        if hasattr(self, "_window") and known.size > max(2, self.classes_.size):
+            known = self.classes_  # no example is learnt: a label that is not known is wrong
+        values = (-1.0, 1.0)[-known.size :] if known.size < 3 else range(known.size)
+        targets = targets_of(labels, known, values, field)
+        if known.size < 3 or not hasattr(self, "_window"):
+            self._set_classes(known)
         return targets
 
     def _known_classes(self, labels: NDArray[Any], field: str) -> NDArray[Any]:
-        """Return the classes known after seeing ``labels``."""
+        known: NDArray[Any] = vars(self).get("classes_", labels[:0])
         if self.classes is not None:
-            return two_labels(self.classes)
-        known: NDArray[Any] = getattr(self, "classes_", labels[:0])
-        if known.size == 2:
+            is_read = type(self.classes) is tuple and self.classes is vars(self).get("_read_classes")
+            if not (known.size and is_read):
+                known, self._read_classes = several_labels(self.classes), self.classes
             return known
-        known = labels_with(known, labels, field)
-        if known.size > 2:
-            raise InvalidInput(
-                f"Only binary classification is supported. The type of the target is multiclass: {known.size} classes",
-                field="y",
-            )
-        return known
+        return labels_with(known, labels, field)
 
     def _set_classes(self, known: NDArray[Any]) -> None:
-        if self._mirrors(known):
+        window = vars(self).get("_window")
+        if isinstance(window, Window) and known.size > 2:
+            self._window = cast(Any, self._widened(window, np.searchsorted(known, self.classes_), known.size))
+        elif isinstance(window, ClassWindow) and window.n_classes != known.size:
+            window.rename(np.searchsorted(known, self.classes_), known.size)
+        elif self._mirrors(known):
             self._window.flip_signs()  # what was the only class, and so the positive one, is the negative one now
         self.classes_ = known
 
     def _mirrors(self, known: NDArray[Any]) -> bool:
         """Say whether the only class so far has the other sign among the ``known`` ones."""
-        before = getattr(self, "classes_", None)
-        return before is not None and before.size == 1 and known.size == 2 and known[0] == before[0]
+        before = vars(self).get("classes_", known)
+        return bool(before.size == 1 and known.size == 2 and known[0] == before[0])
 
-    def _standing(self) -> Any:
-        known = vars(self)
-        return known.get("_window"), known.get("classes_"), known.get("balance_")
+    def _widened(self, window: Window, places: Ints, n_classes: int) -> ClassWindow:
+        """Return the window of several classes that a window of no more than two becomes."""
+        if self._robust is not None:
+            raise InvalidInput("a robust model is of two classes; make it convex first, by theta = 1", field="robust")
+        arrays, own = window.to_arrays(), self.classes_.size - 1
+        y = np.where(arrays["y"] > 0, own, 0)
+        arrays |= {"y": y.astype(np.float64), "intercept": np.array([arrays["intercept"]])}
+        out = self._class_window(window.state.kernel.gamma, 2, window.state.kernel.center)
+        if own == 0:  # one class, which stands as the second of two where its targets are 1
+            arrays["y"] = np.ones(y.size)
+        costs = self.C * arrays["sample_weight"] * self._class_weights(window.y)
+        out.restore(arrays, hinge(np.ones(y.size), costs), 0.0)
+        if own == 0:
+            out.forget_classes(np.array([1]))
+        out.rename(places, n_classes)
+        return out
 
-    def _take_back(self, before: Any) -> None:
-        _, classes, balance = before
-        if classes is not None and balance is not None:
-            self.balance_ = balance
-        after = vars(self).get("classes_")
-        if classes is not None and after is not None and after is not classes:
-            self.classes_ = classes
-            if self._mirrors(after):
-                self._window.flip_signs()
+    # -- what the engine is given --------------------------------------------------------------------------------------
 
-    def _error(self, decisions: Floats, targets: Floats) -> float:
-        return float(np.mean(np.where(decisions > 0, 1.0, -1.0) != targets))
+    def _class_window(self, gamma: float, n_classes: int, center: Floats | None) -> ClassWindow:
+        return ClassWindow(
+            replace(self._kernel(gamma), center=center),
+            n_classes,
+            intercept=bool(self.fit_intercept),
+            cache_bytes=self._cache_bytes(),
+            threads=self._threads(),
+        )
+
+    def _window_with(self, gamma: float, center: Floats | None = None) -> Any:
+        n = vars(self).get("classes_", np.empty(0)).size
+        return self._class_window(gamma, n, center) if n > 2 else super()._window_with(gamma, center)
+
+    def _threads(self) -> int | None:
+        if self.n_jobs is None:
+            return None
+        return os.cpu_count() or 1 if self.n_jobs == -1 else validation.whole(self.n_jobs, "n_jobs")
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
-        costs = validation.cost(self.C if C is None else C) * weights
-        return hinge(targets, costs if self.class_weight is None else costs * self._class_weights(targets))
+        costs = validation.cost(self.C if C is None else C) * weights * self._class_weights(targets)
+        has_several = vars(self).get("classes_", targets[:0]).size > 2
+        return hinge(np.ones(targets.size) if has_several else targets, costs)  # a pair mirrors its first class
 
     @property
     def _shares_costs(self) -> bool:  # type: ignore[override]
-        return self._is_balanced
-
-    @property
-    def _is_balanced(self) -> bool:
         return isinstance(self.class_weight, str) and self.class_weight == "balanced"
 
     def _weigh(self, window: Any, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
-        if not self._is_balanced:
+        if not self._shares_costs:
             return False
         stay, _ = window.examples_except([*leaving, *changed.keys])
         return self._balance(np.concatenate([stay, new[0], changed.y]))
@@ -152,22 +445,21 @@ class LiveSVC(WithPaths):
 
     def _unit_cost(self, C: float | None) -> float:
         weights = self.class_weight
-        if self._is_balanced:
+        if self._shares_costs:
             return super()._unit_cost(C) * max(vars(self).get("balance_", {}).values(), default=1.0)
         if not isinstance(weights, Mapping):
             return super()._unit_cost(C)
         return super()._unit_cost(C) * max([_weight_of(label, weights) for label in weights], default=1.0)
 
-    def _cutoff_rule(self, s: float | None = None) -> CutoffRule:
-        if s is not None and s > 0:
-            raise InvalidInput(f"a margin beyond which labels are wrong is not positive, but s is {s:g}", field="s")
-        return LABELS
-
     def _class_weights(self, targets: Floats) -> Floats:
         """Return the weight of each target's class."""
-        if self._is_balanced:
+        if self.class_weight is None:
+            return np.ones(targets.size)
+        if self._shares_costs:
             return np.array([self.balance_.get(target, 1.0) for target in targets.tolist()])
         weights = self._weights_by_class()
+        if self.classes_.size > 2:
+            return weights[targets.astype(np.int64)]
         return np.asarray(np.where(targets > 0, weights[-1], weights[0]), np.float64)
 
     def _weights_by_class(self) -> Floats:
@@ -180,12 +472,17 @@ class LiveSVC(WithPaths):
             raise InvalidInput(f"names {unknown[0]!r}, which is none of the labels {labels}", field="class_weight")
         return np.array([_weight_of(label, self.class_weight) for label in labels])
 
+    def _error(self, decisions: Floats, targets: Floats) -> float:
+        several = self._has_several()
+        found = winners(decisions, self.classes_.size) if several else np.where(decisions > 0, 1.0, -1.0)
+        return float(np.mean(found != targets))
+
     def to_arrays(self) -> dict[str, Any]:
         return {**super().to_arrays(), "classes": self.classes_}
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
         self.classes_ = np.asarray(arrays["classes"])
-        if self._is_balanced:
+        if self._shares_costs:
             self._balance(np.asarray(arrays["y"], np.float64))
         super()._restore(arrays)
 

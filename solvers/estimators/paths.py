@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from livesvm.solvers.analyses.outlier.pairwise import pairwise_outlier_path
 from livesvm.solvers.analyses.outlier.path import outlier_path
+from livesvm.solvers.analyses.regularization.pairwise import pairwise_regularization_path
 from livesvm.solvers.analyses.regularization.path import regularization_path
+from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.changing import ChangingEstimator
+from livesvm.solvers.models.model_view import View
 from livesvm.solvers.robust.ramp_losses import Parameter
 from livesvm.solvers.runtime.progress import Progress
 
@@ -50,8 +56,11 @@ class WithPaths(ChangingEstimator):
         >>> path.at(10.0).certificate().relative_gap < 1e-9
         True
         """
-        self._check_fitted()
-        return self._path_over_C(C_min, C_max, progress)
+        if View(self).pairs:
+            return pairwise_regularization_path(self, C_min, C_max, progress)
+        if hasattr(self, "classes_") and np.unique(self._window.y).size == 1:
+            raise InvalidInput("all examples have one class; a path needs both", field="window")
+        return regularization_path(self, "C", C_min, C_max, progress)
 
     def outlier_path(
         self,
@@ -90,11 +99,5 @@ class WithPaths(ChangingEstimator):
         NotOptimal
             The path could not be followed.
         """
-        self._check_fitted()
-        return self._path_of_outliers(parameter, theta=theta, s=s, progress=progress)
-
-    def _path_over_C(self, C_min: float, C_max: float, progress: Progress | None) -> Any:
-        return regularization_path(self, "C", C_min, C_max, progress)
-
-    def _path_of_outliers(self, parameter: Parameter, **how: Any) -> Any:
-        return outlier_path(self, parameter, **how)
+        path = pairwise_outlier_path if View(self).pairs else outlier_path
+        return path(self, parameter, theta=theta, s=s, progress=progress)

@@ -17,12 +17,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, Regressor
 from sklearn.utils.validation import validate_data
 
 from livesvm.solvers.errors import InvalidInput, InvalidType
+from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.drop_in import IGNORED, DropIn
 from livesvm.solvers.estimators.one_class import LiveOneClassSVM
 from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
 from livesvm.solvers.estimators.probabilities import PROBABILITY, Probabilities
 from livesvm.solvers.estimators.regression import LiveSVR
-from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
 from livesvm.solvers.models.base import LiveEstimator, keep
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.sparse import as_scipy
@@ -124,8 +124,8 @@ def _written_out(doc: str | None, ignored: Iterable[str] = (), more: str = "") -
 _OF_REGRESSION = tuple(name for name in IGNORED if name != "random_state")
 
 
-class IncrementalSVC(ClassifierMixin, _Estimator, DropIn, Probabilities, LiveMultiClassSVC):  # type: ignore[misc]
-    __doc__ = _written_out(LiveMultiClassSVC.__doc__, IGNORED, PROBABILITY)
+class IncrementalSVC(ClassifierMixin, _Estimator, DropIn, Probabilities, LiveSVC):  # type: ignore[misc]
+    __doc__ = _written_out(LiveSVC.__doc__, IGNORED, PROBABILITY)
 
     def __init__(
         self,
@@ -153,15 +153,13 @@ class IncrementalSVC(ClassifierMixin, _Estimator, DropIn, Probabilities, LiveMul
     ) -> None:
         keep(self, locals())
 
-    n_support_ = LiveMultiClassSVC.n_support_
+    n_support_ = LiveSVC.n_support_
 
     @property
     def class_weight_(self) -> NDArray[np.float64]:
         """What multiplies C for each class, (n_classes,)."""
         self._check_fitted()
         n = self.classes_.size
-        if self.class_weight is None:
-            return np.ones(n)
         targets = np.arange(n, dtype=np.float64) if n > 2 else np.array([-1.0, 1.0])[-n:]
         return self._class_weights(targets)
 

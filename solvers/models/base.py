@@ -266,12 +266,13 @@ class LiveEstimator(Fitted):
         self._note(report)
         return report
 
-    def _standing(self) -> Any:
-        """Return what an update that fails has to bring back besides the window."""
-        return None
+    def _standing(self) -> dict[str, Any]:
+        """Return by attribute what an update that fails has to bring back besides the window."""
+        return {}
 
-    def _take_back(self, before: Any) -> None:
+    def _take_back(self, before: dict[str, Any]) -> None:
         """Bring that back."""
+        vars(self).update(before)
 
     def _note(self, report: UpdateReport) -> None:
         """Take note of an update that was made."""

@@ -66,8 +66,7 @@ class View:
 
     def decisions(self, places: Ints) -> Floats:
         """Return the decisions of examples of the window by the model as it is, (m,); of several classes (m, pairs)."""
-        X = self.window.X if self.window.state.kernel.gram is None else self.model.window_X
-        return np.asarray(self.model.predictor().decision_function(X[places]))
+        return np.asarray(self.window.predictor().decision_function(self.window.X[places]))
 
     @property
     def pairs(self) -> list[Two]:
@@ -76,14 +75,14 @@ class View:
 
     def of_pair(self, two: Two) -> LiveEstimator:
         """Return a private model of one pair that has the whole window, those of other classes with no weight."""
-        return cast("LiveEstimator", cast(Any, self.model)._of_pair(two))
+        return cast("LiveEstimator", cast(Any, self.model)._of_pair(two, alone=False))
 
     def pair_alone(self, two: Two) -> LiveEstimator:
         """Return a private model of one pair that has the examples of its classes alone, under their labels.
 
         Kernel rows of all such models together may take as much memory as those of this one.
         """
-        return cast("LiveEstimator", cast(Any, self.model)._alone(two, self.model.cache_mb / len(self.pairs)))
+        return cast("LiveEstimator", cast(Any, self.model)._of_pair(two, alone=True))
 
     @property
     def labels(self) -> list[Any]:

@@ -21,7 +21,6 @@ from livesvm.service.feeds.step_model import StepModel
 from livesvm.solvers import IncrementalSVC, IncrementalSVR
 from livesvm.solvers.errors import MemoryLimit
 from livesvm.solvers.estimators.classification import LiveSVC
-from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
 from livesvm.solvers.homotopy import refactorize
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.memory import padded, scratch
@@ -35,7 +34,7 @@ def trained(classes: int = 2) -> Any:
     rng = np.random.default_rng(0)
     y = rng.integers(classes, size=N)
     X = rng.normal(size=(N, 5)) + 0.4 * y[:, None]
-    return LiveMultiClassSVC(C=1.0, gamma=0.2).fit(X, y) if classes > 2 else LiveSVC(C=1.0, gamma=0.2).fit(X, y)
+    return LiveSVC(C=1.0, gamma=0.2).fit(X, y)
 
 
 def exchange(model: Any, seed: int = 1) -> None:

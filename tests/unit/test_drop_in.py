@@ -16,7 +16,7 @@ from sklearn.model_selection import LeaveOneOut, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC, SVR, OneClassSVM
 
-from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, leave_one_out
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.drop_in import IGNORED
 from livesvm.solvers.models.calibration import Calibration
@@ -184,6 +184,9 @@ def test_a_function_may_be_of_objects_of_any_type() -> None:
         assert before.n_support > 0
         back = IncrementalSVC.from_arrays(model.get_params(), model.to_arrays())
         np.testing.assert_allclose(back.decision_function(words), plain.decision_function(X), atol=1e-8)
+        np.testing.assert_allclose(leave_one_out(model).decisions, leave_one_out(plain).decisions, atol=1e-8)
+        along = model.regularization_path(0.1, 1.0).at(0.5).decision_function(words)
+        np.testing.assert_allclose(along, plain.regularization_path(0.1, 1.0).at(0.5).decision_function(X), atol=1e-8)
         with pytest.raises(InvalidInput, match="another type than those of the window"):
             model.predict(X)
         with pytest.raises(InvalidInput, match="another type than those of the window"):

@@ -36,6 +36,10 @@ CASES: dict[str, tuple[Any, Any]] = {
     ),
     "balanced": (IncrementalSVC(C=2.0, gamma=0.5, class_weight="balanced"), SIGNS),
     "scaled": (IncrementalSVC(C=2.0, gamma=0.5, scale="standard"), SIGNS),
+    "scaled, three classes": (
+        IncrementalSVC(C=2.0, gamma=0.5, scale="standard", decision_function_shape="ovo"),
+        WORDS,
+    ),
     "three classes": (IncrementalSVC(C=2.0, gamma=0.5, decision_function_shape="ovo"), WORDS),
     "values": (IncrementalSVR(C=2.0, gamma=0.5, epsilon=0.2), X[:, 0] * X[:, 1]),
     "none free": (IncrementalSVR(C=1e-3, gamma=0.5, epsilon=0.01), X[:, 0] * X[:, 1]),
@@ -58,7 +62,7 @@ def test_rows_are_decided_as_by_a_model_trained_without_the_example(case: str) -
     for key in range(len(X)):
         stay = np.arange(len(X)) != key
         peer = type(model)(**model.get_params())
-        if case == "scaled":  # the scale is that of the first fit, as an update leaves it
+        if case.startswith("scaled"):  # the scale is that of the first fit, as an update leaves it
             peer = type(model).from_arrays(model.get_params(), model.to_arrays())
             peer.update(remove=[key])
         else:

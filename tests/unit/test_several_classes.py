@@ -408,12 +408,14 @@ def test_two_balanced_classes_stay_balanced() -> None:
 
 @pytest.mark.parametrize("class_weight", [None, "balanced", {2: 3.0}])
 @pytest.mark.parametrize("kind", ["leave one out", "folds"])
-def test_assessments_are_those_of_models_trained_without(class_weight: Any, kind: str) -> None:
+@pytest.mark.parametrize("scale", ["none", "standard"])
+def test_assessments_are_those_of_models_trained_without(class_weight: Any, kind: str, scale: str) -> None:
     rng = np.random.default_rng(3)
     X, y = IRIS
     rows = rng.permutation(150)[:60]
     X, y = X[rows], y[rows]
-    model = IncrementalSVC(C=3.0, gamma=0.3, class_weight=class_weight).fit(X, y)
+    model = IncrementalSVC(C=3.0, gamma=0.3, class_weight=class_weight, scale=scale).fit(X, y)
+    X = X if scale == "none" else model.feature_scale_.apply(X)
     fold = np.arange(60) if kind == "leave one out" else rng.integers(0, 5, 60)
     found = leave_one_out(model) if kind == "leave one out" else k_fold(model, fold.tolist())
     wrong = 0
