@@ -282,7 +282,7 @@ class ModelState:
         is_open = not (self.is_fitted and self.estimator.is_settled)
         if is_open or edits.rescale or any(name in SOLVED_AGAIN for name in edits.change or {}):
             return {}, None
-        return {"gamma": self.estimator.gamma_, **self._unscaled}, getattr(self.estimator, "feature_scale_", None)
+        return {"gamma": self.estimator.gamma_, **self._unscaled}, self.estimator.feature_scale_
 
     def _of_those(self, window: Batch) -> tuple[dict[str, Any], FeatureScale | None]:
         """Return the same as examples would have it that are learnt from nothing."""
@@ -386,7 +386,7 @@ class ModelState:
             return False
         gone, model = set(keys), self.estimator
         stay = np.array([key not in gone for key in model.keys_], dtype=bool)
-        scale: FeatureScale | None = getattr(model, "feature_scale_", None)
+        scale: FeatureScale | None = model.feature_scale_
         if scale is not None and not scale.is_of(model.window_features[stay], model.window_sample_weight[stay]):
             return True
         if scale is None and self._has_fitted_gamma:
@@ -524,7 +524,7 @@ class ModelState:
     @property
     def row_bytes(self) -> float:
         """Bytes of an example's features, of sparse ones on average."""
-        if self.is_fitted and hasattr(self.estimator, "feature_scale_"):
+        if self.is_fitted and self.estimator.feature_scale_ is not None:
             return 16.0 * (self.window.n_features or 0)  # as they came, and on the scale
         if not (self.window.is_sparse and self.is_fitted):
             return 8.0 * (self.window.n_features or 0)

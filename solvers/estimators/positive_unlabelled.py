@@ -290,34 +290,27 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         return np.asarray(np.unique(of_all, axis=0, return_inverse=True)[1].reshape(-1), np.int64)
 
     def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
-        before = self._open_ones()
-        try:
-            if hasattr(self, "_window"):
-                self._bring_up()
-                if not self._begun:
-                    return self._waited(args, kwargs)
+        """Learn what comes; once a model that waits lacks nothing, solve the window from nothing."""
+        if not hasattr(self, "_window") or self._begun:
             return super()._learn(*args, **kwargs)
-        except BaseException:
-            vars(self).update(before)
-            raise
-        finally:
-            self._held_out = None
-
-    def _waited(self, args: Any, kwargs: Any) -> UpdateReport:
-        """Learn what comes while the model waits; once nothing is lacking, solve the window from nothing."""
-        window, came = self._window, dict(vars(self).get("_came", {}))
-        with window._undone_on_error():
-            report = super()._learn(*args, **kwargs)
-            if self._lacking(window.y, window.weights):
-                return report
-            try:
+        window, before = self._window, self._standing()
+        try:
+            with window._undone_on_error():
+                report = super()._learn(*args, **kwargs)
+                if self._lacking(window.y, window.weights):
+                    return report
                 solved = self._resolved()
-            except BaseException:
-                if came:
-                    self._came = came
-                raise
-            self._note(solved)
+        except BaseException:
+            self._take_back(before)
+            raise
         return solved._replace(added=report.added, removed=report.removed, changed=report.changed)
+
+    def _make_ready(self, add: object, edits: object) -> None:
+        if hasattr(self, "_window"):
+            self._bring_up()
+
+    def _note(self, report: UpdateReport) -> None:
+        self._held_out = None
 
     def _lacking(self, y: Floats, weights: Floats) -> str:
         """Return what a model with these examples waits for; nothing where they suffice."""
@@ -366,9 +359,8 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         kernel, X = numbered(window.state.kernel, window.X)
         return Folds(kernel, X, window.y > 0, window.weights)
 
-    def _open_ones(self) -> dict[str, Any]:
-        """Return what was found where it had been left open, and the masses of the window, by attribute."""
-        names = ("class_mass_", "prior_estimate_", "chosen_lam_", "_begun")
+    def _standing(self) -> dict[str, Any]:
+        names = ("class_mass_", "prior_estimate_", "chosen_lam_", "_begun", "_came")
         known = vars(self)
         return {name: known[name] for name in names if name in known}
 

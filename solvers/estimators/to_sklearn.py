@@ -35,7 +35,7 @@ def to_sklearn(model: Any) -> Any:
     if hasattr(model, "classes_") and model.classes_.size < 2:
         raise InvalidInput("a model of one class is nothing that scikit-learn has", field="classes")
     machine = _filled(_empty(model), model)
-    scale = model._feature_scale
+    scale = model.feature_scale_
     return machine if scale is None else Pipeline([("scale", _scaler(scale)), ("svm", machine)])
 
 
@@ -81,7 +81,7 @@ def _filled(machine: Any, model: Any) -> Any:
     machine._sparse, machine._gamma, machine.fit_status_ = False, model.gamma_, 0
     machine._probA = machine._probB = np.empty(0)
     machine._num_iter = machine.n_iter_ = getattr(model, "n_iter_", 1)
-    if hasattr(model, "feature_names_in_") and model._feature_scale is None:
+    if hasattr(model, "feature_names_in_") and model.feature_scale_ is None:
         machine.feature_names_in_ = model.feature_names_in_
     return machine
 

@@ -299,7 +299,7 @@ class LiveEstimator(Fitted):
         if window is None:
             if add is None:
                 raise InvalidInput("the model has not seen any example; its first update adds some", field="add")
-            self._keep_scale(self._fitted_scale(rows, weights))
+            self.feature_scale_ = self._fitted_scale(rows, weights)
             rows = self._scaled(rows)
             window = self._new_window(rows, weights)
             self._begin_window(window, rows, targets, weights)
@@ -342,7 +342,7 @@ class LiveEstimator(Fitted):
             self.robust_ = robust
         if C is not None or edits.every_example or not hasattr(self, "_window"):
             self._take_over(window)
-        if self._feature_scale is not None:
+        if self.feature_scale_ is not None:
             self._keep_as_they_came(came, change)
         self.n_features_in_ = window.width
         return change, trace
@@ -357,12 +357,11 @@ class LiveEstimator(Fitted):
         InvalidInput : nothing can be learnt from the examples that stay
         NotOptimal, NotPositiveSemidefinite, MemoryLimit : the path could not be followed
         """
-        window, nothing = self._window, np.empty(0)
+        window = self._window
+        rows, nothing = self._examples(None, window)
         self._weigh(window, [key], (nothing, nothing), NO_EXAMPLES)
         keys = list(window.keys)
         y, weights, sides = window.targets_of(keys)
-        width = window.state.n_features
-        rows: Features = SparseRows.empty(0, width) if window.is_sparse else np.empty((0, width))
         losses = self._losses(y, weights)
         change = Change(rows, nothing, nothing, NO_LOSSES, [], [], keys, y, weights, losses, sides)
         return window.update(change, self._total_per_weight()).events
@@ -400,7 +399,7 @@ class LiveEstimator(Fitted):
         rows: Features = np.empty((0, 0)) if X is None else self._read(X)
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         if X is not None:
-            scale = self._fitted_scale(rows, weights) if window is None else self._feature_scale
+            scale = self._fitted_scale(rows, weights) if window is None else self.feature_scale_
             if window is not None and self.kernel != "precomputed":
                 rows = like(rows, window.is_sparse)
             if scale is not None and scale.offset.size == rows.shape[1]:
@@ -430,13 +429,15 @@ class LiveEstimator(Fitted):
         window.room = scale.with_room
         return size
 
-    def _examples(self, add: tuple[Any, ArrayLike | None] | None, window: Window | None) -> tuple[Features, Floats]:
+    def _examples(self, add: Any, window: Window | None) -> tuple[Features, Floats]:
         """Return the features (m, d) and targets (m,) of new examples, checked; raises InvalidInput."""
         if add is None:
             width = window.state.n_features if window else 0
             is_sparse = window is not None and window.is_sparse
             return SparseRows.empty(0, width) if is_sparse else np.empty((0, width)), np.empty(0)
-        X, y = _pair(add)
+        if not isinstance(add, tuple | list) or len(add) != 2:
+            raise InvalidType("must be a pair (X, y); for a one-class model (X, None)", field="add")
+        X, y = add
         rows, given = self._read(X), self.kernel == "precomputed"
         if self._objects is None and (window is None or not given):
             self._check_features(X, reset=window is None)
@@ -475,11 +476,6 @@ class LiveEstimator(Fitted):
             return None
         return feature_scale.fitted(self.scale, rows, weights)
 
-    def _keep_scale(self, scale: FeatureScale | None) -> None:
-        vars(self).pop("feature_scale_", None)
-        if scale is not None:
-            self.feature_scale_ = scale
-
     def _keep_as_they_came(self, rows: Features, change: Change) -> None:
         kept = dict(vars(self).get("_came", ()))
         for key in change.leaving:
@@ -488,7 +484,7 @@ class LiveEstimator(Fitted):
 
     def _scaled(self, rows: Features) -> Features:
         """Return features as the window has them: on its scale, and dense or sparse."""
-        scale, window = self._feature_scale, vars(self).get("_window")
+        scale, window = self.feature_scale_, vars(self).get("_window")
         if window is not None and self.kernel != "precomputed":
             rows = like(rows, window.is_sparse)
         return rows if scale is None else scale.apply(rows)
@@ -669,7 +665,7 @@ class LiveEstimator(Fitted):
         """Bytes of all arrays that the model holds, with those that :meth:`cool` gives back."""
         if not hasattr(self, "_window"):
             return 0
-        came = 8 * self._window.state.n_features * len(self._came) if self._feature_scale is not None else 0
+        came = 8 * self._window.state.n_features * len(self._came) if self.feature_scale_ is not None else 0
         return self._window.held_bytes + came
 
     @property
@@ -697,7 +693,7 @@ class LiveEstimator(Fitted):
         dict
             Arrays and numbers by name, from which :meth:`from_arrays` makes the model.
         """
-        robust, scale = self._robust, self._feature_scale
+        robust, scale = self._robust, self.feature_scale_
         arrays = {**self._learnt.to_arrays(), "robust": np.array([] if robust is None else [robust.theta, robust.s])}
         if self._objects is not None:
             arrays["objects"] = self.window_X
@@ -744,8 +740,7 @@ class LiveEstimator(Fitted):
         return dict(parameters)
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
-        scale = feature_scale.restored(self.scale, arrays)
-        self._keep_scale(scale)
+        self.feature_scale_ = scale = feature_scale.restored(self.scale, arrays)
         if scale is not None:
             given = arrays["X"]
             rows = given.toarray() if isinstance(given, SparseRows) else validation.plain(given, np.float64)
@@ -754,15 +749,13 @@ class LiveEstimator(Fitted):
         if "objects" in arrays:
             numbers = np.asarray(arrays["X"])[:, 0].astype(np.int64).tolist()
             self._objects = dict(zip(numbers, arrays["objects"], strict=True))
-        window = self._window_with(float(arrays["gamma"]), _center_in(arrays))
+        center = validation.plain(arrays["center"], np.float64) if "center" in arrays else None
+        window = self._window_with(float(arrays["gamma"]), center)
         targets, weights = (validation.plain(arrays[name], np.float64) for name in ("y", "sample_weight"))
-        robust = None
         if np.size(arrays.get("robust", ())):
-            theta, s = np.asarray(arrays["robust"], np.float64)
-            robust = Robustness(float(theta), float(s))
-            self.robust_ = robust
-        sides = np.asarray(arrays.get("sides", np.zeros(targets.size)), np.int8)
-        losses = self._conditional(targets, weights, sides, None, robust)
+            self.robust_ = Robustness(*np.asarray(arrays["robust"], np.float64).tolist())
+        arrays = {"sides": np.zeros(targets.size, np.int8), **arrays}  # none before there were outlier paths
+        losses = self._conditional(targets, weights, np.asarray(arrays["sides"], np.int8), None, self._robust)
         total = self._total_per_weight() * float(weights.sum())
         try:
             window.restore(arrays, losses, total)
@@ -779,15 +772,3 @@ class LiveEstimator(Fitted):
 def keep(model: object, given: dict[str, Any]) -> None:
     """Let a model have the parameters that its constructor was given, by their names."""
     vars(model).update((name, value) for name, value in given.items() if name not in ("self", "__class__"))
-
-
-def _center_in(arrays: Mapping[str, Any]) -> Floats | None:
-    """Return the center of a checkpoint's kernel; None: it has none, as none had before there were centers."""
-    return validation.plain(arrays["center"], np.float64) if "center" in arrays else None
-
-
-def _pair(add: Any) -> tuple[Any, ArrayLike | None]:
-    """Return features and targets of new examples."""
-    if not isinstance(add, tuple | list) or len(add) != 2:
-        raise InvalidType("must be a pair (X, y); for a one-class model (X, None)", field="add")
-    return add[0], add[1]

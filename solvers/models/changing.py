@@ -13,11 +13,6 @@ from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning, warnings_of
 from livesvm.solvers.validation import Key
 
-LEARNT = (
-    "_window", "_made_of", "_came", "feature_scale_", "gamma_", "classes_", "balance_", "n_features_in_", "class_mass_",
-    "prior_estimate_", "chosen_lam_", "_begun",
-)  # fmt: skip
-
 
 class ChangingEstimator(LiveEstimator):
     """A live estimator whose parameters can all be changed, and which warns."""
@@ -83,7 +78,7 @@ class ChangingEstimator(LiveEstimator):
             raise InvalidInput("a precomputed kernel cannot be changed; call fit", field="kernel")
         if parameters.get("kernel") == "precomputed":
             raise InvalidInput("the window has features, and not their kernel values; call fit", field="kernel")
-        before = {name: getattr(self, name) for name in parameters} | self._open_ones()
+        before = {name: getattr(self, name) for name in parameters} | self._standing()
         vars(self).update(parameters)
         try:
             self._settle(parameters)
@@ -116,10 +111,6 @@ class ChangingEstimator(LiveEstimator):
             raise InvalidInput("the window is empty: there is nothing to fit a scale to", field="window")
         return self._resolved()
 
-    def _open_ones(self) -> dict[str, Any]:
-        """Return by attribute what was found where parameters leave it open."""
-        return {}
-
     def _settle(self, parameters: dict[str, Any]) -> None:
         """Find what new parameters leave open, before they count."""
 
@@ -136,10 +127,8 @@ class ChangingEstimator(LiveEstimator):
         if robust is not None:
             report = fresh.update(robust=robust)
         fresh._window.next_key = max(fresh._window.next_key, self._window.next_key)
-        for name in LEARNT:
-            vars(self).pop(name, None)
-            if name in vars(fresh):
-                setattr(self, name, vars(fresh)[name])
+        names = {name: value for name, value in self._forget().items() if name == "feature_names_in_"}
+        vars(self).update(vars(fresh) | names)
         seconds = time.perf_counter() - started
         return report._replace(added=(), changed=len(keys), seconds=seconds, retrained=True)
 

@@ -12,7 +12,6 @@ from livesvm.solvers import validation
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.function import FunctionKernel, objects_in
-from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.state import are_free
@@ -28,7 +27,7 @@ class Fitted:
     """
 
     _window: Window
-    feature_scale_: FeatureScale  #: of a model whose ``scale`` is not "none"
+    feature_scale_: Any = None  #: a FeatureScale; None where ``scale`` is "none"
 
     @property
     def _learnt(self) -> Window:
@@ -68,14 +67,10 @@ class Fitted:
         Predictor
             The decision function; of more than two classes a ``PairsPredictor``.
         """
-        predictor, scale = self._learnt.predictor(), self._feature_scale
+        predictor, scale = self._learnt.predictor(), self.feature_scale_
         if isinstance(predictor.kernel, FunctionKernel) and predictor.kernel.objects is not None:
             predictor = replace(predictor, kernel=predictor.kernel.only(predictor.support)[0])
         return predictor if scale is None else replace(predictor, scale=scale)
-
-    @property
-    def _feature_scale(self) -> FeatureScale | None:
-        return vars(self).get("feature_scale_")
 
     def certificate(self) -> Certificate:
         """Return how far the model is from the optimum of its window, recomputed from the data.
@@ -102,10 +97,10 @@ class Fitted:
     @property
     def window_features(self) -> Features:
         """Features of the window, (n, d), oldest first, in the units in which they came: an array, or sparse rows."""
-        if self._feature_scale is None:
+        if self.feature_scale_ is None:
             return self._learnt.X
         came: dict[Key, Floats] = self._came  # type: ignore[attr-defined]
-        return np.array([came[key] for key in self._learnt.keys]).reshape(-1, self._feature_scale.offset.size)
+        return np.array([came[key] for key in self._learnt.keys]).reshape(-1, self.feature_scale_.offset.size)
 
     @property
     def window_X(self) -> Any:

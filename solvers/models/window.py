@@ -165,11 +165,6 @@ class Window:
         diagonal = self.state.examples.diagonal[slots]
         return float(diagonal.max(initial=0.0)), float(self._weight[slots].max(initial=0.0))
 
-    @property
-    def members(self) -> dict[Key, int]:
-        """The slot of each example by its key, oldest first."""
-        return self.keys
-
     def update(self, change: Change, total_per_weight: float, terms: Terms | None = None) -> Trace:
         """Make a change that has been checked; betas sum up to ``total_per_weight`` times the sum of weights.
 
@@ -298,9 +293,7 @@ class Window:
         self._weight[slots] = weights
         self._side[slots] = sides
         self.keys.update(zip(keys, slots.tolist(), strict=True))
-        numbers = [key for key in keys if type(key) is int]
-        if numbers:
-            self.next_key = max(self.next_key, max(numbers) + 1)
+        self.next_key = max([self.next_key, *(key + 1 for key in keys if type(key) is int)])
 
     def _check_positive(self, X: Features, leave: Ints) -> None:
         """Refuse data on which the kernel is not positive semi-definite; costs O(n^3) where the kernel may not be."""
@@ -410,9 +403,7 @@ class Window:
                 float(arrays["intercept"]),
                 (plain(arrays["f"], np.float64), int(arrays["events"])) if "f" in arrays else None,
             )
-            sides = np.asarray(
-                arrays.get("sides", np.zeros(len(keys))), np.int8
-            )  # none before there were outlier paths
+            sides = np.asarray(arrays["sides"], np.int8)
             self._admit(slots, y, np.asarray(arrays["sample_weight"], np.float64), keys, sides)
         elif X.shape[1]:
             self.state.expect(X)

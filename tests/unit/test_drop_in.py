@@ -191,6 +191,11 @@ def test_a_function_may_be_of_objects_of_any_type() -> None:
             model.predict(X)
         with pytest.raises(InvalidInput, match="another type than those of the window"):
             model.update(add=(X[:1], y[:1]))
+        model.change(kernel=lambda A, B: 2.0 * shared_letters(A, B))
+        plain.change(C=2.0)
+        for one, rows in ((model, words), (plain, X)):
+            one.update(add=(rows[:3], y[:3]))
+        np.testing.assert_allclose(model.decision_function(words), plain.decision_function(X), atol=1e-8)
     t = X.sum(axis=1) / 3.0
     ours, theirs = IncrementalSVR(kernel=shared_letters).fit(words, t), IncrementalSVR(kernel="linear").fit(X, t)
     np.testing.assert_allclose(ours.predict(np.array(words)), theirs.predict(X), atol=1e-7)

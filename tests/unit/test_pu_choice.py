@@ -109,6 +109,9 @@ def test_a_live_model_chooses_what_the_batch_classifier_does_and_keeps_it() -> N
     assert_optimal(model)
     back = type(model).from_arrays(model.get_params(), model.to_arrays())
     assert (back.lam, back.lam_) == (None, before)
+    cut = back.threshold(0.1)
+    back.change(gamma=3.0 * back.gamma_)
+    assert back.threshold(0.1) != cut
     other = type(model).from_arrays(model.get_params(), model.to_arrays() | {"chosen_lam": np.array([0.02])})
     other.update(remove=[0])
     assert other.lam_ == 0.02
