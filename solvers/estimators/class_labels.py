@@ -44,18 +44,9 @@ def labels_after(
         return known, known[:0]
     labels = column_of(y, m, field)
     if is_fixed:
-        check_known(known, labels, field)
+        targets_of(labels, known, range(known.size), field)
         return known, labels
     return labels_with(known, labels, field), labels
-
-
-def check_known(known: NDArray[Any], labels: NDArray[Any], field: str) -> None:
-    """Raise InvalidInput unless every label (m,) is known."""
-    there = {*known.tolist()}
-    for row, label in enumerate(labels.tolist()):
-        if label not in there:
-            reason = f"{label!r} is not one of the labels {known.tolist()}"
-            raise InvalidInput(reason, field=field, row=row)
 
 
 def targets_of(labels: NDArray[Any], known: NDArray[Any], values: Iterable[float], field: str) -> Floats:

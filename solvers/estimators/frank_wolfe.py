@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any, NamedTuple, Self, cast, get_args
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,28 +18,26 @@ from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.scikit import _Estimator, _written_out
 from livesvm.solvers.estimators.training_data import (
-    check_convex,
-    check_costs,
-    check_kernel,
-    check_solved,
     examples_of,
     labels_of,
     matrix_of,
+    problems_of,
     scale_of,
     seed_of,
+    solved,
 )
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.core_set import SAMPLE
 from livesvm.solvers.frank_wolfe.one_versus_one import Pair
 from livesvm.solvers.frank_wolfe.problem import Gap, Known, Problem, gap_of
-from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Solution
+from livesvm.solvers.frank_wolfe.solution import Solution
 from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.frank_wolfe.warm_start import carried
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples, product
 from livesvm.solvers.models.base import keep
 from livesvm.solvers.models.pairs_predictor import scores as class_scores
-from livesvm.solvers.runtime.progress import Progress, steadily
+from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats, Ints
 
 ROWS = 16384  #: of X that are prepared at once for decisions
@@ -197,38 +195,26 @@ class FrankWolfeSVC(ClassifierMixin, _Estimator):  # type: ignore[misc]
         if not weights.any():
             raise InvalidInput("all weights are zero", field="sample_weight")
         classes = np.unique(labels[weights > 0])
-        if classes.size < 2:
-            raise InvalidInput(
-                f"all examples with weight are of one class, {classes[0]}; two classes are needed", field="y"
-            )
         if self.kernel == "precomputed" and rows.shape[1] != n:
             raise InvalidInput(f"a precomputed kernel matrix has as many columns as rows, {n}", field="X")
         last, was = self._last_places(places, n, classes)
         kernel = self._made_kernel(rows, weights, last is not None and places is not None)
         costs = validation.positive(self.C, "C", validation.LARGEST) * weights
-        check_costs(costs)
         self._check_features(X, reset=True)
-        prepared = Examples.of(kernel, rows)
-        check_kernel(prepared)
         codes = np.where(weights > 0, np.searchsorted(classes, labels), -1)
-        own = one_versus_one.problems(prepared, codes, costs, classes.size, threads)
-        for pair in own:
-            check_convex(pair.problem)
+        prepared, own = problems_of(kernel, rows, codes, costs, classes, threads)
         starts = [self._start(q, pair, last, was) for q, pair in enumerate(own)]
-        with steadily(progress, PER_MILLE if len(own) == 1 else len(own)) as tell, threadpool_limits(1, "blas"):
-            solutions = one_versus_one.train(own, options, starts, threads, tell).solutions
-        check_solved(own, solutions)
+        solutions = solved(own, options, starts, threads, progress).solutions
         self.classes_ = classes
         self._keep(rows, kernel, prepared, own, solutions)
-        self._warn()
+        if self.relative_gap_ > self.tol:
+            message = f"the relative gap is {self.relative_gap_:.1e} after {self.n_iter_} steps, not {self.tol:g}"
+            warnings.warn(message, ConvergenceWarning, stacklevel=2)
         self._last = Last(classes, n, own, solutions) if self.warm_start else None
         return self
 
     def _options(self) -> Options:
         """Return how to solve; raises InvalidInput."""
-        if self.variant not in get_args(Variant):
-            known = ", ".join(get_args(Variant))
-            raise InvalidInput(f"unknown variant {self.variant!r}; one of {known}", field="variant")
         tol = validation.positive(self.tol, "tol")
         cache = int(2**20 * validation.positive(self.cache_mb, "cache_mb"))
         sampling = None if self.sampling is None else validation.whole(self.sampling, "sampling")
@@ -298,12 +284,6 @@ class FrankWolfeSVC(ClassifierMixin, _Estimator):  # type: ignore[misc]
         self.trace_ = [found.trace for found in solutions]
         self.n_features_in_ = int(X.shape[1])
         self._kernel, self._support = kernel, prepared.take(self.support_.astype(np.int64))
-
-    def _warn(self) -> None:
-        """Warn unless the gap is what was asked for."""
-        if self.relative_gap_ > self.tol:
-            message = f"the relative gap is {self.relative_gap_:.1e} after {self.n_iter_} steps, not {self.tol:g}"
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
     # -- answers -------------------------------------------------------------------------------------------------------
 

@@ -5,25 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Self, cast, get_args
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import validation
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.estimators.class_labels import labels_after
-from livesvm.solvers.estimators.training_data import check_solved, problems_of, scale_of
+from livesvm.solvers.estimators.training_data import problems_of, scale_of, solved
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.one_versus_one import Pair, Training
-from livesvm.solvers.frank_wolfe.problem import Known, check_finite
-from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Look
+from livesvm.solvers.frank_wolfe.problem import check_finite
+from livesvm.solvers.frank_wolfe.solution import Look
 from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models.base import LiveEstimator, keep
-from livesvm.solvers.models.keyed_window import unused_keys
 from livesvm.solvers.models.large_predictor import Trained, of_signs
 from livesvm.solvers.models.large_proofs import proofs
 from livesvm.solvers.models.next_start import next_start, signed_coefficients
@@ -31,7 +29,7 @@ from livesvm.solvers.models.pairs_predictor import summary, winners
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.sliding_window import SlidingWindow
 from livesvm.solvers.robust.settings import Robustness
-from livesvm.solvers.runtime.progress import Progress, steadily
+from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
 
@@ -53,9 +51,9 @@ class LiveL2SVC(LiveEstimator):
     ``FrankWolfeSVC``; of several classes, for each pair of them. ``update`` changes the window and solves nothing:
     decisions are those of the last ``retrain``, whose solution is where the next one sets out.
 
-    Parameters ---------- C, kernel, gamma, degree, coef0, cache_mb : as in ``FrankWolfeSVC``; ``gamma="scale"`` belongs
-    to the examples of the
-        first training
+    Parameters
+    ----------
+    C, kernel, gamma, degree, coef0, cache_mb : as in ``FrankWolfeSVC``; ``gamma="scale"`` is of the first training
     classes : the labels that there may be; learned from the data by default
 
     Examples
@@ -120,7 +118,7 @@ class LiveL2SVC(LiveEstimator):
             validation.check_width(rows.shape[1], w.X.shape[1], "X")
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         leaving = validation.known_keys(() if remove is None else remove, w.slots)
-        names = unused_keys(w, rows.shape[0]) if keys is None else keys
+        names = range(w.next_key, w.next_key + rows.shape[0]) if keys is None else keys
         adding = validation.new_keys(names, rows.shape[0], w.slots, set(leaving))
         new_weights = validation.sample_weights(list(reweighted.values()), len(reweighted), "reweight")
         validation.known_keys([*relabelled, *reweighted], w.slots)
@@ -132,11 +130,11 @@ class LiveL2SVC(LiveEstimator):
         w.rename(np.searchsorted(known, self._labels))
         self._labels = known
         w.edit(
-            dict(zip(relabelled, _codes(known, new_y), strict=True)),
+            dict(zip(relabelled, np.searchsorted(known, new_y), strict=True)),
             dict(zip(reweighted, new_weights, strict=True)),
             decay,
         )
-        w.admit(rows, _codes(known, y), weights, adding)
+        w.admit(rows, np.searchsorted(known, y), weights, adding)
         if y.size:
             self.n_features_in_ = rows.shape[1]
             vars(self).setdefault("gamma_", np.nan)  # until there is a training
@@ -254,23 +252,14 @@ class LiveL2SVC(LiveEstimator):
         """
         w = self._examples_here
         slots = w.indices[w.weights[w.indices] > 0]
-        X, y, costs = w.X[slots], w.y[slots], float(self.C) * w.weights[slots]
-        here = np.unique(y)
-        classes, codes = self._labels[here], np.searchsorted(here, y)
-        kernel = self._kernel_of(X, w.weights[slots])
-        own = problems_of(kernel, X, codes, costs, classes, threads)
-        starts = [
-            self._start(pair, slots[pair.indices], classes[list(two)])
-            for two, pair in zip(one_versus_one.pairs(classes.size), own, strict=True)
-        ]
-        found = self._solved(own, starts, variant, tol, threads, progress, look)
-        support = self._take(found, own, X, classes, kernel)
-        w.forget()
+        here, codes = np.unique(w.y[slots], return_inverse=True)
+        examples = w.X[slots], self._labels[here], codes, w.weights[slots]
+        found, own, support = self._train(examples, variant, tol, threads, progress, look, slots)
         w.place[slots[support]] = np.arange(support.size)
-        w.taught[slots], w.costs[slots] = codes, costs
-        w.parts = np.zeros((2, classes.size, w.y.size))
+        w.taught[slots], w.costs[slots] = codes, float(self.C) * w.weights[slots]
+        w.parts = np.zeros((2, here.size, w.y.size))
         for (negative, positive), pair, solution in zip(
-            one_versus_one.pairs(classes.size), own, found.solutions, strict=True
+            one_versus_one.pairs(here.size), own, found.solutions, strict=True
         ):
             other = np.where(pair.problem.y > 0, negative, positive)
             w.parts[:, other, slots[pair.indices]] = solution.parts
@@ -294,14 +283,40 @@ class LiveL2SVC(LiveEstimator):
         counts = np.flatnonzero(weights > 0)
         if counts.size < weights.size:
             X, labels, weights = X[counts], labels[counts], weights[counts]
-        classes, codes = np.unique(labels, return_inverse=True)
+        examples = X, *np.unique(labels, return_inverse=True), weights
+        return self._train(examples, variant, tol, threads, progress, look)[0]
+
+    def _train(
+        self,
+        examples: tuple[Any, NDArray[Any], Ints, Floats],
+        variant: str,
+        tol: float,
+        threads: int,
+        progress: Progress | None,
+        look: Look | None,
+        slots: Ints | None = None,
+    ) -> tuple[Training, list[Pair], Ints]:
+        """Train on features (n, d), classes (k,), numbers of these (n,) and weights (n,), and predict by what is found.
+
+        Examples of the window have ``slots`` (n,). Returns also the pairs, and which rows are support vectors.
+        """
+        X, classes, codes, weights = examples
         kernel = self._kernel_of(X, weights)
-        own = problems_of(kernel, X, codes, float(self.C) * weights, classes, threads)
-        found = self._solved(own, [None] * len(own), variant, tol, threads, progress, look)
-        self._take(found, own, X, classes, kernel)
-        self._examples_here.forget()
-        self.n_features_in_ = int(X.shape[1])
-        return found
+        _, own = problems_of(kernel, X, codes, float(self.C) * weights, classes, threads)
+        starts = [
+            next_start(self._trained, self._examples_here, pair, slots, classes[list(two)])
+            for two, pair in zip(one_versus_one.pairs(classes.size), own, strict=True)
+        ]
+        each = int(2**20 * float(self.cache_mb)) // min(threads, len(own))
+        options = Options(cast("Variant", variant), validation.positive(tol, "tol"), cache_bytes=each)
+        found = solved(own, options, starts, threads, progress, look)
+        if not found.is_converged:
+            raise NotOptimal(f"the relative gap is {found.relative_gap:.2g} after {found.steps} steps, not {tol:g}")
+        support, coefficients = one_versus_one.coefficients_of(found.solutions, own, X.shape[0])
+        R = np.array([solution.R for solution in found.solutions])
+        age = max(solution.age for solution in found.solutions)
+        self.predict_by(Trained(classes, kernel, X[support], coefficients, R, found.relative_gap, age))
+        return found, own, support
 
     def take_over(self, other: LiveL2SVC) -> None:
         """Have the solution of another model, whose window was this one's before it slid."""
@@ -324,40 +339,6 @@ class LiveL2SVC(LiveEstimator):
             known = self._trained is not None and self._trained.kernel.name == self.kernel
             gamma = self.gamma_ if known else scale()
         return Kernel(self.kernel, validation.positive(gamma, "gamma"), self.degree, self.coef0)
-
-    def _start(self, pair: Pair, slots: Ints, labels: NDArray[Any]) -> Known | None:
-        trained = self._trained
-        return None if trained is None else next_start(trained, self._examples_here, pair, slots, labels)
-
-    def _solved(
-        self,
-        own: list[Pair],
-        starts: list[Known | None],
-        variant: str,
-        tol: float,
-        threads: int,
-        progress: Progress | None,
-        look: Look | None,
-    ) -> Training:
-        if variant not in get_args(Variant):
-            raise InvalidInput(f"unknown variant {variant!r}; one of {', '.join(get_args(Variant))}", field="variant")
-        each = int(2**20 * float(self.cache_mb)) // min(threads, len(own))
-        options = Options(cast("Variant", variant), validation.positive(tol, "tol"), cache_bytes=each)
-        with steadily(progress, PER_MILLE if len(own) == 1 else len(own)) as tell, threadpool_limits(1, "blas"):
-            found = one_versus_one.train(own, options, starts, threads, tell, look)
-        check_solved(own, found.solutions)
-        if not found.is_converged:
-            raise NotOptimal(f"the relative gap is {found.relative_gap:.2g} after {found.steps} steps, not {tol:g}")
-        return found
-
-    def _take(self, found: Training, own: list[Pair], X: Any, classes: NDArray[Any], kernel: Kernel) -> Ints:
-        """Predict by what was found from now on; return which rows of ``X`` are support vectors."""
-        support, coefficients = one_versus_one.coefficients_of(found.solutions, own, X.shape[0])
-        R = np.array([solution.R for solution in found.solutions])
-        age = max(solution.age for solution in found.solutions)
-        self._trained = Trained(classes, kernel, X[support], coefficients, R, found.relative_gap, age)
-        self.gamma_ = kernel.gamma
-        return support
 
     def predict_by(self, trained: Trained) -> None:
         """Predict by what was found on other examples from now on, and leave the window as it is."""
@@ -451,8 +432,3 @@ class LiveL2SVC(LiveEstimator):
         kernel = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
         self._trained = Trained.from_arrays(kernel, arrays, self.window_features)
         self.n_features_in_ = int(self._trained.X.shape[1])
-
-
-def _codes(known: NDArray[Any], labels: NDArray[Any]) -> Ints:
-    """Return the numbers of labels that are known."""
-    return np.searchsorted(known, labels).astype(np.int64)

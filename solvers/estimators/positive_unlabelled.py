@@ -150,10 +150,6 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
             self.lam = self._made_of["lam_"] = float(lam)  # and not 1 / (1 / lam)
         return report
 
-    def decision_function(self, X: ArrayLike) -> Floats:
-        self._check_fitted()
-        return self._decision(X)
-
     def regularization_path(
         self, lam_min: float, lam_max: float, *, progress: Progress | None = None
     ) -> RegularizationPath:

@@ -167,8 +167,7 @@ class PUClassifier(ClassifierMixin, _Estimator, WithThresholds):  # type: ignore
         warn_of(self.warnings_)
         return self
 
-    def decision_function(self, X: ArrayLike) -> Floats:
-        self._check_fitted()
+    def _decision(self, X: ArrayLike) -> Floats:
         rows = validation.matrix(X)
         self._check_features(X, reset=False)
         return self.predictor_.decision_function(rows)

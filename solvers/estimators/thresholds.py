@@ -35,7 +35,9 @@ class WithThresholds:
         InvalidInput
             Also while a live model waits for examples of one kind.
         """
-        raise NotImplementedError
+        model: Any = self
+        model._check_fitted()
+        return np.asarray(model._decision(X))
 
     def held_out(self) -> HeldOut:
         """Return decisions of the examples by models that have not seen them, of folds; found once.

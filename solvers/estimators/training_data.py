@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, NotPositiveSemidefinite
 from livesvm.solvers.estimators.class_labels import column_of, labels_with
 from livesvm.solvers.frank_wolfe import one_versus_one
-from livesvm.solvers.frank_wolfe.one_versus_one import Pair
-from livesvm.solvers.frank_wolfe.problem import Problem, check_finite
-from livesvm.solvers.frank_wolfe.solution import Solution
+from livesvm.solvers.frank_wolfe.one_versus_one import Pair, Training
+from livesvm.solvers.frank_wolfe.problem import Known, Problem, check_finite
+from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Look
+from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.kernels.definiteness import ROUNDING
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples, product
 from livesvm.solvers.models import scaling
+from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import checked
 
 FARTHEST = 1e12
 """Of gamma |x|^2, beyond which kernel values by products of features lack the digits that distances need."""
@@ -41,11 +45,7 @@ def matrix_of(X: Any) -> Any:
         rows = rows.copy()
         rows.sum_duplicates()
     if not np.isfinite(rows.data).all():
-        at = int(np.argmin(np.isfinite(rows.data)))
-        row = int(np.searchsorted(rows.indptr, at, side="right")) - 1
-        what = "NaN" if np.isnan(rows.data[at]) else "inf"
-        reason = f"contains {what}; every value must be finite"
-        raise InvalidInput(reason, field="X", row=row, column=int(rows.indices[at]))
+        checked(rows.indptr, rows.indices, rows.data, rows.shape[1])  # which names the first that is not
     return rows
 
 
@@ -119,11 +119,27 @@ def check_convex(problem: Problem) -> None:
         raise _not_positive(kernel)
 
 
-def check_solved(own: Sequence[Pair], found: Sequence[Solution]) -> None:
-    """Raise NotPositiveSemidefinite for a solution that no convex problem has: a'K~a of it is not positive."""
-    for pair, solution in zip(own, found, strict=True):
+def solved(
+    own: Sequence[Pair],
+    options: Options,
+    starts: Sequence[Known | None],
+    threads: int,
+    progress: Progress | None,
+    look: Look | None = None,
+) -> Training:
+    """Return the solutions of all pairs, see ``one_versus_one.train``; raises InvalidInput for an unknown variant.
+
+    Raises NotPositiveSemidefinite for a solution that no convex problem has: a'K~a of it is not positive.
+    """
+    if options.variant not in get_args(Variant):
+        known = ", ".join(get_args(Variant))
+        raise InvalidInput(f"unknown variant {options.variant!r}; one of {known}", field="variant")
+    with steadily(progress, PER_MILLE if len(own) == 1 else len(own)) as tell, threadpool_limits(1, "blas"):
+        found = one_versus_one.train(own, options, starts, threads, tell, look)
+    for pair, solution in zip(own, found.solutions, strict=True):
         if not solution.R > 0.0:
             raise _not_positive(pair.problem.examples.kernel)
+    return found
 
 
 def _not_positive(kernel: Kernel) -> NotPositiveSemidefinite:
@@ -131,8 +147,16 @@ def _not_positive(kernel: Kernel) -> NotPositiveSemidefinite:
     return NotPositiveSemidefinite(reason, field="kernel")
 
 
-def problems_of(kernel: Kernel, X: Any, codes: Ints, costs: Floats, classes: NDArray[Any], threads: int) -> list[Pair]:
-    """Return the problem of each pair of classes over examples with positive costs; raises InvalidInput."""
+def problems_of(
+    kernel: Kernel, X: Any, codes: Ints, costs: Floats, classes: NDArray[Any], threads: int
+) -> tuple[Examples, list[Pair]]:
+    """Return the examples ``X`` (n, d) prepared, and the problem of each pair of classes; raises InvalidInput.
+
+    Parameters
+    ----------
+    codes : (n,) numbers of classes; -1: an example that does not count
+    costs : (n,) positive where it does
+    """
     if codes.size == 0:
         raise InvalidInput("there is no example with a weight", field="sample_weight")
     if classes.size < 2:
@@ -143,4 +167,4 @@ def problems_of(kernel: Kernel, X: Any, codes: Ints, costs: Floats, classes: NDA
     found = one_versus_one.problems(examples, codes, costs, classes.size, threads)
     for pair in found:
         check_convex(pair.problem)
-    return found
+    return examples, found

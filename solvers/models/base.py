@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -24,7 +24,6 @@ from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.centering import center_of, is_movable
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
-from livesvm.solvers.models.keyed_window import unused_keys
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Change, Window
@@ -262,7 +261,8 @@ class LiveEstimator(Fitted):
                 self._forget()
             self._take_back(before)
             raise
-        report = self._report(trace, change, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        report = self._report(trace, change.adding, change.leaving, len(change.changing), seconds)
         self._note(report)
         return report
 
@@ -309,7 +309,8 @@ class LiveEstimator(Fitted):
             if self._reset_parameters():
                 edits = edits._replace(every_example=True)
         m, gone = len(targets), set(leaving)
-        adding = unused_keys(window, m) if keys is None else validation.new_keys(keys, m, window.keys, gone)
+        unused = range(window.next_key, window.next_key + m)
+        adding: list[Key] = list(unused) if keys is None else validation.new_keys(keys, m, window.keys, gone)
         changed = edited(window, edits, gone, self._targets, self._cutoff_rule)
         if self._weigh(window, leaving, (targets, weights), changed):
             changed = edited(window, edits._replace(every_example=True), gone, self._targets, self._cutoff_rule)
@@ -518,12 +519,14 @@ class LiveEstimator(Fitted):
                 raise InvalidInput(f"is {new!r}, but the window was learnt with {old!r}; call fit", field=name)
         return changed
 
-    def _report(self, trace: Trace, change: Change, seconds: float) -> UpdateReport:
+    def _report(
+        self, trace: Trace, added: Sequence[Key], removed: Sequence[Key], changed: int, seconds: float
+    ) -> UpdateReport:
         state = self._window.state
         return UpdateReport(
-            added=tuple(change.adding),
-            removed=tuple(change.leaving),
-            changed=len(change.changing),
+            added=tuple(added),
+            removed=tuple(removed),
+            changed=changed,
             events=trace.events,
             seconds=seconds,
             n=state.n,

@@ -8,6 +8,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.models.base import KERNEL_PARAMETERS, LiveEstimator
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning, warnings_of
@@ -84,7 +85,11 @@ class ChangingEstimator(LiveEstimator):
             self._settle(parameters)
             if any(name in KERNEL_PARAMETERS for name in parameters):
                 return self._resolved()
-            return self.update() if self._reset_parameters() else self._nothing()
+            if self._reset_parameters():
+                return self.update()
+            certificate = self.certificate()
+            trace = Trace(max_violation=certificate.max_violation, relative_gap=certificate.relative_gap)
+            return self._report(trace, (), (), 0, 0.0)
         except BaseException:
             vars(self).update(before)
             raise
@@ -142,15 +147,6 @@ class ChangingEstimator(LiveEstimator):
     def _know(self, classes: Any) -> None:
         """Take note of classes before any example has come."""
         self.classes_ = classes
-
-    def _nothing(self) -> UpdateReport:
-        """Return the report of an update that changes nothing."""
-        certificate, state = self.certificate(), self._window.state
-        return UpdateReport(
-            added=(), removed=(), changed=0, events=0, seconds=0.0, n=self.n_window_, n_free=state.n_free,
-            n_bound=state.n_bound_supports(), max_violation=certificate.max_violation,
-            relative_gap=certificate.relative_gap,
-        )  # fmt: skip
 
     @property
     def warnings_(self) -> list[ModelWarning]:

@@ -43,15 +43,18 @@ def signed_coefficients(trained: Trained | None, w: SlidingWindow) -> Floats:
     return by_other_class(values, taught, trained.classes.size)
 
 
-def next_start(trained: Trained, w: SlidingWindow, pair: Pair, slots: Ints, labels: NDArray[Any]) -> Known | None:
+def next_start(
+    trained: Trained | None, w: SlidingWindow, pair: Pair, slots: Ints | None, labels: NDArray[Any]
+) -> Known | None:
     """Return where the search for the pair of ``labels`` (2,) sets out; None: from nothing.
 
     Parameters
     ----------
-    slots : (n,) of the pair's examples in the window
+    slots : (n,) of all examples in the window; None: they are not of it
     """
-    if not np.isin(labels, trained.classes).all():
+    if trained is None or slots is None or not np.isin(labels, trained.classes).all():
         return None
+    slots = slots[pair.indices]
     negative, positive = np.searchsorted(trained.classes, labels).tolist()
     q, problem = trained.pairs.index((negative, positive)), pair.problem
     b = coefficients_here(trained, w, q, slots, problem.y)

@@ -19,6 +19,7 @@ from livesvm.solvers.frank_wolfe import problem as problem_module
 from livesvm.solvers.frank_wolfe.one_versus_one import Pair
 from livesvm.solvers.frank_wolfe.problem import Known, gap_of
 from livesvm.solvers.frank_wolfe.warm_start import balanced
+from livesvm.solvers.models.next_start import next_start
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3))
@@ -65,8 +66,8 @@ def pair_of(made: LiveL2SVC) -> tuple[Pair, Known | None]:
     w = made._examples_here
     kernel = made._kernel_of(made.window_features, made.window_sample_weight)
     costs = 10.0 * made.window_sample_weight
-    (pair,) = problems_of(kernel, made.window_features, w.y[w.indices], costs, made._labels, 1)
-    return pair, made._start(pair, w.indices, made._labels)
+    _, (pair,) = problems_of(kernel, made.window_features, w.y[w.indices], costs, made._labels, 1)
+    return pair, next_start(made._trained, w, pair, w.indices, made._labels)
 
 
 @st.composite
@@ -283,11 +284,11 @@ def test_of_several_classes_the_next_search_sets_out_with_the_right_signs() -> N
     made.update(add=(X[80:84], y[80:84]), remove=range(6))
     w = made._examples_here
     slots = w.indices
-    own = problems_of(
+    _, own = problems_of(
         made._kernel_of(w.X[slots], w.weights[slots]), w.X[slots], CODES[6:84], np.full(78, 10.0), made.classes_, 1
     )
     for (a, b), pair in zip([(0, 1), (0, 2), (1, 2)], own, strict=True):
-        known = made._start(pair, slots[pair.indices], made.classes_[[a, b]])
+        known = next_start(made._trained, w, pair, slots, made.classes_[[a, b]])
         assert known is not None
         assert known.age == 1  # brought along, and not computed
         np.testing.assert_allclose(known.parts, pair.problem.parts(pair.problem.examples, known.b), atol=1e-9)
