@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
@@ -95,8 +96,7 @@ class LiveSVC(WithPaths):
     def pairs_(self) -> list[tuple[Any, Any]]:
         """The labels of every pair of classes, in the order of its decisions."""
         self._learnt  # noqa: B018 - it raises
-        labels = self.classes_.tolist()
-        return [(labels[a], labels[b]) for a in range(len(labels)) for b in range(a + 1, len(labels))]
+        return list(combinations(self.classes_.tolist(), 2))
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return decisions.
@@ -371,8 +371,8 @@ class LiveSVC(WithPaths):
             self._window = cast(Any, self._widened(window, np.searchsorted(known, self.classes_), known.size))
         elif isinstance(window, ClassWindow) and window.n_classes != known.size:
             window.rename(np.searchsorted(known, self.classes_), known.size)
-        elif self._mirrors(known):
-            self._window.flip_signs()  # what was the only class, and so the positive one, is the negative one now
+        elif window is not None and self._mirrors(known):
+            window.flip_signs()  # what was the only class, and so the positive one, is the negative one now
         self.classes_ = known
 
     def _mirrors(self, known: NDArray[Any]) -> bool:
@@ -390,7 +390,7 @@ class LiveSVC(WithPaths):
         out = self._class_window(window.state.kernel.gamma, 2, window.state.kernel.center)
         if own == 0:  # one class, which stands as the second of two where its targets are 1
             arrays["y"] = np.ones(y.size)
-        costs = self.C * arrays["sample_weight"] * self._class_weights(window.y)
+        costs = validation.cost(self.C) * arrays["sample_weight"] * self._class_weights(window.y)
         out.restore(arrays, hinge(np.ones(y.size), costs), 0.0)
         if own == 0:
             out.forget_classes(np.array([1]))

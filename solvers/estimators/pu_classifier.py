@@ -7,14 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from livesvm.solvers import validation
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.positive_unlabelled import flag_warnings, labels
-from livesvm.solvers.estimators.scikit import _Estimator, _written_out, warn_of
+from livesvm.solvers.estimators.scikit import _TwoClassEstimator, _written_out, warn_of
 from livesvm.solvers.estimators.thresholds import WithThresholds
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models import scaling
@@ -36,7 +35,7 @@ from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import dense
 
 
-class PUClassifier(ClassifierMixin, _Estimator, WithThresholds):  # type: ignore[misc]
+class PUClassifier(_TwoClassEstimator, WithThresholds):
     """A kernel classifier learnt from positive and unlabelled examples, in memory linear in their number.
 
     It minimizes ``lam |w|^2 + mean over the unlabelled of max(0, (1 + f) / 2, f) - prior times mean over the positives
@@ -228,8 +227,3 @@ class PUClassifier(ClassifierMixin, _Estimator, WithThresholds):  # type: ignore
             self.predictor_ = replace(self.predictor_, n_features=rows.shape[0])
             self.support_vectors_ = np.asarray(X, np.float64)[self.support_]
         self.solution_, self._problem = solution, problem
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags

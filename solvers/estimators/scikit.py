@@ -200,16 +200,20 @@ class IncrementalSVR(RegressorMixin, _Estimator, DropIn, LiveSVR):  # type: igno
         keep(self, locals())
 
 
-class IncrementalPUClassifier(ClassifierMixin, _Estimator, LivePUClassifier):  # type: ignore[misc]
-    __doc__ = _written_out(LivePUClassifier.__doc__)
-
-    def _warn(self) -> None:
-        warn_of(self.flagged_warnings)
+class _TwoClassEstimator(ClassifierMixin, _Estimator):  # type: ignore[misc]
+    """What scikit-learn adds to a classifier of no more than two classes."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+class IncrementalPUClassifier(_TwoClassEstimator, LivePUClassifier):  # type: ignore[misc]
+    __doc__ = _written_out(LivePUClassifier.__doc__)
+
+    def _warn(self) -> None:
+        warn_of(self.flagged_warnings)
 
 
 class IncrementalOneClassSVM(OutlierMixin, _Estimator, DropIn, LiveOneClassSVM):  # type: ignore[misc]

@@ -214,6 +214,13 @@ def test_an_infinite_C_is_a_hard_margin(estimator: Any) -> None:
     assert clone(model).fit(X, t).certificate().relative_gap < 1e-4
 
 
+def test_a_third_class_comes_to_a_hard_margin() -> None:
+    X, y = CORNERS, np.repeat([0, 1, 2], 2)
+    model = IncrementalSVC(C=np.inf, gamma=0.5).fit(X[:4], y[:4])
+    model.update(add=(X[4:], y[4:]))
+    np.testing.assert_allclose(model.decision_function(X), clone(model).fit(X, y).decision_function(X), atol=1e-9)
+
+
 def test_a_function_is_cloned_and_learns_online() -> None:
     X, y = IRIS
     model = clone(IncrementalSVC(kernel=lambda A, B: (A @ B.T + 1.0) ** 2)).fit(X[:100], y[:100])
