@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -216,14 +215,11 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         beta[chosen], beta[~chosen] = problem.c1, -solution.sigma
         self.classes_ = np.array([0, 1])
         self.support_ = np.flatnonzero(beta).astype(np.int32)
-        self.support_vectors_ = rows[self.support_]
+        given = problem.kernel.gram is not None
+        self.support_vectors_ = (np.asarray(X, np.float64) if given else rows)[self.support_]
         self.dual_coef_ = beta[self.support_][None, :]
         self.intercept_ = np.array([solution.b])
-        places = self.support_[None, :].astype(np.float64)
-        given = problem.kernel.gram is not None
-        support = places if given else np.ascontiguousarray(self.support_vectors_.T)
-        self.predictor_ = Predictor(problem.kernel, support, self.dual_coef_[0], solution.b, rows.shape[1])
-        if given:
-            self.predictor_ = replace(self.predictor_, n_features=rows.shape[0])
-            self.support_vectors_ = np.asarray(X, np.float64)[self.support_]
+        support = self.support_[None, :].astype(np.float64) if given else np.ascontiguousarray(self.support_vectors_.T)
+        width = rows.shape[0] if given else rows.shape[1]
+        self.predictor_ = Predictor(problem.kernel, support, self.dual_coef_[0], solution.b, width)
         self.solution_, self._problem = solution, problem

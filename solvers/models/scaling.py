@@ -28,15 +28,14 @@ def gamma(X: Features, weights: Floats, kernel: Any = "rbf") -> float:
     ------
     InvalidInput : that is not a positive finite number
     """
-    total = weights.sum() * X.shape[1]
+    weights = weights if weights.any() else np.ones(len(X))
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         if isinstance(X, SparseRows):
-            variance = _variance(X, weights if total > 0 else np.ones(len(X)))
-        elif total > 0:
+            variance = _variance(X, weights)
+        else:
+            total = weights.sum() * X.shape[1]
             mean = (weights @ X).sum() / total
             variance = float((weights @ (X - mean) ** 2).sum() / total)
-        else:
-            variance = float(X.var())
     if variance == 0.0:
         return 1.0
     found: float = 1.0 / (X.shape[1] * variance)
