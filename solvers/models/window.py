@@ -403,7 +403,7 @@ class Window:
                 float(arrays["intercept"]),
                 (plain(arrays["f"], np.float64), int(arrays["events"])) if "f" in arrays else None,
             )
-            sides = np.asarray(arrays["sides"], np.int8)
+            sides = np.asarray(arrays.get("sides", np.zeros(len(keys))), np.int8)  # none before outlier paths
             self._admit(slots, y, np.asarray(arrays["sample_weight"], np.float64), keys, sides)
         elif X.shape[1]:
             self.state.expect(X)
