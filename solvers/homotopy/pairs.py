@@ -147,8 +147,10 @@ def call_each(standings: list[Standing], batch: Batch, kind: Any) -> tuple[list[
     w.stop[0] = 0
     watch(w.stop, 0)
     for one in standings:
-        one.is_called = one.is_behind = True
+        one.is_called = True
     call(*work)
+    for one in standings:
+        one.is_behind = True
     trace, found = Trace(), Progress.snapshot(sums)
     trace.add(found, found.walked)
     trace.rounds, trace.max_violation, trace.relative_gap = found.count, found.violation, found.relative_gap
