@@ -9,6 +9,7 @@ import numpy as np
 from livesvm.solvers.frank_wolfe import growth
 from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
 from livesvm.solvers.frank_wolfe.blocks import Active, active_of, optimize, relative_gap
+from livesvm.solvers.frank_wolfe.options import BLOCKS, Options
 from livesvm.solvers.frank_wolfe.problem import CLEAR, Known, Problem, exact_parts, gap_of, parts_from, since
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
 from livesvm.solvers.frank_wolfe.warm_start import balanced
@@ -118,17 +119,11 @@ class Search:
 
 
 def solve(
-    problem: Problem,
-    tol: float,
-    *,
-    start: Known | None,
-    cache_bytes: int,
-    most_steps: int,
-    random: np.random.Generator,
-    trace: Trace,
+    problem: Problem, options: Options, start: Known | None, random: np.random.Generator, trace: Trace
 ) -> Solution:
-    """Return a solution whose relative gap is ``tol``, unless rounding or ``most_steps`` blocks end it sooner."""
-    search = _begun(problem, start, cache_bytes, random)
+    """Return a solution whose relative gap is ``options.tol``, unless rounding or ``max_steps`` end it sooner."""
+    tol, most_steps = options.tol, options.max_steps or BLOCKS
+    search = _begun(problem, start, options.cache_bytes, random)
     final = MARGIN * tol
     goal = final if problem.n <= growth.FIRST else max(final, INSIDE)
     for _ in range(ROUNDS):

@@ -6,6 +6,7 @@ import numpy as np
 
 from livesvm.solvers.frank_wolfe import steps
 from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
+from livesvm.solvers.frank_wolfe.options import STEPS, Options
 from livesvm.solvers.frank_wolfe.problem import Problem, exact_parts, gap_of
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
 from livesvm.solvers.runtime.interrupt import AT_ONCE, check
@@ -25,38 +26,24 @@ def first(of_class: Ints, random: np.random.Generator) -> Floats:
     return np.asarray(b / b.sum())
 
 
-def solve(
-    problem: Problem,
-    tol: float,
-    *,
-    away: bool,
-    start: Floats | None,
-    cache_bytes: int,
-    most_steps: int,
-    random: np.random.Generator,
-    trace: Trace,
-) -> Solution:
-    """Return a solution whose relative gap is ``tol``, unless rounding or ``most_steps`` end it sooner.
+def solve(problem: Problem, options: Options, a: Floats, random: np.random.Generator, trace: Trace) -> Solution:
+    """Return a solution whose relative gap is ``options.tol``, unless rounding or ``max_steps`` end it sooner.
 
-    Parameters
-    ----------
-    away : whether there are away steps: MFW
-    start : (n,) coefficients, not all 0
+    Each step looks at all: FW, or with steps away from an example MFW. ``a`` (n,) is on the simplex.
     """
-    a = first(problem.of_class, random) if start is None else start / start.sum()
-    counts = np.zeros(3, np.int64)
-    examples, computed, goal = problem.quick(), 0, tol
+    counts, most = np.zeros(3, np.int64), options.max_steps or STEPS
+    examples, computed, goal = problem.quick(), 0, options.tol
     parts = problem.parts(examples, a)
     for _ in range(PROOFS):
-        rows = ActiveRows(examples, cache_bytes, problem.threads, random, problem.n)
-        a = _walk(problem, rows, a, parts.sum(axis=0), counts, away, goal, most_steps, trace)
+        rows = ActiveRows(examples, options.cache_bytes, problem.threads, random, problem.n)
+        a = _walk(problem, rows, a, parts.sum(axis=0), counts, options.variant == "mfw", goal, most, trace)
         computed += rows.computed
         parts = exact_parts(problem, a)
         gap = gap_of(problem, a, parts).relative
-        if gap <= tol or counts[steps.STEPS] >= most_steps:
+        if gap <= options.tol or counts[steps.STEPS] >= most:
             break
         examples, goal = problem.examples, 0.5 * goal
-    return solution(problem, a, parts, tol, int(counts[steps.STEPS]), computed, trace)
+    return solution(problem, a, parts, options.tol, int(counts[steps.STEPS]), computed, trace)
 
 
 def _walk(
@@ -73,14 +60,12 @@ def _walk(
     """Take steps from ``a`` (n,), with ``g`` of the data, and return where they lead."""
     a, g = a.copy(), g.copy()
     numbers = np.array([1.0, a @ g, np.inf])
-    ridge, diagonal = problem.ridge, problem.diagonal
     counts[steps.N_ACTIVE] = np.count_nonzero(a)
+    arrays = rows.values, rows.place_of, problem.y, problem.ridge, problem.diagonal, a, g, numbers, counts
     stretch = max(1, AT_ONCE // (8 * problem.n))
     while True:
         check()
-        some = min(stretch, most - int(counts[steps.STEPS]))
-        arrays = rows.values, rows.place_of, problem.y, ridge, diagonal, a, g, numbers, counts
-        ended = steps.walk(*arrays, away, tol, some)
+        ended = steps.walk(*arrays, away, tol, min(stretch, most - int(counts[steps.STEPS])))
         trace(float(numbers[steps.GAP]))
         if ended == steps.DONE or counts[steps.STEPS] >= most:
             return np.asarray(a * numbers[steps.SCALE])

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from livesvm.solvers.frank_wolfe import core_vector, steps
 from livesvm.solvers.frank_wolfe.core_set import Core, SampledSearch
-from livesvm.solvers.frank_wolfe.exact_search import PROOFS, first
+from livesvm.solvers.frank_wolfe.exact_search import PROOFS
+from livesvm.solvers.frank_wolfe.options import CORE_STEPS, Options, Variant
 from livesvm.solvers.frank_wolfe.problem import Problem, exact_parts, gap_of
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
 from livesvm.solvers.runtime.interrupt import AT_ONCE, check
@@ -29,42 +29,32 @@ REDUCED = 0.5  #: to which part of the tolerance the core-vector machine solves 
 PAIRS = 100_000  #: steps of that, at most
 LEAST_CAPACITY = 64  #: examples that a core may always have
 
-Variant = Literal["fw", "mfw", "core_vector"]
-
 
 def solve(
-    problem: Problem,
-    tol: float,
-    *,
-    variant: Variant,
-    start: Floats | None,
-    sampling: int,
-    cache_bytes: int,
-    most_steps: int,
-    looks_at_all: bool,
-    random: np.random.Generator,
-    trace: Trace,
+    problem: Problem, options: Options, a: Floats, random: np.random.Generator, trace: Trace
 ) -> tuple[Solution, bool]:
-    """Return a solution whose relative gap is ``tol``, as a full look has found, unless ``most_steps`` end it.
+    """Return a solution whose relative gap is ``options.tol``, as a full look has found, unless ``max_steps`` end it.
 
     Without looks at all a sample that holds no example to gain by ends it as well, as in the paper's program. The
     second answer is whether the kernel values of the core would take more than ``cache_bytes``, which ends it, too.
+    ``a`` (n,) is on the simplex.
     """
-    a = first(problem.of_class, random) if start is None else start / start.sum()
-    examples, goal, taken, computed = problem.quick(), tol, 0, 0
+    sampling, most = options.sampling or problem.n, options.max_steps or CORE_STEPS
+    examples, goal, taken, computed = problem.quick(), options.tol, 0, 0
     for _ in range(PROOFS):
-        capacity = min(problem.n, max(LEAST_CAPACITY, math.isqrt(cache_bytes // examples.dtype.itemsize)))
+        capacity = min(problem.n, max(LEAST_CAPACITY, math.isqrt(options.cache_bytes // examples.dtype.itemsize)))
         is_full = int(np.count_nonzero(a)) > capacity
         if not is_full:
             core = Core(problem, examples, a, capacity)
-            search = SampledSearch(core, sampling, random, looks_at_all)
-            taken += _walk(core, search, Inner(variant, goal, most_steps - taken), trace)
+            search = SampledSearch(core, sampling, random, options.looks_at_all)
+            taken += _walk(core, search, Inner(options.variant, goal, most - taken), trace)
             a, computed, is_full = core.coefficients(), computed + core.computed, core.is_full and capacity < problem.n
         parts = exact_parts(problem, a)
-        if gap_of(problem, a, parts).relative <= tol or is_full or taken >= most_steps or not looks_at_all:
+        is_there = gap_of(problem, a, parts).relative <= options.tol
+        if is_there or is_full or taken >= most or not options.looks_at_all:
             break
         examples, goal = problem.examples, 0.5 * goal
-    return solution(problem, a, parts, tol, taken, computed, trace), is_full
+    return solution(problem, a, parts, options.tol, taken, computed, trace), is_full
 
 
 def _walk(core: Core, search: SampledSearch, inner: Inner, trace: Trace) -> int:
