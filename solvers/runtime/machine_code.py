@@ -29,7 +29,7 @@ import llvmlite
 import numba
 import numpy as np
 from numba.core import registry, sigutils, types
-from numba.core.caching import _Cache
+from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic
@@ -53,23 +53,15 @@ shared: dict[str, tuple[Any, tuple[Any, ...]]] = {}
 UNUSED_SECONDS = 60 * 24 * 3600  #: code that was not loaded for so long is deleted
 
 
-class MachineCode(_Cache):
+class MachineCode(NullCache):
     """The machine code of one function, one file for each list of types of arguments."""
 
     def __init__(self, dispatcher: Any) -> None:
         self._dispatcher = dispatcher
-        self._enabled = True
-
-    @property
-    def cache_path(self) -> str:
-        """The directory."""
-        return directory() or ""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what was compiled before for these types, or None."""
         target_context.refresh()
-        if not self._enabled:
-            return None
         name = self.name(sig, target_context.codegen())
         for place in kept():
             try:
@@ -89,24 +81,13 @@ class MachineCode(_Cache):
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled; a file is there whole or not at all."""
         where = directory()
-        if where is None or not self._enabled or data.lifted or data.library.has_dynamic_globals:
+        if where is None or data.lifted or data.library.has_dynamic_globals:
             return
         with contextlib.suppress(OSError):
             with tempfile.NamedTemporaryFile(dir=where, delete=False) as made:
                 made.write(dumps((_calls_of(data.library), *data._reduce())))
             os.chmod(made.name, READABLE)
             os.replace(made.name, Path(where) / self.name(sig, data.codegen))
-
-    def enable(self) -> None:
-        """Use files."""
-        self._enabled = True
-
-    def disable(self) -> None:
-        """Use none."""
-        self._enabled = False
-
-    def flush(self) -> None:
-        """Flush nothing: what is cached is never out of date."""
 
     def name(self, sig: Any, codegen: Any) -> str:
         """Return the name of the machine code for arguments of these types: no other has it."""

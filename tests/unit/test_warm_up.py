@@ -17,6 +17,7 @@ from livesvm.solvers.warm_up import FAMILIES
 SCRIPT = """
 import json
 import numpy as np
+from numba.core.caching import NullCache
 from scipy import sparse
 from livesvm import solvers
 from livesvm.service.demo.data.fisher_river import examples, load, scale_by
@@ -33,7 +34,7 @@ def forgotten(x):
     return called(x)
 
 for function in (called, forgotten):
-    function._cache.disable()
+    function._cache = NullCache()
 
 def sizes():
     raw = examples(load())
