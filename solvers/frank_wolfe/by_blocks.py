@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -46,9 +47,13 @@ class Search:
         )
         self.active = active_of(self.problem, indices, self.b, self.parts, rows)
 
-    def add(self, new: Ints) -> None:
-        """Let ``new`` be active too, and examples that are safe not any more where all has to be arranged again."""
-        active = self.active
+    def add(self) -> None:
+        """Let more examples be active, and those that are safe not any more where all has to be arranged again."""
+        active, outside = self.active, self.outside()
+        g, of_class = self.parts[:, outside].sum(axis=0), self.problem.of_class[outside]
+        new = growth.added(outside, g, of_class, active.indices.size, self.random)
+        if not new.size:
+            return
         indices = np.concatenate([active.indices, new])
         if not active.rows.extend(self.examples.take(indices)):
             stay = growth.staying(active.b, active.parts.sum(axis=0))
@@ -71,8 +76,9 @@ class Search:
         others[self.active.indices] = False
         return np.flatnonzero(others)
 
-    def look(self, outside: Ints) -> None:
+    def look(self) -> None:
         """Compute g of examples that are not active."""
+        outside = self.outside()
         _, changes = since(self.problem.of_class, self.b, None if self.seen is None else self.seen.b)
         self.computed += outside.size * int(np.count_nonzero(changes))
         self.parts[:, outside] = parts_from(self.problem, self.examples, self.b, self.seen, outside)
@@ -118,32 +124,47 @@ class Search:
         return gap_of(self.problem, self.b, self.parts).relative
 
 
-def solve(
-    problem: Problem, options: Options, start: Known | None, random: np.random.Generator, trace: Trace
-) -> Solution:
-    """Return a solution whose relative gap is ``options.tol``, unless rounding or ``max_steps`` end it sooner."""
-    tol, most_steps = options.tol, options.max_steps or BLOCKS
-    search = _begun(problem, start, options.cache_bytes, random)
-    final = MARGIN * tol
-    goal = final if problem.n <= growth.FIRST else max(final, INSIDE)
+class Looking(Protocol):
+    """A search over active examples, with looks at all others wherever these are."""
+
+    active: Active
+    steps: int
+
+    def optimize(self, tol: float, most: int, trace: Trace) -> bool: ...
+    def look(self) -> None: ...
+    def add(self) -> None: ...
+    def prove(self) -> None: ...
+    def use_double(self) -> bool: ...
+    def gap(self) -> float: ...
+
+
+def close_gap(search: Looking, n: int, tol: float, most_steps: int, trace: Trace) -> None:
+    """Search among ``n`` examples until the gap is proved to be ``tol``, or rounding or ``most_steps`` end it."""
+    goal = MARGIN * tol if n <= growth.FIRST else max(MARGIN * tol, INSIDE)
     for _ in range(ROUNDS):
         is_there = search.optimize(goal, most_steps, trace)
-        outside = search.outside()
-        search.look(outside)
+        search.look()
         gap = search.gap()
         if gap <= tol or not is_there:
             search.prove()
             gap = search.gap()
             if gap <= tol or search.steps >= most_steps:
-                break
+                return
             if not (is_there and relative_gap(search.active) <= tol) and not search.use_double():
-                break  # rounding
+                return  # rounding
         trace(gap)
-        goal = next_goal(goal, gap, tol, outside.size)
-        _grow(search, outside)
-    else:
-        search.prove()
-    found = solution(problem, search.b, search.parts, tol, search.steps, search.kernel_values, trace)
+        goal = next_goal(goal, gap, tol, n - search.active.b.size)
+        search.add()
+    search.prove()
+
+
+def solve(
+    problem: Problem, options: Options, start: Known | None, random: np.random.Generator, trace: Trace
+) -> Solution:
+    """Return a solution whose relative gap is ``options.tol``, unless rounding or ``max_steps`` end it sooner."""
+    search = _begun(problem, start, options.cache_bytes, random)
+    close_gap(search, problem.n, options.tol, options.max_steps or BLOCKS, trace)
+    found = solution(problem, search.b, search.parts, options.tol, search.steps, search.kernel_values, trace)
     return replace(found, age=search.exact.age if search.exact is not None else 0)
 
 
@@ -158,14 +179,6 @@ def _begun(problem: Problem, start: Known | None, cache_bytes: int, random: np.r
     search = Search(problem, problem.quick(), cache_bytes, random, now.b.copy(), now.parts.copy(), start, start)
     search.activate(np.union1d(np.flatnonzero(now.b), start.come))
     return search
-
-
-def _grow(search: Search, outside: Ints) -> None:
-    """Let examples of ``outside`` be active."""
-    g, of_class = search.parts[:, outside].sum(axis=0), search.problem.of_class[outside]
-    new = growth.added(outside, g, of_class, search.active.indices.size, search.random)
-    if new.size:
-        search.add(new)
 
 
 def next_goal(goal: float, gap: float, tol: float, outside: int) -> float:

@@ -15,8 +15,8 @@ import numpy as np
 
 from livesvm.solvers.frank_wolfe import growth
 from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
-from livesvm.solvers.frank_wolfe.blocks import Active, optimize, relative_gap
-from livesvm.solvers.frank_wolfe.by_blocks import INSIDE, MARGIN, ROUNDS, TRUSTED, next_goal
+from livesvm.solvers.frank_wolfe.blocks import Active, optimize
+from livesvm.solvers.frank_wolfe.by_blocks import TRUSTED, close_gap
 from livesvm.solvers.frank_wolfe.problem import CLEAR, FAR, SMALL, Gap, since
 from livesvm.solvers.frank_wolfe.shard import Change, Crew, Outside, Shard, ShardLost, Taken
 from livesvm.solvers.frank_wolfe.solution import Trace
@@ -236,31 +236,10 @@ def solve(
                 search = Search(over, cache_bytes, random)
             else:
                 search.resume()
-            return _searched(search, tol, most_steps, trace)
+            close_gap(search, over.n, tol, most_steps, trace)
+            return search.found(tol, trace)
         except ShardLost:
             over.crew.prepare(over.begin)
-
-
-def _searched(search: Search, tol: float, most_steps: int, trace: Trace) -> Found:
-    over = search.over
-    goal = MARGIN * tol if over.n <= growth.FIRST else max(MARGIN * tol, INSIDE)
-    for _ in range(ROUNDS):
-        is_there = search.optimize(goal, most_steps, trace)
-        search.look()
-        gap = search.gap()
-        if gap <= tol or not is_there:
-            search.prove()
-            gap = search.gap()
-            if gap <= tol or search.steps >= most_steps:
-                break
-            if not (is_there and relative_gap(search.active) <= tol) and not search.use_double():
-                break  # rounding
-        trace(gap)
-        goal = next_goal(goal, gap, tol, over.n - search.active.b.size)
-        search.add()
-    else:
-        search.prove()
-    return search.found(tol, trace)
 
 
 def _active(costs: Floats, of_class: Ints, b: Floats, parts: Floats, rows: ActiveRows) -> Active:

@@ -2,7 +2,8 @@
 
 An example that a sample finds joins the core [Frandi et al., Section 5.2.3], and steps among the core follow, until
 these promise less than such an example did: kernel values of a sample take far longer than a step. (The paper samples
-before every step.) The core-vector machine solves the reduced problem instead.
+before every step.) The core-vector machine, which is here for comparison, solves the reduced problem instead
+[Tsang et al. 2005].
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from livesvm.solvers.frank_wolfe import core_vector, steps
+from livesvm.solvers.frank_wolfe import steps
 from livesvm.solvers.frank_wolfe.core_set import Core, SampledSearch
 from livesvm.solvers.frank_wolfe.exact_search import PROOFS
 from livesvm.solvers.frank_wolfe.options import CORE_STEPS, Options, Variant
 from livesvm.solvers.frank_wolfe.problem import Problem, exact_parts, gap_of
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
+from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import AT_ONCE, check
-from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.runtime.types import Floats, Numbers
 
 LESS = 0.5  #: of the gap of the last example found: steps among the core that promise less wait for another
 AT_MOST = 5  #: times as many of them for one example as the core is large, until the tolerance itself is asked for
@@ -27,6 +29,7 @@ SURE = 0.9  #: of the tolerance, to which they are taken at the end: others are 
 LAST_DIGITS = 1.0 + 1e-9  #: by which one gap may be above another that is the same
 REDUCED = 0.5  #: to which part of the tolerance the core-vector machine solves each reduced problem
 PAIRS = 100_000  #: steps of that, at most
+FLAT = 1e-300  #: the least curvature of one
 LEAST_CAPACITY = 64  #: examples that a core may always have
 
 
@@ -90,7 +93,7 @@ class Inner:
         """Bring the gap of the core to ``goal``, or nearer to it."""
         if self.variant == "core_vector":
             arrays = core.values, core.y, core.ridge, core.diagonal, core.a, core.g
-            core_vector.minimize_pairwise(*arrays, REDUCED * self.tol, PAIRS)
+            minimize_pairwise(*arrays, REDUCED * self.tol, PAIRS)
             self.taken += 1
         elif core.gap > goal:
             few = AT_MOST * core.indices.size if goal > SURE * self.tol else self.most
@@ -111,3 +114,38 @@ def _steps(core: Core, away: bool, tol: float, most: int) -> int:
     core.a *= numbers[steps.SCALE]
     core.g *= numbers[steps.SCALE]
     return int(counts[steps.STEPS])
+
+
+@compiled
+def minimize_pairwise(
+    values: Numbers, y: Floats, ridge: Floats, diagonal: Floats, a: Floats, g: Floats, tol: float, most: int
+) -> None:
+    """Minimize ``a'K~a`` over the simplex of ``a`` (k,), with ``g = K~a``, to a relative gap of ``tol``: SMO, by pairs.
+
+    ``values`` are kernel values, (k, k) or larger.
+    """
+    for _ in range(most):
+        i, low, R = 0, np.inf, 0.0
+        for k in range(a.size):
+            R += a[k] * g[k]
+            if g[k] < low:
+                i, low = k, g[k]
+        if 2.0 * (R - low) <= tol * R:
+            return
+        j, best, flat = -1, 0.0, FLAT
+        for k in range(a.size):  # the partner that gains the most [Fan et al. 2005]
+            if a[k] > 0.0 and g[k] > low:
+                curvature = max(diagonal[i] + diagonal[k] - 2.0 * y[i] * y[k] * (values[i, k] + 1.0), FLAT)
+                gain = (g[k] - low) ** 2 / curvature
+                if gain > best:
+                    j, best, flat = k, gain, curvature
+        if j < 0:
+            return
+        step = min(a[j], (g[j] - low) / flat)
+        a[i] += step
+        a[j] = 0.0 if step == a[j] else a[j] - step
+        s, t = step * y[i], step * y[j]
+        for k in range(a.size):
+            g[k] += y[k] * (s * (values[i, k] + 1.0) - t * (values[j, k] + 1.0))
+        g[i] += step * ridge[i]
+        g[j] -= step * ridge[j]

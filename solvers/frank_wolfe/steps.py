@@ -28,13 +28,6 @@ ROW, DONE, PAUSE = 0, 1, 2
 
 
 @compiled
-def line_search(R_: float, g: float, own: float, slope: float) -> float:
-    """Return the best step along a line with this slope of R / 2, towards or away from a vertex."""
-    curvature = R_ - 2.0 * g + own
-    return slope / curvature if curvature > 0.0 else np.inf
-
-
-@compiled
 def walk(
     values: Numbers,
     place_of: Ints,
@@ -76,7 +69,9 @@ def walk(
             counts[WANTED] = i
             return ROW
         share = scale * a[i]
-        step = line_search(R_, high if leaves else low, diagonal[i], high - R_ if leaves else R_ - low)
+        g_i, slope = (high, high - R_) if leaves else (low, R_ - low)  # of R / 2 along the line
+        curvature = R_ - 2.0 * g_i + diagonal[i]
+        step = slope / curvature if curvature > 0.0 else np.inf
         drops = False
         if leaves:
             if step * (1.0 - share) >= share:
@@ -84,7 +79,7 @@ def walk(
             step = -step
         elif step > 1.0:
             step = 1.0
-        _advance(values[place_of[i]], i, step, y, ridge[i], a, g, numbers, diagonal[i], high if leaves else low)
+        _advance(values[place_of[i]], i, step, y, ridge[i], a, g, numbers, diagonal[i], g_i)
         counts[N_ACTIVE] += 1 if share == 0.0 else 0
         if drops:
             a[i] = 0.0

@@ -70,11 +70,12 @@ class WatchedBlocks(by_blocks.Search):
             assert relative_gap(self.active) <= tol
         return is_there
 
-    def look(self, outside: Ints) -> None:
+    def look(self) -> None:
+        outside = self.outside()
         before = None if self.seen is None else self.seen.b
         _, changes = problem_module.since(self.problem.of_class, self.b, before)
         computed = self.computed
-        super().look(outside)
+        super().look()
         assert self.computed - computed == outside.size * np.count_nonzero(changes)
         self.check(np.arange(self.problem.n), self.tolerance)
         assert self.seen is not None
@@ -82,12 +83,12 @@ class WatchedBlocks(by_blocks.Search):
         np.testing.assert_array_equal(self.seen.parts, self.parts)
         self.looks.append((self.goals[-1], self.gap(), outside.size))
 
-    def add(self, new: Ints) -> None:
+    def add(self) -> None:
         before, room = self.active.indices, self.active.rows.values.shape[1]
-        super().add(new)
-        type(self).adds += 1
+        super().add()
+        new = np.setdiff1d(self.active.indices, before)
+        type(self).adds += new.size > 0
         self.check_active()
-        assert np.isin(new, self.active.indices).all()
         if before.size + new.size <= room:
             assert np.isin(before, self.active.indices).all()  # none has to leave where there is space
 

@@ -10,9 +10,9 @@ from livesvm.solvers.frank_wolfe import blocks, by_blocks, growth, steps, subpro
 from livesvm.solvers.frank_wolfe import problem as problem_module
 from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
 from livesvm.solvers.frank_wolfe.core_set import NEAR, Core, SampledSearch
-from livesvm.solvers.frank_wolfe.core_vector import minimize_pairwise
 from livesvm.solvers.frank_wolfe.one_versus_one import pairs
 from livesvm.solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap_of, since
+from livesvm.solvers.frank_wolfe.sampled import minimize_pairwise
 from livesvm.solvers.frank_wolfe.solution import Trace
 from livesvm.solvers.frank_wolfe.warm_start import OLD, carried
 from livesvm.solvers.kernels.kernel import Kernel
@@ -146,7 +146,7 @@ def test_a_proof_is_in_double_precision_and_counts_how_old_errors_are(
     trace = Trace(0.1)
     search = by_blocks._begun(problem, None, 2**20, np.random.default_rng(0))
     search.optimize(0.01, 100, trace)
-    search.look(search.outside())
+    search.look()
     b, exact = search.b, Q @ search.b
     error = float(np.abs(search.parts.sum(axis=0) - exact).max())
     assert 1e-9 < error < 1e-3  # it was searched in single precision

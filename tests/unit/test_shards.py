@@ -17,7 +17,7 @@ from livesvm.solvers.errors import Cancelled, InvalidInput
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.over_shards import OverShards, Sharded
 from livesvm.solvers.frank_wolfe import by_shards, growth
-from livesvm.solvers.frank_wolfe.by_blocks import INSIDE, MARGIN, next_goal
+from livesvm.solvers.frank_wolfe.by_blocks import INSIDE, MARGIN, close_gap, next_goal
 from livesvm.solvers.frank_wolfe.problem import CLEAR, since
 from livesvm.solvers.frank_wolfe.shard import Change, Preparation, Shard, ShardLost, cut
 from livesvm.solvers.frank_wolfe.solution import Trace
@@ -326,7 +326,9 @@ def test_parts_of_g_are_right_after_every_step_of_a_search(
     n: int, single: bool, C: float, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search, Q = watched(n, C, single=single, monkeypatch=monkeypatch)
-    found = by_shards._searched(search, 1e-3, most, Trace(1e-3))
+    trace = Trace(1e-3)
+    close_gap(search, n, 1e-3, most, trace)
+    found = search.found(1e-3, trace)
     assert found.is_converged is (most > 1)
     assert len(Watched.looks) >= (1 if n < growth.FIRST or most == 1 else 2)
     goals = [next_goal(goal, gap, 1e-3, outside) for goal, gap, outside in Watched.looks]
