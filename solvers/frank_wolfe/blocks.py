@@ -16,7 +16,7 @@ import numpy as np
 
 from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
 from livesvm.solvers.frank_wolfe.problem import Problem
-from livesvm.solvers.frank_wolfe.subproblem import minimize
+from livesvm.solvers.frank_wolfe.subproblem import derivatives, minimize
 from livesvm.solvers.kernels.matrix_products import block
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -73,7 +73,7 @@ def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[
         if gap <= tol or since > patience:
             return steps, gap <= tol
         tell(gap)
-        violations = _violations(active)
+        violations = derivatives(active.b, active.parts.sum(axis=0) - 1.0, 0.0)
         least = max(WORTH * float(violations.max(initial=0.0)), ENOUGH * 0.5 * tol)
         fresh = _worst(active, violations, kept, BLOCK - kept.size, least)
         indices = np.concatenate([kept, fresh])
@@ -97,12 +97,6 @@ def _descends(active: Active, indices: Ints, tol: float, *, scales: bool = True)
 def _objective(active: Active) -> float:
     """Return ``1/2 b'K~b - sum b``."""
     return 0.5 * float(active.b @ active.parts.sum(axis=0)) - float(active.b.sum())
-
-
-def _violations(active: Active) -> Floats:
-    """Return how far each example is from its place: g = 1 with a coefficient, at least 1 without."""
-    slack = active.parts.sum(axis=0) - 1.0
-    return np.asarray(np.where(active.b > 0, np.abs(slack), np.maximum(-slack, 0.0)))
 
 
 def _worst(active: Active, violations: Floats, kept: Ints, count: int, least: float) -> Ints:

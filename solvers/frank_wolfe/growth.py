@@ -43,12 +43,8 @@ def added(outside: Ints, g: Floats, of_class: Ints, active: int, random: np.rand
     noise or far on the wrong side, would teach their opposite.
     """
     capacity = (GROWTH - 1) * active
-    if int((g < 1.0).sum()) <= capacity:
-        return _some(outside, of_class, np.flatnonzero(g < 1.0 + NEAR), capacity, random)
-    return _some(outside, of_class, np.arange(outside.size), capacity, random)
-
-
-def _some(outside: Ints, of_class: Ints, candidates: Ints, capacity: int, random: np.random.Generator) -> Ints:
+    is_few = int((g < 1.0).sum()) <= capacity
+    candidates = np.flatnonzero(g < 1.0 + NEAR) if is_few else np.arange(outside.size)
     if candidates.size <= capacity:
         return np.asarray(outside[candidates])
     members = [candidates[of_class[candidates] == c] for c in (0, 1)]

@@ -26,16 +26,16 @@ def minimize(Q: Floats, x: Floats, slope: Floats, low: Floats, tol: float) -> No
     """
     descend(Q, x, slope, low, SWEEPS[0], tol)
     for _ in range(ROUNDS):
-        if not violation(x, slope, low) > tol:  # nor where it is not a number any more
+        if not derivatives(x, slope, low).max(initial=0.0) > tol:  # nor where it is not a number any more
             return
         free = np.flatnonzero((x > low) | (slope < -tol))
         _newton(Q, x, slope, low, free)
         descend(Q, x, slope, low, SWEEPS[1], tol)
 
 
-def violation(x: Floats, slope: Floats, low: Floats) -> float:
-    """Return the largest derivative that could be followed."""
-    return float(np.where(x > low, np.abs(slope), np.maximum(-slope, 0.0)).max(initial=0.0))
+def derivatives(x: Floats, slope: Floats, low: Floats | float) -> Floats:
+    """Return the sizes of the derivatives that can be followed: downwards where ``x`` is at its bound, else either."""
+    return np.where(x > low, np.abs(slope), np.maximum(-slope, 0.0))
 
 
 def _newton(Q: Floats, x: Floats, slope: Floats, low: Floats, free: Ints) -> None:

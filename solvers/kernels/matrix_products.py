@@ -45,7 +45,7 @@ class Examples:
     center: Floats | None = None
 
     @classmethod
-    def of(cls, kernel: Kernel, X: Any, dtype: type[np.floating[Any]] = np.float64, like: Self | None = None) -> Self:
+    def of(cls, kernel: Kernel, X: Any, like: Self | None = None) -> Self:
         """Prepare ``X`` (n, d), for products with ``like`` and its parts if that is given.
 
         Sparse examples that take less memory dense are made dense, unless ``like`` is not.
@@ -61,15 +61,15 @@ class Examples:
         if sparse.issparse(X) and not stays and X.nnz > DENSE * X.shape[0] * X.shape[1]:
             X = X.toarray()
         if base == Base.PRODUCT:
-            return cls(kernel, _own(X, dtype) if sparse.issparse(X) else X.astype(dtype, copy=False), no_example)
+            return cls(kernel, _own(X) if sparse.issparse(X) else X.astype(np.float64, copy=False), no_example)
         if sparse.issparse(X):
             last = sparse.csr_array(_with_one(kernel.gamma * _squares(X)))
-            return cls(kernel, _own(sparse.hstack([X, last], format="csr", dtype=dtype), dtype), no_example)
+            return cls(kernel, _own(sparse.hstack([X, last], format="csr")), no_example)
         center = X.mean(axis=0) if like is None or like.center is None else like.center
         values = np.empty((len(X), X.shape[1] + 2))
         moved = np.subtract(X, center, out=values[:, :-2])
         values[:, -2:] = _with_one(kernel.gamma * _squares(moved))
-        return cls(kernel, values.astype(dtype, copy=False), no_example, center)
+        return cls(kernel, values, no_example, center)
 
     @property
     def n(self) -> int:
@@ -122,10 +122,10 @@ def joined(parts: Sequence[Examples]) -> Examples:
     return replace(parts[0], values=put)
 
 
-def _own(X: Any, dtype: type[np.floating[Any]]) -> Any:
+def _own(X: Any) -> Any:
     """Return CSR rows in arrays that machine code is made for: not read-only, with short indices where these do."""
     short = np.int32 if max(X.nnz, X.shape[1]) <= np.iinfo(np.int32).max else np.int64
-    kinds = {"data": dtype, "indices": short, "indptr": short}
+    kinds = {"data": np.float64, "indices": short, "indptr": short}
     parts = (getattr(X, name).astype(kind, copy=False) for name, kind in kinds.items())
     data, indices, indptr = (part if part.flags.writeable else part.copy() for part in parts)
     return sparse.csr_array((data, indices, indptr), shape=X.shape)

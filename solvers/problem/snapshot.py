@@ -24,32 +24,19 @@ def compact_copy(state: PathState, slots: Ints) -> PathState:
     m = slots.size
     if bool((slots == np.arange(m)).all()):  # plain copies cost less
         copy.XT = state.columns(slots) if isinstance(state.XT, SparseRows) else state.XT[:, :m].copy()
-        copy.examples = Examples(*(array[:m].copy() for array in state.examples))  # type: ignore[arg-type]
+        copy.examples = Examples._make(array[:m].copy() for array in state.examples)
     else:
         copy.XT = state.columns(slots)
-        copy.examples = Examples(*(array[slots] for array in state.examples))  # type: ignore[arg-type]
-    copy.n_slots = slots.size
+        copy.examples = Examples._make(array[slots] for array in state.examples)
+    copy.n_slots = m
     copy.b, copy.kappa = state.b, state.kappa
     copy.events_since_refresh, copy.heaviest, copy.drift = state.events_since_refresh, state.heaviest, state.drift
-    copy.factor = _renamed(state, slots)
+    old, name = state.factor, np.full(state.capacity, -1, np.int64)
+    name[slots] = np.arange(m)
+    renamed = {"slot": np.where(old.slot >= 0, name[old.slot], -1), "position": old.position[slots]}
+    copy.factor = Factor._make(array.copy() for array in old)._replace(**renamed)
     cached = state.rows.row_of[slots] >= 0
     if slots.size**2 > LITTLE:
         cached &= copy.examples.beta != 0.0
     copy.rows.copy_from(state.rows, slots, np.flatnonzero(cached))
     return copy
-
-
-def _renamed(state: PathState, slots: Ints) -> Factor:
-    """Return a copy of the factor whose examples have other slots."""
-    old = state.factor
-    name = np.full(state.capacity, -1, np.int64)
-    name[slots] = np.arange(slots.size)
-    return Factor(
-        old.R.copy(),
-        old.y.copy(),
-        old.column.copy(),
-        old.work.copy(),
-        np.where(old.slot >= 0, name[old.slot], -1),
-        old.position[slots],
-        old.size.copy(),
-    )

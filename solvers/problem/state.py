@@ -25,7 +25,7 @@ from livesvm.solvers.errors import MemoryLimit
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.row_cache import RowCache, put_rows
 from livesvm.solvers.linalg.cholesky import Factor, delete, empty_factor, grown, with_room
-from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
+from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses, leaving
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, parts
@@ -83,16 +83,9 @@ def are_free(segment: NDArray[np.integer[Any]]) -> Bools:
 
 def empty_examples(c: int) -> Examples:
     """Return ``c`` slots in which no example is."""
+    kinks, levels, n_kinks = leaving(c)
     return Examples(
-        np.full((c, MAX_KINKS), np.inf),
-        np.zeros((c, MAX_KINKS + 1)),
-        np.zeros((c, MAX_KINKS)),
-        np.zeros((c, MAX_KINKS + 1)),
-        np.zeros(c, np.int64),
-        np.zeros(c, np.int64),
-        np.zeros(c),
-        np.zeros(c),
-        np.zeros(c),
+        kinks, levels, np.zeros_like(kinks), np.zeros_like(levels), n_kinks, np.zeros_like(n_kinks), *np.zeros((3, c))
     )
 
 
@@ -311,7 +304,8 @@ class PathState:
         slots = np.array(self.take_slots(m), np.int64)
         diagonal = self.kernel.diagonal(X)
         if isinstance(X, SparseRows):
-            self._put(X, slots)
+            assert isinstance(self.XT, SparseRows)
+            self.XT = self.XT.put(slots, X, self.vacant)  # drops those of removed examples when space is made
             _set_out(self.examples, NOTHING, slots, np.empty((m, 0)), diagonal, *losses)
             return slots
         XT = dense(self.XT)
@@ -343,11 +337,6 @@ class PathState:
             self.vacant = [*range(self.n_slots - 1, n - 1, -1), *self.vacant]
             self.rows.values[self.rows.slot_of >= 0, n : self.n_slots] = 0.0  # there is no example, but a number
         return len(self.vacant) >= m
-
-    def _put(self, X: SparseRows, slots: Ints) -> None:
-        """Hold sparse features; those of removed examples are dropped when space is made."""
-        assert isinstance(self.XT, SparseRows)
-        self.XT = self.XT.put(slots, X, self.vacant)
 
     def set_losses(self, slots: Ints, losses: Losses) -> None:
         """Give examples new losses, at rest."""
@@ -479,14 +468,6 @@ def count_bound_supports(beta: Floats, segment: Ints, n: int) -> int:
 
 
 @compiled
-def release_free(factor: Factor, slots: Ints) -> None:
-    """Take examples out of the free block, where they are in it."""
-    for slot in slots:
-        if factor.position[slot] >= 0:
-            delete(factor, slot)
-
-
-@compiled
 def _set_losses(e: Examples, slots: Ints, kinks: Floats, levels: Floats, n_kinks: Ints) -> None:
     for i, slot in enumerate(slots):
         e.n_kinks[slot] = n_kinks[i]
@@ -520,8 +501,9 @@ def _take_features(XT: Floats, slots: Ints, out: Floats) -> None:
 
 @compiled
 def drop_losses(e: Examples, factor: Factor, slots: Ints) -> None:
-    release_free(factor, slots)
     for slot in slots:
+        if factor.position[slot] >= 0:
+            delete(factor, slot)
         e.n_kinks[slot] = 0
         e.segment[slot] = 0
         for k in range(MAX_KINKS):

@@ -139,24 +139,18 @@ def begin_jump(p: Split, notes: Notes) -> None:
 
 
 @compiled
-def end_jump(p: Split, notes: Notes) -> None:
-    """Note what a D-step did."""
+def finish_jump(w: Walk, p: Split, notes: Notes) -> int:
+    """Let examples that switch take their sides and note what the D-step did."""
+    outcome = take_sides(w, p, True)
+    if outcome != Exit.DONE:
+        return outcome
     k = notes.used[0].jumps
     notes.values[k, DROP] = p.now[0].start_objective - p.now[0].objective
     notes.counts[k, ROUNDS_MADE] = p.now[0].rounds
     notes.counts[k, SWITCHES_SO_FAR] = p.now[0].switched
     notes.used[0].jumps = k + 1
     p.now[0].stage = Stage.AT_REST
-
-
-@compiled
-def finish_jump(w: Walk, p: Split, notes: Notes) -> int:
-    """Let examples that switch take their sides and note the jump."""
-    outcome = take_sides(w, p, True)
-    if outcome != Exit.DONE:
-        return outcome
-    end_jump(p, notes)
-    return Exit.ITERATION if notes.used[0].jumps % PORTION == 0 else Exit.DONE
+    return Exit.ITERATION if (k + 1) % PORTION == 0 else Exit.DONE
 
 
 @compiled
@@ -172,7 +166,9 @@ def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Cutoffs, 
             if k == len(notes.values):
                 return Exit.NOTES_FULL
             begin_leg(w, p, notes, ends[0])
-            keep(w, p, kept, k)
+            for j in range(w.n):
+                kept.beta[k, j] = w.examples.beta[j]
+            kept.b[k] = w.at[0].b
             notes.used[0].legs = k + 1
             nearest = inwards * max(inwards * ends[0], nearest_cutoff(w, p, zero))
             if inwards * nearest > inwards * ends[1]:
@@ -191,14 +187,6 @@ def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Cutoffs, 
         outcome = finish_jump(w, p, notes)
         if outcome != Exit.DONE:
             return outcome
-
-
-@compiled
-def keep(w: Walk, p: Split, kept: Constants, k: int) -> None:
-    """Write the coefficients down."""
-    for j in range(w.n):
-        kept.beta[k, j] = w.examples.beta[j]
-    kept.b[k] = w.at[0].b
 
 
 @compiled

@@ -55,7 +55,9 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
             now.rounds += 1
             if now.theta == 1.0:
                 return Exit.DONE  # both sides are the same still: nothing moves, not even b where no example is free
-            send_off(w, p)
+            rest(w)
+            for i in range(now.switched_before, now.switched):
+                set_motion_of(w.examples, w.motion, p.indices[i])
             now.stage = Stage.SET_OUT
         if now.stage == Stage.SET_OUT:
             if not set_bound_rate(w, p):
@@ -119,14 +121,6 @@ def switch(w: Walk, p: Split) -> None:
         p.sides[j] = p.to[i] = p.proper[j]
         place_levels(w, p, j, p.now[0].theta)
     p.now[0].switched_before, p.now[0].switched = first, last
-
-
-@compiled
-def send_off(w: Walk, p: Split) -> None:
-    """Set those in motion whose levels have changed; every other example is in its place."""
-    rest(w)
-    for i in range(p.now[0].switched_before, p.now[0].switched):
-        set_motion_of(w.examples, w.motion, p.indices[i])
 
 
 @compiled

@@ -65,7 +65,8 @@ def local_optimality(
     near = np.flatnonzero(gaps <= AT_KINK * kink_scale)
     rounding = ROUNDINGS * EPS * float(np.abs(beta).sum()) * float(np.diag(kernel(near, near)).max(initial=0.0))
     near = near[gaps[near] <= max(AT_CUTOFF * kink_scale, rounding)]
-    held = near[_depend(kernel, near, _at_kink(base, f, kink_scale), intercept)]
+    at_kink = np.flatnonzero((np.abs(f[:, None] - base.kinks) <= AT_KINK * kink_scale).any(axis=1))
+    held = near[_depend(kernel, near, at_kink, intercept)]
     gaps[held] = np.inf
     return LocalOptimality(max(violation, off_sum), float(gaps.min(initial=np.inf)), held)
 
@@ -90,11 +91,6 @@ def distances(base: Losses, cutoffs: Cutoffs, theta: float, f: Floats, beta: Flo
         level = theta * outermost(base, np.full(n, side, np.int8))
         least = np.minimum(least, np.maximum(np.maximum(off, 0.0), exchange * np.abs(beta - level)))
     return least
-
-
-def _at_kink(base: Losses, f: Floats, kink_scale: float) -> Ints:
-    """Return which examples are at a kink."""
-    return np.flatnonzero((np.abs(f[:, None] - base.kinks) <= AT_KINK * kink_scale).any(axis=1))
 
 
 def _depend(kernel: Callable[[Ints, Ints], Floats], indices: Ints, others: Ints, intercept: bool) -> Bools:

@@ -141,7 +141,7 @@ def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) 
         if exit_ in (Exit.STUCK, Exit.LOST):
             raise NotOptimal(f"the path stands still at theta = {partition.theta}")
         if exit_ == Exit.LOG_FULL:
-            c = c._replace(log=_longer(c.log))
+            c = c._replace(log=Log._make([*_doubled(c.log[:-2]), c.log.used, c.log.seen]))
         elif exit_ == Exit.NOTES_FULL:
             c = _roomier(c)
         elif exit_ == Exit.AT_ONCE:
@@ -201,11 +201,6 @@ def _trimmed(notes: Notes) -> Notes:
     """Return notes without space for more."""
     legs = int(notes.used[0].legs)
     return Notes._make([*(a[:legs].copy() for a in notes[:-1]), notes.used])
-
-
-def _longer(log: Log) -> Log:
-    """Return a log with twice the space."""
-    return Log._make([*_doubled(log[:-2]), log.used, log.seen])
 
 
 def _doubled(arrays: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:

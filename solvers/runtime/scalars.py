@@ -36,7 +36,7 @@ class Scalars(_Void):
 
     status = Status.of(3)
     status[0].events += 1
-    told = Status.told(status)
+    told = Status.snapshot(status)
 
     Python is slow at a single number of a record: where it needs several, it writes and reads them all at once.
     """
