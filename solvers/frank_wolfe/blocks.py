@@ -54,11 +54,11 @@ def active_of(problem: Problem, indices: Ints, b: Floats, parts: Floats, rows: A
     return Active(indices, *own, b[indices], np.ascontiguousarray(parts[:, indices]), rows)
 
 
-def relative_gap(active: Active) -> float:
-    """Return ``2 (R - min g) / R`` as far as the active examples know; infinite without coefficients."""
+def relative_gap(active: Active, least: float = np.inf) -> float:
+    """Return ``2 (R - min g) / R`` with no g of others below ``least``; infinite without coefficients."""
     g = active.parts.sum(axis=0)
     square = float(active.b @ g)
-    return 2.0 * (1.0 - float(g.min()) * float(active.b.sum()) / square) if square > 0 else np.inf
+    return 2.0 * (1.0 - min(float(g.min()), least) * float(active.b.sum()) / square) if square > 0 else np.inf
 
 
 def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[int, bool]:

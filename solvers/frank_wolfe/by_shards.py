@@ -15,7 +15,7 @@ import numpy as np
 
 from livesvm.solvers.frank_wolfe import growth
 from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
-from livesvm.solvers.frank_wolfe.blocks import Active, optimize
+from livesvm.solvers.frank_wolfe.blocks import Active, optimize, relative_gap
 from livesvm.solvers.frank_wolfe.by_blocks import TRUSTED, close_gap
 from livesvm.solvers.frank_wolfe.problem import CLEAR, FAR, SMALL, Gap, since
 from livesvm.solvers.frank_wolfe.shard import Change, Crew, Outside, Shard, ShardLost, Taken
@@ -192,10 +192,7 @@ class Search:
 
     def gap(self) -> float:
         """Return the relative gap of all, as far as the parts of g are right."""
-        active = self.active
-        g = active.parts.sum(axis=0)
-        least = min(float(g.min()), *(reported.least for reported in self.outside))
-        return 2.0 * (1.0 - least * float(active.b.sum()) / float(active.b @ g))
+        return relative_gap(self.active, min(reported.least for reported in self.outside))
 
     def found(self, tol: float, trace: Trace) -> Found:
         """Return the solution that has been proved."""

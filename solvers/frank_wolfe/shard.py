@@ -150,7 +150,6 @@ class Shard:
         elif sparse.issparse(self.X):
             like = Examples(kernel, sparse.csr_array((0, self.X.shape[1])), np.empty(0, np.int64))
         self.examples, self.X = Examples.of(kernel, self.X, like=like), None
-        self._single: Examples | None = None
         try:
             check_finite(self.examples.diagonal())
         except InvalidInput as error:
@@ -166,7 +165,7 @@ class Shard:
         self._rows = np.flatnonzero((self._codes == negative) | (self._codes == positive))
         whole = self._rows.size == self.examples.n
         self._own = self.examples if whole else self.examples.take(self._rows)
-        self._single = None
+        self._single: Examples | None = None
         self._of_class = (self._codes[self._rows] == positive).astype(np.int64)
         self._y = 2.0 * self._of_class - 1.0
         self._parts, self._active = np.zeros((2, self._rows.size)), np.zeros(self._rows.size, bool)

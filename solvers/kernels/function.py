@@ -35,12 +35,7 @@ class FunctionKernel(Kernel):
     def __post_init__(self) -> None:
         """Check nothing: the parameters are the function's own."""
 
-    is_of_distances = has_gamma = False  # for all that is known
-
-    @property
-    def always_positive(self) -> bool:
-        """Whether every kernel matrix is positive semi-definite: not known."""
-        return False
+    is_of_distances = has_gamma = always_positive = False  # for all that is known
 
     def write(self, A: Features, XT: Features, n: int, out: Floats, rows: Ints) -> None:
         """Write ``k(A[i], XT[:, j])`` to ``out[rows[i], j]`` for the first ``n`` columns.

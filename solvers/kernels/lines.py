@@ -80,18 +80,9 @@ def _write_scaled(lines: Lines, scaling: Scaling, base: int, at: Ints, out: Floa
 def _write(
     lines: Lines, k: int, rows: tuple[Ints, int], level: Floats, is_level: int, scale: Scale, out: Floats
 ) -> None:
-    place = lines.place[k]
-    if lines.table[k] == LINE:
-        _take(lines.line[place:], rows, level, is_level, scale, out)
-    elif lines.table[k] == 1:
-        _take(lines.first[place], rows, level, is_level, scale, out)
-    else:
-        _take(lines.second[place], rows, level, is_level, scale, out)
-
-
-@compiled_in_order
-def _take(source: Floats, rows: tuple[Ints, int], level: Floats, is_level: int, scale: Scale, out: Floats) -> None:
     (at, run), (centre, width, most) = rows, scale
+    table, place = lines.table[k], lines.place[k]
+    source = lines.line[place:] if table == LINE else lines.first[place] if table == 1 else lines.second[place]
     first = at[0]
     if is_level == 1:
         for j in range(run):

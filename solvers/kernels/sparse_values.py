@@ -17,12 +17,13 @@ STEP = 4  #: products that a step through two rows takes as long as
 
 def products(A: Features, X: SparseRows, n: int) -> int:
     """Return how many products a value of ``A`` and the first ``n`` rows of ``X`` takes as long as, on average."""
-    return STEP * ((0 if len(A) == 0 else _sparse(A).nnz // len(A)) + (X[:n].nnz // n if n else 0))
+    assert isinstance(A, SparseRows)
+    return STEP * (A.nnz // max(1, len(A)) + X[:n].nnz // max(1, n))
 
 
 def write(A: Features, X: Features, first: int, n: int, base: int, factor: float, out: Floats, rows: Ints) -> None:
     """Write ``factor`` times the ``table.Base`` of a_i and x_j to ``out[rows[i], j]`` for ``first <= j < n``."""
-    _write(*_parts(_sparse(A)), *_parts(_sparse(X)), first, n, int(base), factor, out, rows)
+    _write(*_parts(A), *_parts(X), first, n, int(base), factor, out, rows)
 
 
 def own(X: SparseRows) -> Floats:
@@ -32,12 +33,8 @@ def own(X: SparseRows) -> Floats:
     return out[:, 0]
 
 
-def _sparse(X: Features) -> SparseRows:
+def _parts(X: Features) -> tuple[Indices, Floats, Ints, Ints]:
     assert isinstance(X, SparseRows)
-    return X
-
-
-def _parts(X: SparseRows) -> tuple[Indices, Floats, Ints, Ints]:
     return X.indices, X.values, X.start, X.stop
 
 

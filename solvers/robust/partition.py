@@ -70,10 +70,6 @@ class Partition:
         """Decision values, (m,)."""
         return self.state.examples.f[self.slots]
 
-    def objective(self) -> float:
-        """Return the robust objective, not convex and with nothing dropped."""
-        return Rounds(self).look()
-
     def by_slot(self) -> tuple[Losses, Cutoffs, Sides]:
         """Return convex losses, cutoffs and sides of all slots, (n_slots,); those of the examples have no others."""
         n = self.state.n_slots

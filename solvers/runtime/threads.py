@@ -87,7 +87,11 @@ def together(
     """
     count = min(allowed() if count is None else count, len(works))
     if count <= 1:
-        return [work() for work in _looking(works)]
+        done = []
+        for work in works:
+            check()
+            done.append(work())
+        return done
     with ThreadPoolExecutor(count, "together") as pool:
         begun = [pool.submit(do, work) for work in works]
         try:
@@ -96,13 +100,6 @@ def together(
             end()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def _looking(works: Sequence[Callable[[], T]]) -> Iterator[Callable[[], T]]:
-    """Yield one after the other, with a look at whether to stop before each."""
-    for work in works:
-        check()
-        yield work
 
 
 def _result(work: Future[T]) -> T:

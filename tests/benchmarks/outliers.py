@@ -23,6 +23,7 @@ import numpy as np
 from livesvm.solvers import IncrementalSVC, IncrementalSVR
 from livesvm.solvers.analyses.outlier.cccp import Candidates, cccp
 from livesvm.solvers.analyses.outlier.result import OutlierPath
+from livesvm.solvers.robust.partition import Rounds
 from livesvm.solvers.robust.ramp_losses import Parameter
 from tests.benchmarks.sets import DATA, available, read
 from tests.benchmarks.tables import machine, seconds
@@ -166,7 +167,7 @@ def run(data: Split, kernel: str, labels: bool, found: Found) -> None:
                 rival = rivals.at(i)
                 offer(f"CCCP-{parameter}", error_of(rival, data.validation), rival)
             end = path.at(path.end)
-            reached = end._window.partition(end._terms(path.robustness(path.end))).objective()
+            reached = Rounds(end._window.partition(end._terms(path.robustness(path.end)))).look()
             found.objectives.append((reached, rivals.found[-1].objective))
     for method in METHODS:
         found.errors[method].append(error_of(best.get(method, best["SVM"])[1], data.test))
