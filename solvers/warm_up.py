@@ -137,9 +137,8 @@ def _frank_wolfe() -> None:
         rows = ActiveRows(own, 2**20, 1, np.random.default_rng(0), 2)
         rows.times(indices, weights)
         y, g = np.array([-1.0, 1.0]), np.array([0.5, 1.0])
-        numbers, counts = np.array([1.0, 0.75, 1.0]), np.zeros(3, np.int64)
-        arrays = rows.values, rows.place_of, y, np.ones(2), np.array([2.0, 3.0]), np.full(2, 0.5), g, numbers, counts
-        steps.walk(*arrays, True, 0.1, 1)
+        arrays = rows.values, rows.place_of, y, np.ones(2), np.array([2.0, 3.0]), np.full(2, 0.5), g
+        steps.walk(*arrays, steps.At.of(1.0, 0.75, 1.0), True, 0.1, 1)
         sampled.minimize_pairwise(rows.values, y, np.ones(2), np.array([2.0, 3.0]), np.full(2, 0.5), g, 0.1, 1)
     subproblem.descend(np.eye(2), np.zeros(2), -np.ones(2), np.zeros(2), 1, 0.1)
 

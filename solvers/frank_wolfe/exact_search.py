@@ -9,7 +9,9 @@ from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
 from livesvm.solvers.frank_wolfe.options import STEPS, Options
 from livesvm.solvers.frank_wolfe.problem import Problem, exact_parts, gap_of
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
+from livesvm.solvers.frank_wolfe.steps import At
 from livesvm.solvers.runtime.interrupt import AT_ONCE, check
+from livesvm.solvers.runtime.scalars import One
 from livesvm.solvers.runtime.types import Floats, Ints
 
 AT_FIRST = 20  #: examples that share the first solution [Frandi et al., Section 5.2.2]
@@ -31,19 +33,19 @@ def solve(problem: Problem, options: Options, a: Floats, random: np.random.Gener
 
     Each step looks at all: FW, or with steps away from an example MFW. ``a`` (n,) is on the simplex.
     """
-    counts, most = np.zeros(3, np.int64), options.max_steps or STEPS
+    at, most = At.of(), options.max_steps or STEPS
     examples, computed, goal = problem.quick(), 0, options.tol
     parts = problem.parts(examples, a)
     for _ in range(PROOFS):
         rows = ActiveRows(examples, options.cache_bytes, problem.threads, random, problem.n)
-        a = _walk(problem, rows, a, parts.sum(axis=0), counts, options.variant == "mfw", goal, most, trace)
+        a = _walk(problem, rows, a, parts.sum(axis=0), at, options.variant == "mfw", goal, most, trace)
         computed += rows.computed
         parts = exact_parts(problem, a)
         gap = gap_of(problem, a, parts).relative
-        if gap <= options.tol or counts[steps.STEPS] >= most:
+        if gap <= options.tol or at[0].steps >= most:
             break
         examples, goal = problem.examples, 0.5 * goal
-    return solution(problem, a, parts, options.tol, int(counts[steps.STEPS]), computed, trace)
+    return solution(problem, a, parts, options.tol, int(at[0].steps), computed, trace)
 
 
 def _walk(
@@ -51,7 +53,7 @@ def _walk(
     rows: ActiveRows,
     a: Floats,
     g: Floats,
-    counts: Ints,
+    at: One[At],
     away: bool,
     tol: float,
     most: int,
@@ -59,20 +61,20 @@ def _walk(
 ) -> Floats:
     """Take steps from ``a`` (n,), with ``g`` of the data, and return where they lead."""
     a, g = a.copy(), g.copy()
-    numbers = np.array([1.0, a @ g, np.inf])
-    counts[steps.N_ACTIVE] = np.count_nonzero(a)
-    arrays = rows.values, rows.place_of, problem.y, problem.ridge, problem.diagonal, a, g, numbers, counts
+    now = at[0]
+    now.scale, now.R, now.n_active = 1.0, float(a @ g), int(np.count_nonzero(a))
+    arrays = rows.values, rows.place_of, problem.y, problem.ridge, problem.diagonal, a, g, at
     stretch = max(1, AT_ONCE // (8 * problem.n))
     while True:
         check()
-        ended = steps.walk(*arrays, away, tol, min(stretch, most - int(counts[steps.STEPS])))
-        trace(float(numbers[steps.GAP]))
-        if ended == steps.DONE or counts[steps.STEPS] >= most:
-            return np.asarray(a * numbers[steps.SCALE])
+        ended = steps.walk(*arrays, away, tol, min(stretch, most - now.steps))
+        trace(now.gap)
+        if ended == steps.DONE or now.steps >= most:
+            return np.asarray(a * now.scale)
         if ended == steps.ROW:
-            rows.fetch(_next(rows, int(counts[steps.WANTED]), g))
+            rows.fetch(_next(rows, now.wanted, g))
         else:
-            numbers[steps.R] = numbers[steps.SCALE] ** 2 * (a @ g)
+            now.R = now.scale**2 * float(a @ g)
 
 
 def _next(rows: ActiveRows, wanted: int, g: Floats) -> Ints:

@@ -9,7 +9,6 @@ before every step.) The core-vector machine, which is here for comparison, solve
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from livesvm.solvers.frank_wolfe.exact_search import PROOFS
 from livesvm.solvers.frank_wolfe.options import CORE_STEPS, Options, Variant
 from livesvm.solvers.frank_wolfe.problem import Problem, exact_parts, gap_of
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
+from livesvm.solvers.frank_wolfe.steps import At
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import AT_ONCE, check
 from livesvm.solvers.runtime.types import Floats, Numbers
@@ -50,7 +50,7 @@ def solve(
         if not is_full:
             core = Core(problem, examples, a, capacity)
             search = SampledSearch(core, sampling, random, options.looks_at_all)
-            taken += _walk(core, search, Inner(options.variant, goal, most - taken), trace)
+            taken += _walk(core, search, options.variant, goal, most - taken, trace)
             a, computed, is_full = core.coefficients(), computed + core.computed, core.is_full and capacity < problem.n
         parts = exact_parts(problem, a)
         is_there = gap_of(problem, a, parts).relative <= options.tol
@@ -60,60 +60,51 @@ def solve(
     return solution(problem, a, parts, options.tol, taken, computed, trace), is_full
 
 
-def _walk(core: Core, search: SampledSearch, inner: Inner, trace: Trace) -> int:
-    """Let examples join the core until no example is found whose gap is above the tolerance; return the steps taken."""
-    goal = np.inf
-    while inner.taken < inner.most:
+def _walk(core: Core, search: SampledSearch, variant: Variant, tol: float, most: int, trace: Trace) -> int:
+    """Let examples join the core until no example is found whose gap is above ``tol``; return the steps taken."""
+    goal, taken = np.inf, 0
+    while taken < most:
         check()
-        inner.minimize(core, goal)
-        found = search.find(inner.tol)
+        taken += _minimize(core, variant, goal, tol, most - taken)
+        found = search.find(tol)
         trace(found.gap)
-        if found.gap <= inner.tol:
+        if found.gap <= tol:
             break
-        goal = max(SURE * inner.tol, LESS * found.gap)
+        goal = max(SURE * tol, LESS * found.gap)
         is_held = core.holds(found.i)
         if is_held and core.gap <= LAST_DIGITS * goal:
             break  # rounding: it has been stepped to as far as the core's digits tell
         if core.is_full and not is_held:
             break
         core.add(found.i, found.row)
-    return inner.taken
+    return taken
 
 
-@dataclass
-class Inner:
-    """What is done among the core: steps of a variant, at most so many in all."""
-
-    variant: Variant
-    tol: float
-    most: int
-    taken: int = 0
-
-    def minimize(self, core: Core, goal: float) -> None:
-        """Bring the gap of the core to ``goal``, or nearer to it."""
-        if self.variant == "core_vector":
-            arrays = core.values, core.y, core.ridge, core.diagonal, core.a, core.g
-            minimize_pairwise(*arrays, REDUCED * self.tol, PAIRS)
-            self.taken += 1
-        elif core.gap > goal:
-            few = AT_MOST * core.indices.size if goal > SURE * self.tol else self.most
-            self.taken += _steps(core, self.variant == "mfw", goal, min(few, self.most - self.taken))
+def _minimize(core: Core, variant: Variant, goal: float, tol: float, most: int) -> int:
+    """Bring the gap of the core to ``goal``, or nearer to it; return the steps taken."""
+    if variant == "core_vector":
+        arrays = core.values, core.y, core.ridge, core.diagonal, core.a, core.g
+        minimize_pairwise(*arrays, REDUCED * tol, PAIRS)
+        return 1
+    if core.gap <= goal:
+        return 0
+    few = AT_MOST * core.indices.size if goal > SURE * tol else most
+    return _steps(core, variant == "mfw", goal, min(few, most))
 
 
 def _steps(core: Core, away: bool, tol: float, most: int) -> int:
     """Step among the core until its gap is ``tol``; return how often."""
-    numbers = np.array([1.0, core.R, np.inf])
-    counts = np.array([0, np.count_nonzero(core.a), 0])
-    arrays = np.arange(core.indices.size), core.y, core.ridge, core.diagonal, core.a, core.g, numbers, counts
-    stretch = max(1, AT_ONCE // (8 * core.indices.size))
-    while counts[steps.STEPS] < most:
+    at = At.of(1.0, core.R, np.inf, 0, int(np.count_nonzero(core.a)))
+    arrays = core.values, np.arange(core.indices.size), core.y, core.ridge, core.diagonal, core.a, core.g, at
+    now, stretch = at[0], max(1, AT_ONCE // (8 * core.indices.size))
+    while now.steps < most:
         check()
-        if steps.walk(core.values, *arrays, away, tol, min(stretch, most - int(counts[steps.STEPS]))) == steps.DONE:
+        if steps.walk(*arrays, away, tol, min(stretch, most - now.steps)) == steps.DONE:
             break
-        numbers[steps.R] = numbers[steps.SCALE] ** 2 * float(core.a @ core.g)
-    core.a *= numbers[steps.SCALE]
-    core.g *= numbers[steps.SCALE]
-    return int(counts[steps.STEPS])
+        now.R = now.scale**2 * float(core.a @ core.g)
+    core.a *= now.scale
+    core.g *= now.scale
+    return int(now.steps)
 
 
 @compiled

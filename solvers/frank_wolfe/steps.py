@@ -15,16 +15,24 @@ from __future__ import annotations
 import numpy as np
 
 from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.scalars import One, Scalars
 from livesvm.solvers.runtime.types import Floats, Ints, Numbers
 
 SMALLEST_SCALE = 1e-100  #: and the largest is its inverse: beyond, the factor is multiplied into a and g
 
-#: places among the numbers of a walk
-SCALE, R, GAP = 0, 1, 2
-#: and among its integers
-STEPS, N_ACTIVE, WANTED = 0, 1, 2
 #: what ends a stretch of a walk
-ROW, DONE, PAUSE = 0, 1, 2
+ROW, DONE, PAUSE = range(3)
+
+
+class At(Scalars):
+    """Where a walk is."""
+
+    scale: float  #: of a and g
+    R: float
+    gap: float
+    steps: int
+    n_active: int  #: examples with a coefficient
+    wanted: int  #: the example whose row is missing
 
 
 @compiled
@@ -36,13 +44,12 @@ def walk(
     diagonal: Floats,
     a: Floats,
     g: Floats,
-    numbers: Floats,
-    counts: Ints,
+    at: One[At],
     away: bool,
     tol: float,
     most: int,
 ) -> int:
-    """Take steps: until the gap is ``tol`` (DONE), the row of counts[WANTED] is missing (ROW), or ``most`` (PAUSE).
+    """Take steps: until the gap is ``tol`` (DONE), a wanted row is missing (ROW), or ``most`` (PAUSE).
 
     Parameters
     ----------
@@ -50,9 +57,9 @@ def walk(
     a, g : (n,) without their factor
     away : whether steps away from an example are taken where they promise more
     """
-    n = a.size
+    n, now = a.size, at[0]
     for _ in range(most):
-        scale, R_ = numbers[SCALE], numbers[R]
+        scale, R_ = now.scale, now.R
         towards, nearest, low, high = -1, -1, np.inf, -np.inf
         for k in range(n):
             if g[k] < low:
@@ -60,13 +67,13 @@ def walk(
             if away and a[k] > 0.0 and g[k] > high:
                 high, nearest = g[k], k
         low, high = scale * low, scale * high
-        numbers[GAP] = 2.0 * (R_ - low) / R_
-        if numbers[GAP] <= tol:
+        now.gap = 2.0 * (R_ - low) / R_
+        if now.gap <= tol:
             return DONE
-        leaves = away and counts[N_ACTIVE] > 1 and high - R_ > R_ - low
+        leaves = away and now.n_active > 1 and high - R_ > R_ - low
         i = nearest if leaves else towards
         if place_of[i] < 0:
-            counts[WANTED] = i
+            now.wanted = i
             return ROW
         share = scale * a[i]
         g_i, slope = (high, high - R_) if leaves else (low, R_ - low)  # of R / 2 along the line
@@ -79,12 +86,12 @@ def walk(
             step = -step
         elif step > 1.0:
             step = 1.0
-        _advance(values[place_of[i]], i, step, y, ridge[i], a, g, numbers, diagonal[i], g_i)
-        counts[N_ACTIVE] += 1 if share == 0.0 else 0
+        _advance(values[place_of[i]], i, step, y, ridge[i], a, g, at, diagonal[i], g_i)
+        now.n_active += 1 if share == 0.0 else 0
         if drops:
             a[i] = 0.0
-            counts[N_ACTIVE] -= 1
-        counts[STEPS] += 1
+            now.n_active -= 1
+        now.steps += 1
     return PAUSE
 
 
@@ -97,19 +104,20 @@ def _advance(
     ridge: float,
     a: Floats,
     g: Floats,
-    numbers: Floats,
+    at: One[At],
     own: float,
     g_i: float,
 ) -> None:
     """Move to ``(1 - step) a + step e_i``; a step away is negative."""
-    numbers[R] = (1.0 - step) ** 2 * numbers[R] + 2.0 * step * (1.0 - step) * g_i + step**2 * own
-    scale = numbers[SCALE] * (1.0 - step)
+    now = at[0]
+    now.R = (1.0 - step) ** 2 * now.R + 2.0 * step * (1.0 - step) * g_i + step**2 * own
+    scale = now.scale * (1.0 - step)
     if not SMALLEST_SCALE < scale < 1.0 / SMALLEST_SCALE:
         for k in range(a.size):
             a[k] *= scale
             g[k] *= scale
         scale = 1.0
-    numbers[SCALE] = scale
+    now.scale = scale
     change = step / scale
     a[i] += change
     factor = change * y[i]

@@ -74,16 +74,16 @@ def test_steps_keep_g_and_the_objective_whatever_the_common_factor(scale: float)
     problem, Q = problem_of(40, cost=1e4)
     a = np.full(40, 1 / 40)
     values = problem.y[:, None] * problem.y * (Q - np.diag(problem.ridge)) - 1.0
-    numbers, counts = np.array([scale, a @ Q @ a, np.inf]), np.array([0, 40, 0])
+    at = steps.At.of(scale, a @ Q @ a, np.inf, 0, 40)
     stored, g = a / scale, Q @ a / scale
-    arrays = np.arange(40), problem.y, problem.ridge, problem.diagonal, stored, g, numbers, counts
+    arrays = np.arange(40), problem.y, problem.ridge, problem.diagonal, stored, g, at
     assert steps.walk(values, *arrays, True, 1e-12, 200) == steps.PAUSE
-    assert steps.SMALLEST_SCALE < numbers[steps.SCALE] < 1.0 / steps.SMALLEST_SCALE
-    a = numbers[steps.SCALE] * stored
+    assert steps.SMALLEST_SCALE < at[0].scale < 1.0 / steps.SMALLEST_SCALE
+    a = at[0].scale * stored
     assert a.sum() == pytest.approx(1.0)
-    np.testing.assert_allclose(numbers[steps.SCALE] * g, Q @ a, atol=1e-10)
-    assert numbers[steps.R] == pytest.approx(a @ Q @ a)
-    assert counts[steps.N_ACTIVE] == np.count_nonzero(a) < 40
+    np.testing.assert_allclose(at[0].scale * g, Q @ a, atol=1e-10)
+    np.testing.assert_allclose(at[0].R, a @ Q @ a, rtol=1e-6)
+    assert at[0].n_active == np.count_nonzero(a) < 40
 
 
 @pytest.mark.parametrize("away", [False, True])
@@ -91,11 +91,11 @@ def test_a_step_goes_no_further_than_to_the_example(away: bool) -> None:
     x, one = np.array([10.0, 1.0]), np.ones(2)
     values, ridge = np.outer(x, x), 0.1 * one
     Q = values + 1.0 + np.diag(ridge)
-    a, numbers, counts = np.array([1.0, 0.0]), np.array([1.0, Q[0, 0], np.inf]), np.array([0, 1, 0])
+    a, at = np.array([1.0, 0.0]), steps.At.of(1.0, Q[0, 0], np.inf, 0, 1)
     g = Q[:, 0].copy()
-    steps.walk(values, np.arange(2), one, ridge, Q.diagonal().copy(), a, g, numbers, counts, away, 1e-12, 1)
-    assert (numbers[steps.SCALE] * a).tolist() == [0.0, 1.0]
-    np.testing.assert_allclose(numbers[steps.SCALE] * g, Q[:, 1])
+    steps.walk(values, np.arange(2), one, ridge, Q.diagonal().copy(), a, g, at, away, 1e-12, 1)
+    assert (at[0].scale * a).tolist() == [0.0, 1.0]
+    np.testing.assert_allclose(at[0].scale * g, Q[:, 1])
 
 
 def test_what_a_look_at_all_has_found_is_tried_before_another_look() -> None:
