@@ -73,10 +73,8 @@ class Problem:
         signed = (changes * self.y)[indices]
         weights = np.zeros((indices.size, 2))
         weights[np.arange(indices.size), self.of_class[indices]] = signed
-        found = (
-            product(examples.take(among), examples.take(indices), weights, self.threads).T
-            + weights.sum(axis=0)[:, None]
-        )
+        found = product(examples.take(among), examples.take(indices), weights, self.threads).T
+        found += weights.sum(axis=0)[:, None]
         found *= self.y[among]
         own = (changes * self.ridge)[among]
         found[self.of_class[among], np.arange(own.size)] += own

@@ -70,9 +70,7 @@ class FunctionKernel(Kernel):
         """Return examples as the function takes them: rows of numbers, a csr_array, or a list."""
         if self.objects is None:
             return as_scipy(rows)
-        some = next(
-            iter(self.objects.values()), None
-        )  # for places of examples that have left, whose values do not count
+        some = next(iter(self.objects.values()), None)  # where examples have left, whose values do not count
         return [self.objects.get(number, some) for number in dense(rows)[:, 0].astype(np.int64).tolist()]
 
     def only(self, rows: Features, more: Sequence[Any] = ()) -> tuple[Self, Floats]:

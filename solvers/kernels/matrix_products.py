@@ -25,9 +25,8 @@ COLUMNS = 128  #: and ROWS: a tile of values, which stays in the cache of a core
 ROWS = 512
 NARROW = 64  #: rows whose values are transposed at once
 SHARE = 4096  #: columns that a thread takes at once
-DENSE = (
-    0.5  #: share of entries, from which on a dense array takes less memory: each stored one has its column next to it
-)
+#: share of entries, from which on a dense array takes less memory: each stored one has its column next to it
+DENSE = 0.5
 WRITTEN_OUT = 2**24  #: numbers, at most, of sparse examples that are written out at once
 
 

@@ -121,38 +121,27 @@ def solve_in_parallel(works: Sequence[Callable[[], T]], count: int | None = None
     ------
     SolverError : what the first of them raised, or a handler of this thread; all solves have ended then
     """
-    team = _Team()
-    return together(works, count, team.do, team.end)
+    lock, running, is_over = threading.Lock(), list[Interrupt](), threading.Event()
 
+    def stop() -> None:
+        raise Cancelled("another part of this update has ended it")
 
-class _Team:
-    """The solves under way, so that all can be ended."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._is_over = False
-        self._running: list[Interrupt] = []
-
-    def do(self, work: Callable[[], T]) -> T:
-        """Do some work, in a thread of its own, that ``end`` ends."""
-        with interruptible(self._stop) as interrupt:
-            with self._lock:
-                if self._is_over:
-                    self._stop()
-                self._running.append(interrupt)
+    def do(work: Callable[[], T]) -> T:
+        with interruptible(stop) as interrupt:
+            with lock:
+                if is_over.is_set():
+                    stop()
+                running.append(interrupt)
             try:
                 return work()
             finally:
-                with self._lock:
-                    self._running.remove(interrupt)
+                with lock:
+                    running.remove(interrupt)
 
-    def end(self) -> None:
-        """Have all solves stop soon."""
-        with self._lock:
-            self._is_over = True
-            for interrupt in self._running:
+    def end() -> None:
+        with lock:
+            is_over.set()
+            for interrupt in running:
                 interrupt.ask()
 
-    @staticmethod
-    def _stop() -> None:
-        raise Cancelled("another part of this update has ended it")
+    return together(works, count, do, end)
