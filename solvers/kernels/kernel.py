@@ -235,8 +235,13 @@ def _runs(out: Floats, rows: Ints, first: int, n: int) -> list[Floats]:
     """Return views of columns ``first`` up to ``n`` of ``rows`` of ``out``, which ascend: neighbours in one."""
     if rows.size and rows[-1] - rows[0] == rows.size - 1:
         return [out[rows[0] : rows[-1] + 1, first:n]]
-    runs = np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)
-    return [out[run[0] : run[-1] + 1, first:n] for run in runs if run.size]
+    runs: list[list[int]] = []
+    for row in rows.tolist():
+        if runs and row == runs[-1][1]:
+            runs[-1][1] = row + 1
+        else:
+            runs.append([row, row + 1])
+    return [out[start:end, first:n] for start, end in runs]
 
 
 @compiled_once_allocating
