@@ -103,7 +103,7 @@ class Before(NamedTuple):
 class Work(NamedTuple):
     """What a solve works on besides a walk; by slot, but for the rows of the cache and what a pair has by number."""
 
-    moving: Ints  #: (2, c) work
+    moving: Ints  #: (4, c) work, and of a pair slots that are not in use: the next one last; and before the update
     come: Ints  #: slots
     leave: Ints
     changed: Ints
@@ -113,15 +113,10 @@ class Work(NamedTuple):
     used: Ints
     slot: Ints  #: of a pair: slots by number, -1: not here
     numbers: Floats  #: (1, c) of a pair: numbers by slot
-    vacant: Ints  #: (2, c) of a pair: slots that are not in use, the next one last; and before the update
-    old: One[Progress]  #: of a pair: before the update
-    now: One[Progress]
+    now: One[Progress]  #: of a pair also as it was before the update
 
 
-Numbered = tuple[Ints, Floats, Ints, One[Progress]]
-"""What a pair has of ``Work``."""
-
-
+VACANT, VACANT_BEFORE = 2, 3  #: of ``Work.moving``
 MOST_OF_PAIR = 64  #: examples that come and leave, in an update by what all pairs share
 
 NO_BATCH = Batch(
@@ -149,14 +144,14 @@ def open_pair(w: Walk, s: Work, batch: Batch) -> bool:
     is_full = unused < n_come or n_come > now.n_vacant or w.factor.size[0] == w.factor.R.shape[0]
     if is_full or n_come + n_leave > MOST_OF_PAIR or 2 * n_leave >= n or n + n_come > LARGE:
         return False
-    s.old[0] = now
+    s.now[1] = now
     for k in range(now.n_vacant):
-        s.vacant[1, k] = s.vacant[0, k]
+        s.moving[VACANT_BEFORE, k] = s.moving[VACANT, k]
     now.n_come, now.n_leave, now.count, now.events, now.close = n_come, n_leave, n + n_come, 0, 0.0
     now.clock += 1
     for i in range(n_come):
         now.n_vacant -= 1
-        s.come[i] = s.vacant[0, now.n_vacant]
+        s.come[i] = s.moving[VACANT, now.n_vacant]
     come, leave = 0, 0
     for c in (now.first, now.second):
         y = -1.0 if c == now.first else 1.0
@@ -282,7 +277,7 @@ def close_edit(w: Walk, s: Work, batch: Batch) -> None:
     now.n_bound = count_bound_supports(w.examples.beta, w.examples.segment, w.n)
     come, now.since = 0, now.since + now.walked
     for slot in leave[::-1]:
-        s.vacant[0, now.n_vacant] = slot
+        s.moving[VACANT, now.n_vacant] = slot
         now.n_vacant += 1
     for c in (now.first, now.second):
         for i in range(batch.leave_from[c], batch.leave_from[c + 1]):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from livesvm.solvers.homotopy.batch_update import LITTLE_WORK, bring_back, release
-from livesvm.solvers.homotopy.edit import Batch, Progress
+from livesvm.solvers.homotopy.edit import VACANT, VACANT_BEFORE, Batch, Progress
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.refresh import Numbers, mean_diagonal
 from livesvm.solvers.homotopy.run import NO_CHANGES, Solve, Trace, walk_on, workspace_of
@@ -49,8 +49,8 @@ class Standing:
         self.limit: int | None = None
         self.two, self.is_called, self.is_behind = (0, 0), False, False
         self.arrays = self._arrays_of(state, slot)
-        self.now, self.old, self.vacant = Progress.of(), Progress.of(), np.empty((2, state.capacity), np.int64)
-        self.numbered = slot, dense(state.XT), self.vacant, self.old
+        self.now, self.numbered = Progress.zeros(2), (slot, dense(state.XT))
+        self.vacant, self.vacant_before = self.buffers.moving[VACANT : VACANT_BEFORE + 1]
         rows = state.rows.slot_of, state.rows.used
         w = walk_on(state, state.motion, (self.buffers.status, stop, self.buffers.tolerances))
         self._scratch = w.scratch
@@ -78,7 +78,7 @@ class Standing:
     @property
     def nbytes(self) -> int:
         """Bytes of what it has besides the arrays of the state, about."""
-        return self.vacant.nbytes + MEMORY
+        return MEMORY
 
     def learn(self, two: tuple[int, int]) -> None:
         """Learn the classes, the numbers of the state, and which slots are vacant."""
@@ -87,7 +87,7 @@ class Standing:
         edit = 0, 0, 0, 0, *self.two, n, 0, state.total, mean_diagonal(state)
         round_ = state.b, state.kappa, state.rows.clock, 0, state.events_since_refresh, 1.0, SETTINGS.dust, LITTLE_WORK
         Progress.put(self.now, *edit, *round_, state.heaviest, state.drift, 0, 0, 0, len(vacant))
-        self.vacant[0, : len(vacant)] = vacant
+        self.vacant[: len(vacant)] = vacant
         self._walk.put("n", n)
         self._walk.put("n_seen", n)
 
@@ -97,16 +97,16 @@ class Standing:
             state, now, self.is_behind = self.state, Progress.snapshot(self.now), False
             state.b, state.kappa, state.heaviest, state.drift = now.b, now.kappa, now.heaviest, now.drift
             state.events_since_refresh, state.rows.clock = now.since, now.clock
-            state.vacant = self.vacant[0, : now.n_vacant].tolist()
+            state.vacant = self.vacant[: now.n_vacant].tolist()
 
     def undo(self) -> None:
         """Bring the state back to where it was before the call."""
-        now, old, self.is_called = Progress.snapshot(self.now), Progress.snapshot(self.old), False
+        now, old, self.is_called = Progress.snapshot(self.now), Progress.snapshot(self.now[1:]), False
         if now.is_kept:
             numbers = Numbers(old.b, old.kappa, old.total, old.since, old.heaviest, old.drift)
             self._move(self.buffers.leave[: now.n_leave], self.buffers.come[: now.n_come])
             self.is_behind = False
-            vacant, checkpoint = self.vacant[1, : old.n_vacant].tolist(), self.buffers.kept(now, numbers)
+            vacant, checkpoint = self.vacant_before[: old.n_vacant].tolist(), self.buffers.kept(now, numbers)
             bring_back(self.state, now.n_before, vacant, self.state.capacity, checkpoint)
 
     def _move(self, here: Ints, gone: Ints) -> None:

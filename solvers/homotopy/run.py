@@ -15,7 +15,7 @@ from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.ratio_test import find_likely
 from livesvm.solvers.errors import NotOptimal, NotPositiveSemidefinite, TooCostly
 from livesvm.solvers.homotopy import tolerances
-from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Before, Numbered, Progress, Work
+from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Before, Progress, Work
 from livesvm.solvers.homotopy.finalize import rounding_left
 from livesvm.solvers.homotopy.optimality import Audit, Scales, audited, scales
 from livesvm.solvers.homotopy.refresh import (
@@ -43,7 +43,7 @@ from livesvm.solvers.runtime.types import Ints
 PREFETCH = 128  # kernel rows fetched at once, of examples that will soon change sides
 
 NO_EXAMPLES = workspace.NO_MEMBERS
-NO_KIND, NO_PAIR = kind_of(NO_BATCH), (NO_EXAMPLES, np.empty((0, 0)), np.empty((0, 0), np.int64), Progress.of())
+NO_KIND, NO_PAIR = kind_of(NO_BATCH), (NO_EXAMPLES, np.empty((0, 0)))
 NO_CHANGES = Losses(np.empty((0, MAX_KINKS)), np.empty((0, MAX_KINKS + 1)), np.empty(0, np.int64))
 
 
@@ -81,7 +81,7 @@ class PathWorkspace:
 
     def __init__(self, capacity: int) -> None:
         c = capacity
-        self.moving, places = np.empty((2, c), np.int64), np.empty((4, c), np.int64)
+        self.moving, places = np.empty((2, 4, c), np.int64)
         self.come, self.leave, self.changed, segment = places
         f, beta = np.empty((2, c))
         kinks, levels, n_kinks = np.empty((c, MAX_KINKS)), np.empty((c, MAX_KINKS + 1)), np.empty(c, np.int64)
@@ -91,10 +91,12 @@ class PathWorkspace:
         self.known: tuple[object, ...] = ()  #: the arrays whose types ``entry`` is for
         self.entry: Callable[..., int] = solve
 
-    def work(self, now: One[Progress], losses: Losses, rows: tuple[Ints, Ints], numbered: Numbered = NO_PAIR) -> Work:
+    def work(
+        self, now: One[Progress], losses: Losses, rows: tuple[Ints, Ints], numbered: tuple[Ints, Floats] = NO_PAIR
+    ) -> Work:
         """Return what a solve works on; ``rows`` are what the row cache holds, and when each row was used."""
-        edited, (slot, numbers, vacant, old) = (self.come, self.leave, self.changed, losses, self.before), numbered
-        return Work(self.moving, *edited, *rows, slot, numbers, vacant, old, now)
+        edited = self.come, self.leave, self.changed, losses, self.before
+        return Work(self.moving, *edited, *rows, *numbered, now)
 
     def kept(self, now: Progress, numbers: Numbers) -> Checkpoint:
         """Return where all stood before an edit; ``numbers`` are what the state was besides arrays."""
@@ -151,7 +153,7 @@ class Solve:
         self.stage, self.sizes, self.n_before = Stage.EDIT, sizes, n_before
         self.losses = losses if sizes[2] else NO_CHANGES
 
-    def go_on(self, now: One[Progress], exit_: int, batch: tuple[Batch, Any], numbered: Numbered) -> None:
+    def go_on(self, now: One[Progress], exit_: int, batch: tuple[Batch, Any], numbered: tuple[Ints, Floats]) -> None:
         """Let it go on where compiled code has left a round for a pair of classes; a batch comes with its kind."""
         self.now, self.exit_, self.numbered = now, exit_, numbered
         self.batch, self.kind = batch

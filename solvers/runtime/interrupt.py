@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -25,6 +25,7 @@ from livesvm.solvers.validation import positive
 
 AT_ONCE = 30_000_000  #: products that are computed between two looks, in some hundredths of a second
 COPY = 16  #: products that are computed while one number comes from far away in memory
+WHOLE = (slice(None),)
 
 
 class Interrupt:
@@ -150,15 +151,15 @@ def check() -> None:
         interrupt = interrupt._outer
 
 
-def parts(count: int, products: int) -> Iterator[slice]:
-    """Yield slices of ``count`` things, each of little work at ``products`` for a thing; with a look before each.
+def parts(count: int, products: int) -> Iterable[slice]:
+    """Return slices of ``count`` things, each of little work at ``products`` for a thing; with a look before each.
 
     All at once, where that is little work, needs no look.
     """
-    if count * products <= AT_ONCE:
-        yield slice(None)
-        return
-    size = max(1, AT_ONCE // products)
+    return WHOLE if count * products <= AT_ONCE else _parts(count, max(1, AT_ONCE // products))
+
+
+def _parts(count: int, size: int) -> Iterator[slice]:
     for start in range(0, count, size):
         check()
         yield slice(start, min(count, start + size))

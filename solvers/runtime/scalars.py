@@ -59,19 +59,23 @@ class Scalars(_Void):
     @classmethod
     def of(cls, *numbers: float) -> One[Self]:
         """Return a new record, in an array: the first numbers in the order of their names, and zeros."""
-        record: One[Self] = np.ndarray(1, cls.kind, bytearray(cls._layout.size))
-        return cls.put(record, *numbers)
+        packed = bytearray(cls._layout.pack(*numbers, *cls._zeros[len(numbers) :]))
+        return np.ndarray(1, cls.kind, packed)
 
     @classmethod
-    def put(cls, record: One[Self], *numbers: float) -> One[Self]:
-        """Write a record that ``of`` has made anew, and return it."""
+    def zeros(cls, count: int) -> One[Self]:
+        """Return an array of several records, all of zeros."""
+        return np.ndarray(count, cls.kind, bytearray(count * cls._layout.size))
+
+    @classmethod
+    def put(cls, record: One[Self], *numbers: float) -> None:
+        """Write the first record of an array that was made here anew."""
         cls._layout.pack_into(record.base, 0, *numbers, *cls._zeros[len(numbers) :])  # type: ignore[attr-defined]
-        return record
 
     @classmethod
     def snapshot(cls, record: One[Self]) -> Self:
         """Return what a record says now, to be read only."""
-        return cls._told._make(cls._layout.unpack(record.tobytes()))  # type: ignore[attr-defined, no-any-return]
+        return cls._told._make(cls._layout.unpack_from(record))  # type: ignore[attr-defined, no-any-return]
 
 
 def _number(place: int) -> property:
