@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, k_fold, leave_one_out
-from livesvm.solvers.analyses.leave_one_out import by_path, tableau
+from livesvm.solvers.analyses.leave_one_out import by_path, models_without, tableau
 from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
 from livesvm.solvers.errors import Cancelled, InvalidInput
 from livesvm.solvers.homotopy.optimality import scales
@@ -87,7 +87,7 @@ def test_pivots_and_paths_agree_on_degenerate_problems(family: str, monkeypatch:
         model = build(problem(seed, family))
         found = leave_one_out(model).decisions
         with monkeypatch.context() as patch:
-            patch.setattr(by_path, "leave_by_pivots", lambda *_: None)
+            patch.setattr(models_without, "leave_by_pivots", lambda *_: None)
             walked = leave_one_out(model).decisions
         np.testing.assert_allclose(found, walked, rtol=0, atol=1e-7 * max(1.0, np.abs(walked).max()))
 

@@ -16,6 +16,7 @@ from livesvm.solvers import (
     influences,
     leave_one_out,
 )
+from livesvm.solvers.analyses.leave_one_out import models_without
 from livesvm.solvers.errors import InvalidInput
 
 RNG = np.random.default_rng(5)
@@ -78,6 +79,19 @@ def test_the_window_itself_has_the_leave_one_out_decisions() -> None:
     exact, found = leave_one_out(model), influences(model, X)
     for place, key in enumerate(map(int, found.keys)):
         assert found.without[place, key] == pytest.approx(exact.decisions[key], abs=1e-9)
+
+
+@pytest.mark.parametrize("case", ["two classes", "balanced", "balanced, three classes", "three classes", "one class"])
+def test_models_without_one_example_are_the_same_where_all_leave_by_paths(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, y = CASES[case]
+    model.fit(X, y)
+    by_pivots = influences(model, ROWS)
+    monkeypatch.setattr(models_without, "leave_by_pivots", lambda *_: None)
+    by_paths = influences(model, ROWS)
+    assert by_paths.keys == by_pivots.keys
+    np.testing.assert_allclose(by_paths.without, by_pivots.without, rtol=0, atol=1e-8)
 
 
 def test_kernel_values_stand_for_rows() -> None:

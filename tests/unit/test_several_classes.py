@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 
 from livesvm.solvers import FrankWolfeSVC, IncrementalSVC, k_fold, leave_one_out, time_limit
 from livesvm.solvers.active_set.exits import Exit
-from livesvm.solvers.analyses.leave_one_out import assessment
+from livesvm.solvers.analyses.leave_one_out import models_without
 from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updates
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, TimeLimit
 from livesvm.solvers.homotopy import batch_update, run
@@ -445,7 +445,7 @@ def test_one_path_takes_all_of_a_class_to_the_weights_without_one_of_them(
         return real(*args)
 
     monkeypatch.setattr(ClassWindow, "update", counted)
-    monkeypatch.setattr(assessment, "LEAST_OF_A_KIND", least)
+    monkeypatch.setattr(models_without, "LEAST_OF_A_KIND", least)
     found = leave_one_out(model)
     assert paths == (6 if least == 4 else 40)
     expected, _ = decisions_by_updates(View(model).copy().model, np.arange(40)[:, None], Teller(None, 40))

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from livesvm.solvers.analyses.drift.martingale import RUN, Alarm, DriftTest
-from livesvm.solvers.analyses.leave_one_out.assessment import checked, in_order, left_out
+from livesvm.solvers.analyses.leave_one_out.assessment import in_order, left_out
+from livesvm.solvers.analyses.leave_one_out.models_without import checked
 from livesvm.solvers.analyses.scores import losses_of, places_of, scores_of
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator

@@ -1,8 +1,4 @@
-"""One example after the other leaves the same optimum, which is put back each time.
-
-Block pivots come first; the paths of those they leave are walked in compiled code, and what that cannot finish goes the
-ordinary way.
-"""
+"""One example after the other leaves the same optimum on a path, and the optimum is put back each time."""
 
 from __future__ import annotations
 
@@ -13,12 +9,10 @@ import numpy as np
 from livesvm.solvers.active_set.degeneracy import clear
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.workspace import ITERATION_EVENTS, Walk
-from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
 from livesvm.solvers.analyses.leave_one_out.by_updates import undone
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Work, copy_loss
 from livesvm.solvers.homotopy.follow import follow
-from livesvm.solvers.homotopy.optimality import scales
 from livesvm.solvers.homotopy.refresh import BLOCK, need_rows
 from livesvm.solvers.homotopy.run import NO_CHANGES, NO_EXAMPLES, Solve
 from livesvm.solvers.homotopy.solve import TRUSTED, Stage, solve
@@ -49,38 +43,6 @@ def decisions_without(state: PathState, slots: Ints, total: float, model: Floats
     return decisions, events
 
 
-def leave_each_out(
-    state: PathState, indices: Ints, totals: Floats, report: Callable[[int, int], None]
-) -> tuple[Floats, int]:
-    """Return f at each of the examples ``indices`` by the model without it, (m,), and the events of all paths.
-
-    Parameters
-    ----------
-    state : optimal, with an f that is fresh; it is put back
-    indices : (m,) slots
-    totals : (m,) what the betas of the others sum up to
-    report : called with how many are done, and how many there are; what it raises ends the work
-
-    Raises
-    ------
-    NotOptimal : a path could not be followed, also not the ordinary way
-    """
-    decisions, events = np.full(indices.size, np.nan), 0
-    if (totals == state.total).all():
-        units = scales(state, np.zeros(state.n_slots))
-        left = leave_by_pivots(state, indices, units, lambda _: report(0, indices.size))
-        if left is not None:
-            decisions, events = left.decisions, left.changes
-    blocked = np.isnan(decisions)
-    decisions[blocked], more = leave_by_paths(
-        state,
-        indices[blocked],
-        totals[blocked],
-        lambda done, count: report(indices.size - count + done, indices.size),
-    )
-    return decisions, events + more
-
-
 def leave_by_paths(
     state: PathState,
     indices: Ints,
@@ -88,9 +50,21 @@ def leave_by_paths(
     report: Callable[[int, int], None],
     models: Floats | None = None,
 ) -> tuple[Floats, int]:
-    """Do the same by a path each; ``models`` (m, n_slots + 1) gets the models without: coefficients by slot, then b.
+    """Return f at each of the examples ``indices`` by the model without it, (m,), and the events of all paths.
 
     In compiled code first, and where a kernel row is not cached or a tie has to be spread, the ordinary way.
+
+    Parameters
+    ----------
+    state : optimal, with an f that is fresh; it is put back
+    indices : (m,) slots
+    totals : (m,) what the betas of the others sum up to
+    report : called with how many are done, and how many there are; what it raises ends the work
+    models : (m, n_slots + 1) gets the models without: coefficients by slot, then b
+
+    Raises
+    ------
+    NotOptimal : a path could not be followed, also not the ordinary way
     """
     if not indices.size:
         report(0, 0)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.report import UpdateReport
-from livesvm.solvers.runtime.progress import Teller
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
 
@@ -29,10 +28,15 @@ def undone(on_error: AbstractContextManager[object]) -> Iterator[None]:
         pass
 
 
-def decisions_by_updates(copy: LiveEstimator, parts: Iterable[Ints], tell: Teller) -> tuple[Floats, int]:
+def decisions_by_updates(
+    copy: LiveEstimator,
+    parts: Iterable[Ints],
+    tell: Callable[[int, int], None],
+    look: Callable[[Ints], object] = lambda _: None,
+) -> tuple[Floats, int]:
     """Return the decisions (n,) of a private copy's window, each part's by the model without it, and all events.
 
-    Of several classes (n, n_pairs).
+    Of several classes (n, n_pairs). ``look`` is called with each part, when the copy is without it.
 
     Raises
     ------
@@ -46,6 +50,7 @@ def decisions_by_updates(copy: LiveEstimator, parts: Iterable[Ints], tell: Telle
         with updated_without(copy, [keys[i] for i in out]) as report:
             events += report.events
             decisions[out] = copy.predictor().decision_function(rows)
+            look(out)
     return decisions, events
 
 

@@ -3,105 +3,110 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from livesvm.solvers.analyses.leave_one_out.assessment import checked, leave_together, may_be_missed, tell_nothing
 from livesvm.solvers.analyses.leave_one_out.by_path import leave_by_paths
 from livesvm.solvers.analyses.leave_one_out.by_pivots import Changes, leave_by_pivots
-from livesvm.solvers.analyses.leave_one_out.by_updates import updated_without
+from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updates
+from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.optimality import scales
 from livesvm.solvers.homotopy.refresh import refresh
+from livesvm.solvers.homotopy.run import NO_EXAMPLES
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View
 from livesvm.solvers.models.predictor import Predictor, kernel_values
+from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.progress import Progress, steadily
-from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, dense
 from livesvm.solvers.validation import Key
+
+Tell = Callable[[int, int], None]  #: takes how much is done, and how much there is
+
+LEAST_OF_A_KIND = 4  #: so many that leave the same losses share a path to those; of fewer each has an update
 
 
 @dataclass
 class _Part:
     """The models of two classes, or of values: each of ``rows`` has coefficients (n,), then b.
 
+    ``own`` (n,) is what a model without an example decides of it. Where models are not kept, nothing else is known:
     ``which`` (n,) has the row of the model without each example, 0 for those without which it is as it was; those of
-    ``changes``, each from one of the rows, are counted on after all rows. ``own`` (n,) is what a model without an
-    example decides of it.
+    ``changes``, each from one of the rows, are counted on after all rows.
     """
 
-    n: int
+    own: Floats
+    is_kept: bool
     rows: list[Floats] = field(default_factory=list)
     changes: list[tuple[int, Changes]] = field(default_factory=list)
     which: Ints = field(init=False)
-    own: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        self.which, self.own = np.zeros(self.n, np.int64), np.empty(self.n)
+        self.which = np.zeros(self.own.size, np.int64)
 
-    def begin_at(self, view: View, members: Ints) -> None:
-        """Know that without any of ``members`` the model is the one that a private view shows."""
-        refresh(view.state)
-        self._begin_at(view, members, view.state.examples.f)
+    def know(self, view: View, members: Ints, own: Floats | float) -> None:
+        """Know that without any of ``members`` the model is the one that a view shows, and what it decides of them."""
+        self.own[members], self.which[members] = own, len(self.rows)
+        if self.is_kept:
+            beta = view.state.examples.beta[view.window.slots]
+            if beta.size < self.own.size:  # the view lacks them
+                beta = np.insert(beta, members, 0.0)
+            self.rows.append(np.append(beta, view.state.b))
 
-    def _begin_at(self, view: View, members: Ints, f: Floats) -> None:
-        """Do so, by its ``f`` by slot."""
-        slots = view.window.slots
-        self.own[members] = f[slots[members]]
-        self.which[members] = len(self.rows)
-        self.rows.append(np.append(view.state.examples.beta[slots], view.state.b))
-
-    def leave(self, view: View, members: Ints, tell: Callable[[int, int], None], copy: Callable[[], View]) -> int:
+    def leave(self, view: View, members: Ints, tell: Tell, *, is_private: bool = True) -> int:
         """Know the models without one of ``members`` each, from the one that the view shows; return all events.
 
-        ``copy`` gives a private view of the same, where paths have to be walked.
+        Where the view is not private, models are to be kept, and paths are walked on a copy.
         """
         state, slots = view.state, view.window.slots
-        places = members[may_be_missed(view, slots[members])]
+        if not self.is_kept:
+            refresh(state)
+        places = members[_may_be_missed(view, slots[members])]
         totals = state.total - view.total_of(1.0) * view.window.weights[places]
-        left = None
+        left, blocked = None, np.ones(places.size, np.bool_)
         if (totals == state.total).all():
             units = scales(state, np.zeros(state.n_slots))
             left = leave_by_pivots(state, slots[places], units, lambda _: tell(0, places.size))
-        if left is None:
-            private = copy()
-            self.begin_at(private, members)
-            return self._walk(private, places, totals, tell)
-        self._begin_at(view, members, left.f)
-        good = np.isfinite(left.decisions)
-        self.own[places[good]] = left.decisions[good]
-        self.which[places[good]] = -1 - sum(one.of_b.size for _, one in self.changes) - np.flatnonzero(good)
-        self.changes.append((len(self.rows) - 1, left.models.renamed(_inverse(slots, state.n_slots))))
-        if good.all():
-            return left.changes
-        private = copy()
-        refresh(private.state)
-        return left.changes + self._walk(private, places[~good], totals[~good], tell)
+        if left is not None:
+            blocked = np.isnan(left.decisions)
+        if self.is_kept and (left is None or blocked.any()):
+            view = view if is_private else view.copy()
+            refresh(view.state)
+        if left is None or not self.is_kept:
+            self.know(view, members, view.state.examples.f[view.window.slots[members]])
+        else:
+            self.know(view, members, left.f[slots[members]])
+        if left is not None:
+            good = np.flatnonzero(~blocked)
+            self.own[places[good]] = left.decisions[good]
+            if self.is_kept:
+                self.which[places[good]] = -1 - sum(one.of_b.size for _, one in self.changes) - good
+                place_of = np.full(state.n_slots, -1)
+                place_of[slots] = np.arange(slots.size)
+                self.changes.append((len(self.rows) - 1, left.models.renamed(place_of)))
+        tell = _after(tell, int(places.size - blocked.sum()), places.size)
+        events = self._walk(view, places[blocked], totals[blocked], tell)
+        return events if left is None else events + left.changes
 
-    def _walk(self, view: View, places: Ints, totals: Floats, tell: Callable[[int, int], None]) -> int:
+    def _walk(self, view: View, places: Ints, totals: Floats, tell: Tell) -> int:
         """Know the models without one of some examples each by paths from the model that a private view shows."""
         state, slots = view.state, view.window.slots
-        found = np.empty((places.size, state.n_slots + 1))
+        found = np.empty((places.size, state.n_slots + 1)) if self.is_kept else None
         self.own[places], events = leave_by_paths(state, slots[places], totals, tell, found)
-        self.which[places] = len(self.rows) + np.arange(places.size)
-        self.rows.extend(found[:, [*slots, state.n_slots]])
+        if found is not None:
+            self.which[places] = len(self.rows) + np.arange(places.size)
+            self.rows.extend(found[:, [*slots, state.n_slots]])
         return events
 
     def finished(self) -> _Models:
         """Return the models."""
         which = np.where(self.which < 0, len(self.rows) - 1 - self.which, self.which)
         return _Models(np.array(self.rows), self.changes, which)
-
-
-def _inverse(slots: Ints, n_slots: int) -> Ints:
-    """Return the places (n_slots,) of slots."""
-    place_of = np.full(n_slots, -1)
-    place_of[slots] = np.arange(slots.size)
-    return place_of
 
 
 class _Models(NamedTuple):
@@ -181,39 +186,111 @@ def models_without_each(model: LiveEstimator, *, progress: Progress | None = Non
     NotOptimal : a path could not be followed
     """
     started, view = time.perf_counter(), checked(model)
-    n, pairs = model.n_window_, view.pairs
-    parts = [_Part(n) for _ in range(len(pairs) or 1)]
+    n = model.n_window_
     with steadily(progress, n) as tell:
-        if not view.shares_costs:
-            views, only = _views(view), tell_nothing if pairs else tell
-            every_example = zip(parts, views, strict=True)
-            events = sum(part.leave(one, np.arange(n), only, one.copy) for part, one in every_example)
-        else:
-            copy = view.copy()
-            views = _views(copy)
-            for part, one in zip(parts, views, strict=True):
-                part.begin_at(one, np.arange(n))
-            alone, together = leave_together(copy)
-            events = sum(_leave_alone(copy, int(place), parts) for place in alone)
-            for members in together:
-                tell(int(members[0]), n)
-                events += copy.weigh_without(int(members[0])) + _leave_kind(copy, members, parts)
+        own, events, parts = leave_each(view, np.arange(n), tell, is_kept=True)
         tell(n, n)
-    own = parts[0].own if not pairs else -np.stack([part.own for part in parts], axis=1)
     return ModelsWithout(
         tuple(view.window.keys),
         model.predictor(),
         own,
         events,
         time.perf_counter() - started,
-        _support(views[0]),
+        _support(next(_views(view))),
         [part.finished() for part in parts],
     )
 
 
-def _views(view: View) -> list[View]:
-    """Return a view as it is, or of several classes private ones of its pairs, each of the whole window."""
-    return [View(view.of_pair(two)) for two in view.pairs] or [view]
+def checked(model: LiveEstimator) -> View:
+    """Return a model as analyses see it; raises InvalidInput for a window of fewer than two examples."""
+    view = View(model)
+    if model.n_window_ < 2:
+        raise InvalidInput(f"the window holds {model.n_window_} examples; at least two are needed", field="window")
+    return view
+
+
+def leave_each(view: View, members: Ints, tell: Tell, *, is_kept: bool) -> tuple[Floats, int, list[_Part]]:
+    """Let each of ``members`` leave by itself, by place, and of losses that depend on the whole window each example.
+
+    Returns the decisions of those that leave, (n,) or (n, n_pairs), all events, and the models if these are kept.
+    """
+    pairs, events = view.pairs, 0
+    if view.shares_costs or not is_kept:
+        view = view.copy()
+    parts = [_Part(np.empty(view.model.n_window_), is_kept) for _ in range(len(pairs) or 1)]
+    if view.shares_costs:
+        events = _leave_kind_by_kind(view, parts, tell)
+    elif not pairs:
+        events = parts[0].leave(view, members, tell, is_private=not is_kept)
+    else:
+        for number, (part, one) in enumerate(zip(parts, _views(view), strict=True)):
+            tell(number, len(parts))
+            events += part.leave(one, members, _tell_nothing)
+    own = -np.stack([part.own for part in parts], axis=1) if pairs else parts[0].own
+    return own, events, parts
+
+
+def _leave_kind_by_kind(copy: View, parts: list[_Part], tell: Tell) -> int:
+    """Let each example leave a private copy where the losses of all depend on which examples are there.
+
+    They depend on how many there are in a kind, such as a class, and not on which of them leaves. One path takes the
+    window to the losses that the others have once any of a kind has left; from there each of the kind leaves alone.
+    """
+    n, kinds = copy.model.n_window_, copy.kinds
+    names, counts = np.unique(kinds, return_counts=True)
+    together = [] if copy.robustness else [np.flatnonzero(kinds == name) for name in names[counts >= LEAST_OF_A_KIND]]
+    alone = np.setdiff1d(np.arange(n), np.concatenate([NO_EXAMPLES, *together]))
+
+    def know(members: Ints) -> None:
+        if parts[0].is_kept:
+            for part, one in zip(parts, _views(copy), strict=True):
+                part.know(one, members, np.nan)
+
+    know(np.arange(n))
+    decisions, events = decisions_by_updates(copy.model, alone[:, None], tell, know)
+    for part, f in zip(parts, -decisions.T if copy.pairs else [decisions], strict=True):
+        part.own[alone] = f[alone]
+    done = alone.size
+    for members in together:
+        tell(done, n)
+        events += copy.weigh_without(int(members[0]))
+        if not copy.pairs:
+            events += parts[0].leave(copy, members, _after(tell, done, n))
+        else:
+            for part, two, f in zip(parts, copy.pairs, -copy.decisions(members).T, strict=True):
+                if copy.window.y[members[0]] in two:
+                    events += part.leave(View(copy.of_pair(two)), members, _tell_nothing)
+                elif part.is_kept:
+                    part.know(View(copy.of_pair(two)), members, f)
+                else:
+                    part.own[members] = f
+        done += members.size
+    return events
+
+
+def _tell_nothing(done: int, count: int) -> None:
+    """Take no notice of progress."""
+
+
+def _after(tell: Tell, before: int, total: int) -> Tell:
+    """Return what tells of a part of the work that so many examples came before."""
+    return lambda done, _: tell(before + done, total)
+
+
+def _may_be_missed(view: View, slots: Ints) -> Bools:
+    """Return which of the examples in ``slots`` (m,) have a part in the model, so that it is another without them."""
+    state, e = view.state, view.state.examples
+    if view.total_of(1.0) or (state.intercept and state.n_free == 0):  # b depends on the others too
+        return np.ones(slots.size, dtype=bool)
+    return np.asarray((e.beta[slots] != 0.0) | are_free(e.segment[slots]))
+
+
+def _views(view: View) -> Iterator[View]:
+    """Yield a view as it is, or of several classes private ones of its pairs, each of the whole window."""
+    if not view.pairs:
+        yield view
+    for two in view.pairs:
+        yield View(view.of_pair(two))
 
 
 def _support(view: View) -> Predictor:
@@ -223,27 +300,3 @@ def _support(view: View) -> Predictor:
     support = np.empty((1, 0)) if state.kernel.gram is not None else state.columns(slots)
     width = slots.size if state.kernel.gram is not None else state.n_features
     return Predictor(state.kernel, support, np.empty(0), 0.0, width, scale=scale)
-
-
-def _leave_kind(copy: View, members: Ints, parts: list[_Part]) -> int:
-    """Know the models without one of ``members`` each, all of one kind, of a copy that has their losses."""
-    kind, events = copy.window.y[members[0]], 0
-    for place, (part, one) in enumerate(zip(parts, _views(copy), strict=True)):
-        if copy.pairs and kind not in copy.pairs[place]:
-            part.begin_at(one, members)
-        else:
-            events += part.leave(one, members, tell_nothing, one.copy)
-    return events
-
-
-def _leave_alone(copy: View, place: int, parts: list[_Part]) -> int:
-    """Know the models without one example, by an update and back."""
-    key, before = list(copy.window.keys)[place], _views(copy)[0]
-    values = before.state.kernel_rows(before.window.slots[[place]])[0, before.window.slots]
-    with updated_without(copy.model, [key]) as report:
-        for part, one in zip(parts, _views(View(copy.model)), strict=True):
-            beta = np.insert(one.state.examples.beta[one.window.slots], place, 0.0)
-            part.which[place] = len(part.rows)
-            part.own[place] = values @ beta + one.state.b
-            part.rows.append(np.append(beta, one.state.b))
-        return int(report.events)
