@@ -171,10 +171,10 @@ def test_what_cannot_be_asked_for() -> None:
 
 
 def test_counts_become_a_curve_over_the_parameter() -> None:
-    up = from_counts(3, np.array([0.25, 0.75, 0.75]), np.array([1, -1, -1]), np.array([0.0, 4.0]), 4)
+    up = from_counts(3, np.array([3.0, 1.0, 1.0]), np.array([1, -1, -1]), (0.0, 4.0), 4)
     assert up.edges.tolist() == [0.0, 1.0, 3.0, 4.0]
     assert up.left.tolist() == up.right.tolist() == [0.75, 0.25, 0.5]
-    down = from_counts(3, np.array([0.5]), np.array([-1]), np.array([0.0, -4.0]), 4)
+    down = from_counts(3, np.array([-2.0]), np.array([-1]), (0.0, -4.0), 4)
     assert down.edges.tolist() == [-4.0, -2.0, 0.0]
     assert down.left.tolist() == [0.5, 0.75]
     both = joined([down, up])
@@ -186,7 +186,7 @@ def test_residuals_become_a_curve_that_bends_where_one_turns_its_sign() -> None:
     # residuals 1 - 4s and 2s - 1 + ... of a way s from 0 to 1, in one segment: |1 - 4s| + |2s - 1|
     sums = np.array([[2.0, 4.0, -6.0]])
     bends = np.array([[0.0, 0.5, 4.0], [0.0, 0.25, 8.0]])
-    curve = from_residuals(sums, bends, np.array([[1.0, 0.0]]), np.array([0.0, 1.0]), 1)
+    curve = from_residuals(sums, bends, np.array([[1.0, 0.0]]), (0.0, 1.0), 1)
     assert curve.edges.tolist() == [0.0, 0.25, 0.5, 1.0]
     for s in (0.0, 0.1, 0.25, 0.3, 0.5, 0.8, 1.0):
         assert curve(s) == pytest.approx(abs(1 - 4 * s) + abs(2 * s - 1))

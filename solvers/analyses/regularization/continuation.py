@@ -139,16 +139,12 @@ class Walker:
             value = far
 
     def is_at_rest(self) -> bool:
-        """Say whether nothing will change any more on the way to larger C: no example is at a bound that moves."""
-        e = self.state.examples
-        bound = ~are_free(e.segment[self.slots])
-        return self.parameter == "C" and not np.any(e.beta[self.slots][bound]) and self.is_inside()
-
-    def is_inside(self) -> bool:
-        """Say whether every free beta is inside its box."""
+        """Say whether nothing changes on the way to larger C: no example is at a bound that moves, nor beyond a box."""
         e, free = self.state.examples, self.state.free_slots()
         q = e.segment[free] // 2
-        return bool(np.all((e.beta[free] < e.levels[free, q]) & (e.beta[free] > e.levels[free, q + 1])))
+        is_inside = (e.beta[free] < e.levels[free, q]) & (e.beta[free] > e.levels[free, q + 1])
+        bound = ~are_free(e.segment[self.slots])
+        return bool(self.parameter == "C" and not np.any(e.beta[self.slots][bound]) and np.all(is_inside))
 
     def leg(self, start: float, end: float, halvings: int) -> bool:
         """Walk one leg, in two halves where it does not end well; say whether its end was reached."""

@@ -113,30 +113,32 @@ class Best:
     high: float
 
 
-def from_counts(wrong: int, tau: Floats, delta: Ints, values: Floats, m: int) -> ErrorCurve:
-    """Return the share of wrong decisions along one leg.
+def from_counts(wrong: int, values: Floats, delta: Ints, ends: tuple[float, float], m: int) -> ErrorCurve:
+    """Return the share of wrong decisions between two values of the parameter.
 
     Parameters
     ----------
-    wrong : how many of the ``m`` decisions are wrong at the start of the leg
-    tau, delta : where that number changes, and by how much; in any order
-    values : (2,) the parameter at the start and at the end of the leg
+    wrong : how many of the ``m`` decisions are wrong at the first of ``ends``
+    values, delta : where that number changes on the way to the second, and by how much; in any order
     """
-    where, which = np.unique(tau, return_inverse=True)
-    steps = np.bincount(which, weights=delta, minlength=where.size)[::-1]
-    edges = np.concatenate([[1.0], where[::-1], [0.0]])
-    counts = wrong + np.concatenate([[0.0], np.cumsum(steps)])
-    return _in_order(edges, counts / m, counts / m, values)
+    low, high = sorted(ends)
+    where, which = np.unique(values.clip(low, high), return_inverse=True)
+    passed = np.concatenate([[0.0], np.cumsum(np.bincount(which, weights=delta, minlength=where.size))])
+    edges = np.concatenate([[low], where, [high]])
+    wide = np.diff(edges) > 0
+    share = (wrong + (passed if ends[0] < ends[1] else passed[-1] - passed))[wide] / m
+    return ErrorCurve(np.append(edges[:-1][wide], high), share, share)
 
 
-def from_residuals(sums: Floats, bends: Floats, taus: Floats, values: Floats, m: int) -> ErrorCurve:
+def from_residuals(sums: Floats, bends: Floats, taus: Floats, ends: tuple[float, float], m: int) -> ErrorCurve:
     """Return the mean size of the residuals along one leg.
 
     Parameters
     ----------
     sums : (s, 3) of each segment the sum of those sizes at its start and at its end, and its slope at the start
     bends : (c, 3) segment, distance in tau from its start, and change of slope, of each residual that turns its sign
-    taus : (s, 2) where the segments start and end
+    taus : (s, 2) where the segments start and end, from 1 to 0
+    ends : the values of the parameter at the start and at the end of the leg
     """
     at_start, at_end, slope = sums.T
     bend, distance, turn = bends.T
@@ -150,8 +152,11 @@ def from_residuals(sums: Floats, bends: Floats, taus: Floats, values: Floats, m:
     right = np.append(left[1:], 0.0)
     last = np.append(owner[1:] != owner[:-1], True)
     right[last] = at_end
-    edges = np.append(taus[owner, 0] - distance, taus[-1, 1])
-    return _in_order(edges, left / m, right / m, values)
+    edges = ends[1] - np.append(taus[owner, 0] - distance, taus[-1, 1]) * (ends[1] - ends[0])
+    if ends[1] < ends[0]:
+        edges, left, right = edges[::-1], right[::-1], left[::-1]
+    wide = np.diff(edges) > 0
+    return ErrorCurve(np.append(edges[:-1][wide], edges[-1]), left[wide] / m, right[wide] / m)
 
 
 def joined(curves: list[ErrorCurve]) -> ErrorCurve:
@@ -176,12 +181,3 @@ def mean_of(curves: list[ErrorCurve], shares: Floats) -> ErrorCurve:
         left += share * (curve.left[i] + slope * (edges[:-1] - curve.edges[i]))
         right += share * (curve.left[i] + slope * (edges[1:] - curve.edges[i]))
     return ErrorCurve(edges, left, right)
-
-
-def _in_order(taus: Floats, left: Floats, right: Floats, values: Floats) -> ErrorCurve:
-    """Turn a curve over tau, from 1 down to 0, into one over ascending values of the parameter."""
-    edges = values[1] - taus * (values[1] - values[0])
-    if values[1] < values[0]:
-        edges, left, right = edges[::-1], right[::-1], left[::-1]
-    wide = np.diff(edges) > 0
-    return ErrorCurve(np.append(edges[:-1][wide], edges[-1]), left[wide], right[wide])

@@ -151,13 +151,10 @@ def cut(old: Segments, first: int, last: int, taus: Floats) -> Segments:
     owner, taus = owner[inside], taus[inside]
     if owner.size == 0:
         return old._replace(start_b=old.start_b.copy(), end_b=old.end_b.copy())
-    order = np.sort(np.concatenate([np.arange(old.start_tau.size), owner]), kind="stable")
-    new_start, new_end = old.start_tau[order], old.end_tau[order]
-    for i in sorted(set(owner.tolist())):
-        own = taus[owner == i]
-        mine = np.flatnonzero(order == i)
-        new_start[mine[1:]] = own
-        new_end[mine[:-1]] = own
+    every = np.arange(old.start_tau.size)
+    order = np.sort(np.append(every, owner))
+    new_start = np.append(old.start_tau, taus)[np.argsort(np.append(every, owner), kind="stable")]
+    new_end = np.append(taus, old.end_tau)[np.argsort(np.append(owner, every), kind="stable")]
     sizes = np.diff(old.first)[order]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     pool = np.repeat(old.first[order] - starts[:-1], sizes) + np.arange(starts[-1])

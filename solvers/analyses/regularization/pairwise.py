@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from livesvm.solvers.analyses.regularization.continuation import PathReport
-from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, joined
+from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, from_counts, joined
 from livesvm.solvers.analyses.regularization.optima import Optima, Sizes
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, Turns, regularization_path
 from livesvm.solvers.errors import InvalidInput, NotOptimal
@@ -143,7 +143,7 @@ class PairwiseRegularizationPath(Optima):
             now = bool(self._winners(wins[at : at + 1])[0] != targets[at])
             counts[k] = int(now) - int(wrong[at])
             wrong[at] = now
-        return _curve(first, value[order], counts, (self.minimum, self.maximum), m)
+        return joined([from_counts(first, value[order], counts, (self.minimum, self.maximum), m)])
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -208,17 +208,6 @@ def _how_many(example: Ints, change: Ints, at_first: Ints) -> Ints:
     gained = np.empty(example.size, np.int64)
     gained[order] = (after > 0).astype(np.int64) - (after - change[order] > 0)
     return np.count_nonzero(at_first) + np.cumsum(gained)
-
-
-def _curve(wrong: int, values: Floats, changes: Ints, ends: tuple[float, float], m: int) -> ErrorCurve:
-    """Return the share of wrong labels, from how many are ``wrong`` at first, and where that changes by how much."""
-    where, which = np.unique(values.clip(*ends), return_inverse=True)
-    steps = np.bincount(which, weights=changes, minlength=where.size)
-    edges = np.concatenate([ends[:1], where, ends[1:]])
-    counts = wrong + np.concatenate([[0.0], np.cumsum(steps)])
-    wide = np.diff(edges) > 0
-    share = counts[wide] / m
-    return joined([ErrorCurve(np.append(edges[:-1][wide], ends[1]), share, share)])
 
 
 def _together(reports: list[PathReport], seconds: float) -> PathReport:

@@ -269,14 +269,14 @@ def _ascending(leg: Leg) -> tuple[Floats, Ints, Ints, Ints]:
 def _count_curve(leg: Leg, parts: list[tuple[Bools, Floats, Ints, Ints]], m: int) -> ErrorCurve:
     wrong = sum(int(part[0].sum()) for part in parts)
     tau, delta = np.concatenate([part[1] for part in parts]), np.concatenate([part[2] for part in parts])
-    return error_curve.from_counts(wrong, tau, delta, np.array([leg.start, leg.end]), m)
+    return error_curve.from_counts(wrong, leg.value(tau), delta, (leg.start, leg.end), m)
 
 
 def _residual_curve(leg: Leg, parts: list[tuple[Floats, Floats]], m: int) -> ErrorCurve:
     sums = np.sum([part[0] for part in parts], axis=0)
     bends = np.concatenate([part[1] for part in parts])
     taus = np.stack([leg.segments.start_tau, leg.segments.end_tau], axis=1)
-    return error_curve.from_residuals(sums, bends, taus, np.array([leg.start, leg.end]), m)
+    return error_curve.from_residuals(sums, bends, taus, (leg.start, leg.end), m)
 
 
 def regularization_path(
