@@ -233,11 +233,8 @@ class RegularizationPath(Optima):
         segment, rates = leg.places, end - start
         at_start = position(segment, leg.segments, leg.changes, 1.0, start).beta
         bound = np.take_along_axis(rates, (segment // 2)[:, None], 1)[:, 0] * (~are_free(segment))
-        s, c = leg.segments, leg.changes
-        return Pieces(
-            s.start_tau, s.end_tau, s.start_b, s.end_b, s.first, s.changes_before, s.slot, s.start_beta, s.end_beta,
-            c.slot, c.before, c.after, rates, at_start, bound, np.zeros(1, np.int64),
-        )  # fmt: skip
+        changes = leg.changes[1:]  # without their places
+        return Pieces(leg.segments, *changes, rates, at_start, bound, np.zeros(1, np.int64))
 
     @cached_property
     def breakpoints(self) -> Breakpoints:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from livesvm.solvers.homotopy.piecewise import Segments
 from livesvm.solvers.linalg.products import add_scaled
 from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.runtime.by_reference import by_reference
@@ -23,15 +23,7 @@ SEGMENT, DISTANCE, TURN = range(3)
 class Pieces(NamedTuple):
     """One leg as arrays that compiled code walks over; see ``livesvm.solvers.homotopy.piecewise``."""
 
-    start_tau: Floats
-    end_tau: Floats
-    start_b: Floats
-    end_b: Floats
-    first: Ints
-    changes_before: Ints
-    slot: NDArray[np.int32]
-    start_beta: Floats
-    end_beta: Floats
+    segments: Segments
     change_slot: Ints
     change_from: Ints
     change_to: Ints
@@ -51,13 +43,13 @@ def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tupl
     positive : (m,) whether f should be positive there
     boundary : f counts as positive if it is above minus this share of b
     """
-    m = K.shape[1]
+    line, m = p.segments, K.shape[1]
     g, dg, g_end = np.zeros(m), np.zeros(m), np.zeros(m)
     set_out(p, K, g, dg)
     wrong, at_start = np.zeros(m, np.bool_), np.zeros(m, np.bool_)
     tau, delta, row = np.empty(256), np.empty(256, np.int64), np.empty(256, np.int64)
     count = 0
-    for s in range(p.start_tau.size):
+    for s in range(line.start_tau.size):
         if is_stopped(p.stop, 0):
             break
         advance_rows(p, K, s, g, dg, g_end)
@@ -66,18 +58,18 @@ def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tupl
             tau = np.concatenate((tau[:count], np.empty(more)))
             delta = np.concatenate((delta[:count], np.empty(more, np.int64)))
             row = np.concatenate((row[:count], np.empty(more, np.int64)))
-        b0, b1 = p.start_b[s] + boundary * abs(p.start_b[s]), p.end_b[s] + boundary * abs(p.end_b[s])
+        b0, b1 = line.start_b[s] + boundary * abs(line.start_b[s]), line.end_b[s] + boundary * abs(line.end_b[s])
         for i in range(m):
             f0, f1 = g[i] + b0, g_end[i] + b1
             now, then = (f0 > 0.0) != positive[i], (f1 > 0.0) != positive[i]
             if s == 0:
                 wrong[i] = at_start[i] = now
             if now != wrong[i]:
-                tau[count], delta[count], row[count] = p.start_tau[s], 1 if now else -1, i
+                tau[count], delta[count], row[count] = line.start_tau[s], 1 if now else -1, i
                 count += 1
             if then != now:
                 share = f0 / (f0 - f1)
-                tau[count] = p.start_tau[s] - share * (p.start_tau[s] - p.end_tau[s])
+                tau[count] = line.start_tau[s] - share * (line.start_tau[s] - line.end_tau[s])
                 delta[count], row[count] = 1 if then else -1, i
                 count += 1
             wrong[i] = then
@@ -91,21 +83,21 @@ def residual_sums(p: Pieces, K: Floats, y: Floats, above: float, below: float) -
 
     See ``error_curve.from_residuals`` for both. ``above`` is what a unit of size counts where y is above f.
     """
-    m = K.shape[1]
+    line, m = p.segments, K.shape[1]
     g, dg, g_end = np.zeros(m), np.zeros(m), np.zeros(m)
     set_out(p, K, g, dg)
-    sums = np.zeros((p.start_tau.size, 3))
+    sums = np.zeros((line.start_tau.size, 3))
     bends = np.empty((256, 3))
     count = 0
-    for s in range(p.start_tau.size):
+    for s in range(line.start_tau.size):
         if is_stopped(p.stop, 0):
             break
         advance_rows(p, K, s, g, dg, g_end)
         if count + m > bends.shape[0]:
             bends = np.concatenate((bends[:count], np.empty((2 * (count + m), 3))))
-        length = p.start_tau[s] - p.end_tau[s]
+        length = line.start_tau[s] - line.end_tau[s]
         for i in range(m):
-            r0, r1 = y[i] - g[i] - p.start_b[s], y[i] - g_end[i] - p.end_b[s]
+            r0, r1 = y[i] - g[i] - line.start_b[s], y[i] - g_end[i] - line.end_b[s]
             rate = (r1 - r0) / length
             sums[s, AT_START] += max(above * r0, -below * r0)
             sums[s, AT_END] += max(above * r1, -below * r1)
@@ -133,7 +125,8 @@ def set_out(p: Pieces, K: Floats, g: Floats, dg: Floats) -> None:
 @compiled
 def advance_rows(p: Pieces, K: Floats, s: int, g: Floats, dg: Floats, g_end: Floats) -> None:
     """Bring the rate of f up to segment ``s``, and f without b from its start to its end."""
-    for c in range(p.changes_before[s - 1] if s > 0 else 0, p.changes_before[s]):
+    line = p.segments
+    for c in range(line.changes_before[s - 1] if s > 0 else 0, line.changes_before[s]):
         j, before, after = p.change_slot[c], p.change_from[c], p.change_to[c]
         change = 0.0
         if not is_free(before):
@@ -142,8 +135,8 @@ def advance_rows(p: Pieces, K: Floats, s: int, g: Floats, dg: Floats, g_end: Flo
             change += p.level_rates[j, after // 2]
         if change != 0.0:
             add_scaled(K[j], change, dg, dg.size)
-    length = p.start_tau[s] - p.end_tau[s]
+    length = line.start_tau[s] - line.end_tau[s]
     for i in range(g.size):
         g_end[i] = g[i] + length * dg[i]
-    for k in range(p.first[s], p.first[s + 1]):
-        add_scaled(K[p.slot[k]], p.end_beta[k] - p.start_beta[k], g_end, g_end.size)
+    for k in range(line.first[s], line.first[s + 1]):
+        add_scaled(K[line.slot[k]], line.end_beta[k] - line.start_beta[k], g_end, g_end.size)
