@@ -256,9 +256,7 @@ def positive(value: Any, field: str, largest: float = math.inf) -> float:
     """Return a hyperparameter that must be a positive finite number."""
     if type(value) is float and 0.0 < value <= LARGEST <= largest:
         return value
-    number = number_or_none(value)
-    if number is None or number <= 0:
-        raise InvalidInput(f"must be a positive finite number, not {value!r}", field=field)
+    number = _fitting(value, field, lambda x: x > 0.0, "be a positive finite number")
     if number > largest:
         raise InvalidInput(f"must be at most {largest:g}, not {value!r}", field=field)
     return number
@@ -273,28 +271,27 @@ def cost(value: Any) -> float:
 
 def not_negative(value: Any, field: str) -> float:
     """Return a hyperparameter that must be a finite number of at least 0."""
-    number = number_or_none(value)
-    if number is None or number < 0:
-        raise InvalidInput(f"must be a finite number that is not negative, not {value!r}", field=field)
-    return number
+    return _fitting(value, field, lambda x: x >= 0.0, "be a finite number that is not negative")
 
 
 def fraction(value: Any, field: str) -> float:
     """Return a number between 0 and 1, both excluded."""
     if type(value) is float and 0.0 < value < 1.0:
         return value
-    number = number_or_none(value)
-    if number is None or not 0.0 < number < 1.0:
-        raise InvalidInput(f"must lie between 0 and 1, both excluded, not {value!r}", field=field)
-    return number
+    return _fitting(value, field, lambda x: 0.0 < x < 1.0, "lie between 0 and 1, both excluded")
 
 
 def whole(value: Any, field: str) -> int:
     """Return a whole number of at least 1."""
+    return int(_fitting(value, field, lambda x: x >= 1.0 and x == int(x), "be a whole number of at least 1"))
+
+
+def _fitting(value: Any, field: str, fits: Callable[[float], bool], what: str) -> float:
+    """Return a finite number that ``fits``; raises InvalidInput, which says ``what`` it must do, for any other."""
     number = number_or_none(value)
-    if number is None or number < 1 or number != int(number):
-        raise InvalidInput(f"must be a whole number of at least 1, not {value!r}", field=field)
-    return int(number)
+    if number is None or not fits(number):
+        raise InvalidInput(f"must {what}, not {value!r}", field=field)
+    return number
 
 
 def number_or_none(value: Any) -> float | None:

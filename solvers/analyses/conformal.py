@@ -82,9 +82,9 @@ class Conformal:
         if self.classes is not None:
             raise InvalidInput("asks for an interval; this model has classes, and sets of them", field="coverage")
         level = validation.fraction(coverage, "coverage")
-        m = validation.features(X, width=self.models.predictor.n_features).shape[0]
-        low, high = np.empty(m), np.empty(m)
-        for part, f in self._blocks(X, m):
+        rows = validation.features(X, width=self.models.predictor.n_features)
+        low, high = np.empty((2, rows.shape[0]))
+        for part, f in self._blocks(rows):
             scores = self.scores[:, None]
             if method == "minmax":
                 reach = self._quantile(scores, level)
@@ -116,20 +116,19 @@ class Conformal:
         if self.classes is None:
             raise InvalidInput("asks for a set of classes; this model has none, and intervals", field="coverage")
         level = validation.fraction(coverage, "coverage")
-        m = validation.features(X, width=self.models.predictor.n_features).shape[0]
-        found = np.empty((m, self.classes.size), dtype=bool)
+        rows = validation.features(X, width=self.models.predictor.n_features)
+        found = np.empty((rows.shape[0], self.classes.size), dtype=bool)
         share, n = self.weights / (self.weights.sum() + 1.0), self.classes.size
-        for part, f in self._blocks(X, m):
+        for part, f in self._blocks(rows):
             for label in range(n):
                 is_stranger = strangeness(f, label, n) > self.scores[:, None]
                 found[part, label] = share @ is_stranger < level
         return found
 
-    def _blocks(self, X: ArrayLike | Features, m: int) -> Iterator[tuple[slice, Floats]]:
+    def _blocks(self, rows: Features) -> Iterator[tuple[slice, Floats]]:
         """Decide rows by the models without each example, some rows at a time."""
-        rows: Any = X if hasattr(X, "shape") else np.asarray(X, np.float64)
         step = max(1, BLOCK // self.scores.size)
-        for start in range(0, m, step):
+        for start in range(0, rows.shape[0], step):
             part = slice(start, start + step)
             yield part, self.models.decisions(rows[part])
 
@@ -190,5 +189,4 @@ def conformal(model: LiveEstimator, *, weights: ArrayLike | None = None, progres
     labels = np.asarray(view.labels)
     if labels.size < 2:
         raise InvalidInput("has no targets, and so no residuals", field="model")
-    scores = scores_of(view, found.own, y)
-    return Conformal(labels, scores, counted, found)
+    return Conformal(labels, scores_of(view, found.own, y), counted, found)

@@ -6,14 +6,13 @@ import numpy as np
 
 from livesvm.solvers.kernels.rows import KernelRows
 from livesvm.solvers.pu.pair_selection import STOP, descend, working_set
-from livesvm.solvers.pu.problem import LITTLE, PUProblem
+from livesvm.solvers.pu.problem import LITTLE, TINY, PUProblem
 from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
 from livesvm.solvers.runtime.types import Floats
 
 NU = 0.1  # share of the positives that the one-class machine may leave out
 MOST_POSITIVES = 1000  # that it learns from: a start need not be exact
 ROUGH = 1e-3  # of the largest f: what its optimality may miss
-TINY = float(np.finfo(np.float64).tiny)
 
 
 def feasible_start(problem: PUProblem) -> Floats:

@@ -19,7 +19,7 @@ import numpy as np
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.pu.by_path import solved_by_path
 from livesvm.solvers.pu.pair_selection import STEPS, STOP, WorkingSet, descend, working_set, write_offsets
-from livesvm.solvers.pu.problem import JUMP, PUProblem, slacks
+from livesvm.solvers.pu.problem import JUMP, TINY, PUProblem, slacks
 from livesvm.solvers.pu.products import Products, exact, products
 from livesvm.solvers.pu.starts import feasible_start, from_scores, one_class_start
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
@@ -40,7 +40,6 @@ GROWTH = 4  # from one part of a nested start to the next
 LEAST_GAP = 1e-9  # that can be asked for
 ROUGH = 1e-3  # violation on a part, which only tells where to set out
 PARTS = 1000  # of the way, in reports of progress
-TINY = float(np.finfo(np.float64).tiny)
 
 
 class Run:
