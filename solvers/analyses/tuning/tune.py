@@ -143,18 +143,14 @@ def tune(
     with steadily(progress, 1000) as tell:
         search.tell = tell
         _over(search, tried, thin=gammas is None)
-        best = search.best()
+        gamma = search.best()
+        best, chosen = search.lines[gamma], {"gamma": gamma} if has_gamma(model.kernel) else {}
         if epsilon is not None:
-            best = search.with_epsilon(best, epsilon)
+            chosen["epsilon"], best = search.with_epsilon(gamma, best.C, epsilon)
     found = dict(sorted(search.lines.items()))
-    named = has_gamma(model.kernel)
-    grid = search.C
-    errors = np.array([line.on(grid) for line in found.values()])
-    parameters = {"C": best.C} | ({"gamma": best.gamma} if named else {})
-    if epsilon is not None:
-        parameters["epsilon"] = best.epsilon
-    kept = np.array(list(found)) if named else np.empty(0)
-    return Tuning(parameters, best.error, kept, grid, errors, time.perf_counter() - started)
+    errors = np.array([line.on(search.C) for line in found.values()])
+    kept = np.array(list(found)) if "gamma" in chosen else np.empty(0)
+    return Tuning({"C": best.C, **chosen}, best.error, kept, search.C, errors, time.perf_counter() - started)
 
 
 def _values(view: View, low: float, high: float, judge: Judge) -> Floats:
@@ -195,23 +191,15 @@ def _over(search: _Search, gammas: list[float], *, thin: bool) -> None:
         if inner is None or (inner in search.lines and not search.lines[inner].is_given_up):
             search.try_gamma(gammas[i])
     if thin:
-        at = gammas.index(search.best().gamma)
+        at = gammas.index(search.best())
         for i in (at - 1, at + 1):
             if 0 <= i < len(gammas):
                 search.try_gamma(gammas[i])
         for end, factor in ((min, 1.0 / STEP), (max, STEP)):
-            for _ in range(BEYOND if search.best().gamma == end(search.lines) else 0):
+            for _ in range(BEYOND if search.best() == end(search.lines) else 0):
                 search.try_gamma(factor * end(search.lines))
-                if search.best().gamma != end(search.lines):
+                if search.best() != end(search.lines):
                     break
-
-
-@dataclass(frozen=True)
-class _Choice:
-    gamma: float
-    C: float
-    error: float
-    epsilon: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -269,20 +257,15 @@ class _Search:
         self.parts: list[Split] = []
         if self.judge != "leave_one_out":
             self.parts = splits(self.y, self.judge, self.folds, classes=self.classes)
-            self._lay_out(model)
+            if self.classes and not self.view.shares_costs:  # folds walk over C in compiled code, where that can be
+                self.laid_out = folds_of(model, self.X, self.y, self.weights, self.parts)
+                self.workspace = FoldWorkspace(max(learnt.size for learnt, _ in self.parts)) if self.laid_out else None
         elif self.y.size < 3:
             raise InvalidInput("at least three examples are needed", field="window")
 
-    def _lay_out(self, model: Any) -> None:
-        """Make folds of the window that walk over C in compiled code, where that can be."""
-        if self.classes and not self.view.shares_costs:
-            self.laid_out = folds_of(model, self.X, self.y, self.weights, self.parts)
-            self.workspace = FoldWorkspace(max(learnt.size for learnt, _ in self.parts)) if self.laid_out else None
-
-    def best(self) -> _Choice:
-        """Return the best so far; of equals the one nearest to what was tried first."""
-        gamma = min(self.lines, key=lambda one: self.lines[one].judged)
-        return _Choice(gamma, self.lines[gamma].C, self.lines[gamma].error)
+    def best(self) -> float:
+        """Return the best gamma so far; of equals the one nearest to what was tried first."""
+        return min(self.lines, key=lambda one: self.lines[one].judged)
 
     def try_gamma(self, gamma: float) -> None:
         """Try every C with this gamma."""
@@ -295,25 +278,23 @@ class _Search:
             self.lines[gamma] = self._on_grid(gamma)
         else:
             limits = (float(self.C[0]), float(self.C[-1]))
-            line = self._along(lambda part: regularization_path(part, "C", *limits), {"gamma": gamma, "C": limits[0]})
-            self.lines[gamma] = line
+            start = {"gamma": gamma, "C": limits[0]}
+            self.lines[gamma] = self._along(lambda part: regularization_path(part, "C", *limits), start)
 
-    def with_epsilon(self, best: _Choice, limits: tuple[float, float]) -> _Choice:
-        """Return the best epsilon at the best gamma and C, and C once more."""
+    def with_epsilon(self, gamma: float, C: float, limits: tuple[float, float]) -> tuple[float, _Line]:
+        """Return the best epsilon at the best gamma and C, and the errors over C with it."""
         if not self.parts or not hasattr(self.view.model, "epsilon_path"):
             raise InvalidInput("is chosen for regression, by folds", field="epsilon")
-        start = {"gamma": best.gamma, "C": best.C, "epsilon": limits[0]}
-        line = self._along(lambda part: part.epsilon_path(*limits), start, bounded=False)
+        start = {"gamma": gamma, "C": C, "epsilon": limits[0]}
+        epsilon = self._along(lambda part: part.epsilon_path(*limits), start, bounded=False).C
         ends = (float(self.C[0]), float(self.C[-1]))
-        start = {"gamma": best.gamma, "C": ends[0], "epsilon": line.C}
-        again = self._along(lambda part: regularization_path(part, "C", *ends), start, bounded=False)
-        return _Choice(best.gamma, again.C, again.error, line.C)
+        start = {"gamma": gamma, "C": ends[0], "epsilon": epsilon}
+        return epsilon, self._along(lambda part: regularization_path(part, "C", *ends), start, bounded=False)
 
     def _model(self, learnt: Any, parameters: dict[str, float]) -> Any:
         model: Any = self.view.model
-        weights = self.weights[learnt]
         made = model._like(**parameters)
-        made.update(add=(self.X[learnt], self.y[learnt]), sample_weight=weights)
+        made.update(add=(self.X[learnt], self.y[learnt]), sample_weight=self.weights[learnt])
         return made
 
     def _along(self, walk: Callable[[Any], Any], parameters: dict[str, float], *, bounded: bool = True) -> _Line:
