@@ -50,7 +50,8 @@ class HeldOut:
     def at(self, value: float) -> Threshold:
         """Return what comes of a threshold."""
         recall, alerts = _above(self.positives, value), _above(self.unlabelled, value)
-        return Threshold(value, alerts, self._precision(recall, alerts), recall)
+        precision = min(1.0, self.prior * recall / alerts) if alerts else 0.0
+        return Threshold(value, alerts, precision, recall)
 
     def threshold(self, alerts: float | None = None, precision: float | None = None) -> Threshold:
         """Return the lowest threshold above which there are few enough unlabelled, or enough of them positive.
@@ -79,9 +80,6 @@ class HeldOut:
         reason = f"no threshold is estimated to reach {wanted:g}; the highest estimate is {best:.3f}"
         raise InvalidInput(reason, field="precision")
 
-    def _precision(self, recall: float, alerts: float) -> float:
-        return min(1.0, self.prior * recall / alerts) if alerts else 0.0
-
 
 class Folds:
     """Examples of both kinds, in folds, on which models are trained for any prior and lam.
@@ -103,7 +101,7 @@ class Folds:
         self.fold = np.concatenate([np.arange(kind.size) % FOLDS for kind in kinds])
         self.sizes = tuple(kind.size for kind in kinds)
         if isinstance(X, SparseRows):
-            X, kernel = landmarks(kernel, X, rng).of(X)[:, :-1], Kernel("linear")
+            X, kernel = landmarks(kernel, X, rng)(X)[:, :-1], Kernel("linear")
         self.kernel, self.X = kernel, dense(X)
 
     def held_out(self, prior: float, lam: float) -> HeldOut:

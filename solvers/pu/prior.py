@@ -116,7 +116,7 @@ def held_out_scores(
     target = np.concatenate([np.ones(len(P)), -np.ones(len(U))])
     weight = np.concatenate([np.full(len(P), 0.5 / len(P)), np.full(len(U), 0.5 / len(U))])
     fold = np.concatenate([rng.permutation(len(rows)) % folds for rows in (P, U)])
-    features = landmarks(kernel, X, rng).of(X)
+    features = landmarks(kernel, X, rng)(X)
     grams = [_gram(features, target, weight, fold == k) for k in range(folds)]
     whole = tuple(sum(parts) for parts in zip(*grams, strict=True))
     size = float(np.trace(whole[0])) / features.shape[1]

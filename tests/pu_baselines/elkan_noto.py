@@ -7,13 +7,14 @@ The classifier is kernel logistic regression on landmark features.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.pu.landmarks import Landmarks, landmarks
+from livesvm.solvers.pu.landmarks import landmarks
 from livesvm.solvers.runtime.types import Bools, Floats
 
 FOLDS = 5
@@ -26,13 +27,13 @@ ENOUGH = 1e-8  # change of the coefficients, relative to their size
 class ElkanNoto:
     """A classifier of labelled examples, and the probability ``c`` that a positive is labelled."""
 
-    features: Landmarks
+    features: Callable[[Floats], Floats]
     weights: Floats
     c: float
 
     def decision_function(self, X: Floats) -> Floats:
         """Return the estimated probability of being positive less a half, for ``X`` (m, d), as (m,)."""
-        return np.asarray(_probability(self.features.of(X), self.weights) / self.c - 0.5)
+        return np.asarray(_probability(self.features(X), self.weights) / self.c - 0.5)
 
 
 def elkan_noto(kernel: Kernel, P: Floats, U: Floats, seed: int = 0) -> ElkanNoto:
@@ -46,7 +47,7 @@ def elkan_noto(kernel: Kernel, P: Floats, U: Floats, seed: int = 0) -> ElkanNoto
         raise InvalidInput("two positive examples and an unlabelled one are needed", field="s")
     rng = np.random.default_rng(seed)
     features = landmarks(kernel, np.concatenate([P, U]), rng)
-    A = features.of(np.concatenate([P, U]))
+    A = features(np.concatenate([P, U]))
     labelled = np.arange(len(A)) < len(P)
     fold = rng.permutation(len(P)) % min(FOLDS, len(P))
     held_out = np.empty(len(P))

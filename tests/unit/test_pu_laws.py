@@ -118,7 +118,7 @@ def test_scores_are_of_regressions_that_have_not_seen_the_example(p: int, n: int
     rng = np.random.default_rng(1)
     fold = np.concatenate([rng.permutation(m) % folds for m in (p, n)])
     X = np.vstack([P, U])
-    A = landmarks(RBF, X, rng).of(X)
+    A = landmarks(RBF, X, rng)(X)
     target, weight = np.repeat([1.0, -1.0], [p, n]), np.repeat([0.5 / p, 0.5 / n], [p, n])
     np.testing.assert_allclose(np.concatenate(found), ridge_scores(A, fold, target, weight), atol=1e-7)
 
@@ -129,7 +129,7 @@ def test_features_of_landmarks_have_the_kernel_for_their_product(few: int, monke
     X = np.random.default_rng(0).normal(size=(30, 2))
     X[5] = X[6]  # directions that are rounding are left out
     K = np.asarray(oracle.Kernel("rbf", 0.5)(X, X), np.float64)
-    A = landmarks(RBF, X, np.random.default_rng(3)).of(X)
+    A = landmarks(RBF, X, np.random.default_rng(3))(X)
     indices = np.random.default_rng(3).permutation(30)[:few]
     projected = K[:, indices] @ np.linalg.pinv(K[np.ix_(indices, indices)], rcond=1e-10) @ K[indices]
     np.testing.assert_allclose(A[:, :-1] @ A[:, :-1].T, projected, atol=1e-6)
@@ -141,7 +141,7 @@ def test_features_of_landmarks_have_the_kernel_for_their_product(few: int, monke
 def test_elkan_and_noto_divide_by_the_mean_of_held_out_positives(p: int) -> None:
     P, U = two_clouds(0, p, 30)
     found, X, rng = elkan_noto(RBF, P, U, seed=5), np.vstack([P, U]), np.random.default_rng(5)
-    A = landmarks(RBF, X, rng).of(X)
+    A = landmarks(RBF, X, rng)(X)
     y, fold = np.arange(len(X)) < p, rng.permutation(p) % min(FOLDS, p)
 
     def fitted(rows: NDArray[np.bool_]) -> Vector:

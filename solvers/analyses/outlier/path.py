@@ -24,7 +24,7 @@ from livesvm.solvers.robust.partition import Partition
 from livesvm.solvers.robust.path import stay, walk_s, walk_theta
 from livesvm.solvers.robust.ramp_losses import CutoffRule, Parameter, true_sides
 from livesvm.solvers.robust.settings import Robustness, checked, share
-from livesvm.solvers.runtime.progress import Progress, Teller, steadily
+from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats
 
 PERMILLE = 1000  # progress is reported in these
@@ -50,8 +50,12 @@ def outlier_path(
     NotOptimal : the path could not be followed
     """
     with steadily(progress, PERMILLE) as teller:
+
+        def tell(done: float) -> None:
+            teller(round(PERMILLE * done), PERMILLE)
+
         begun = begin(model, parameter, theta, s)
-        path, walked, tell = begun.path, begun.path.walked, partial(_tell, teller)
+        path, walked = begun.path, begun.path.walked
         if not path.note and parameter == "theta":
             walked = walk_theta(begun.partition, path.end, tell)
         elif not path.note:
@@ -122,8 +126,3 @@ def _convex(view: View) -> View:
     copy = view.copy()
     copy.model.update(robust=replace(view.robustness, theta=1.0))
     return copy
-
-
-def _tell(teller: Teller, done: float) -> None:
-    """Pass on how much of a path is done."""
-    teller(round(PERMILLE * done), PERMILLE)
