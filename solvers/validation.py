@@ -53,29 +53,29 @@ def plain(array: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
     return out if out.flags.behaved else out.copy()
 
 
-def features(X: Any, *, field: str = "X", width: int | None = None) -> Features:
+def features(X: Any, *, width: int | None = None) -> Features:
     """Return ``X`` (m, d) as ``matrix`` does, but what is sparse, of scipy too, as sparse rows."""
     if not isinstance(X, SparseRows):
         if not hasattr(X, "tocsr"):
-            return matrix(X, field=field, width=width)
-        X = _of_scipy(X, field)
-    check_width(X.shape[1], width, field)
+            return matrix(X, width=width)
+        X = _of_scipy(X)
+    check_width(X.shape[1], width, "X")
     rows: SparseRows = X
     return rows
 
 
-def _of_scipy(X: Any, field: str) -> SparseRows:
+def _of_scipy(X: Any) -> SparseRows:
     rows = X.tocsr()
     if rows.ndim != 2:
-        raise InvalidInput(f"must have two dimensions, not {rows.ndim}", field=field)
+        raise InvalidInput(f"must have two dimensions, not {rows.ndim}", field="X")
     if rows.dtype.char not in REAL:
-        raise InvalidInput(f"must be numbers, not {rows.dtype}", field=field)
+        raise InvalidInput(f"must be numbers, not {rows.dtype}", field="X")
     if rows.shape[1] > MOST_FEATURES:
-        raise InvalidInput(f"has {rows.shape[1]} columns, more than {MOST_FEATURES}", field=field)
+        raise InvalidInput(f"has {rows.shape[1]} columns, more than {MOST_FEATURES}", field="X")
     if not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()
-    return checked(rows.indptr, rows.indices, rows.data.astype(np.float64), rows.shape[1], field)
+    return checked(rows.indptr, rows.indices, rows.data.astype(np.float64), rows.shape[1])
 
 
 def plain_features(X: Any) -> Features:

@@ -26,6 +26,8 @@ DELTA = 0.1  # the bounds hold with probability 1 - DELTA [Garg et al.]
 SLACK = 0.01  # their gamma
 RIDGES = tuple(10.0**power for power in range(-4, 2))  # candidates, relative to the mean square of a feature
 MOST = 20_000  # unlabelled that are scored: the error is then that of the positives
+FOLDS = 5
+REPEATS = 200  # bootstrap samples
 EDGE = 1e-3  # estimates are kept that far from 0 and 1, where a prior makes no problem
 
 
@@ -70,9 +72,7 @@ def check_enough(positives: int, unlabelled: int) -> None:
             raise InvalidInput(reason, field="prior")
 
 
-def estimate_prior(
-    kernel: Kernel, P: Features, U: Features, *, folds: int = 5, repeats: int = 200, seed: int = 0
-) -> PriorEstimate:
+def estimate_prior(kernel: Kernel, P: Features, U: Features) -> PriorEstimate:
     """Return the share of positives among the unlabelled ``U`` (n, d), given positives ``P`` (p, d).
 
     The scorer is a least squares classifier with this kernel, of which each fold is scored by one that was trained on
@@ -83,15 +83,15 @@ def estimate_prior(
     InvalidInput : fewer than two examples of a kind
     """
     check_enough(len(P), len(U))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     U = U[rng.permutation(len(U))[:MOST]]
-    p, u = held_out_scores(kernel, P, U, folds, rng)
+    p, u = held_out_scores(kernel, P, U, FOLDS, rng)
     prior, bound, threshold = best_bin(p, u)
     again = []
-    for _ in range(repeats):
+    for _ in range(REPEATS):
         check()
         again.append(best_bin(p[rng.integers(0, p.size, p.size)], u[rng.integers(0, u.size, u.size)])[0])
-    low, high = np.quantile(again, [0.05, 0.95]) if again else (prior, prior)
+    low, high = np.quantile(again, [0.05, 0.95])
     return PriorEstimate(prior, min(prior, float(low)), max(prior, float(high)), bound, threshold)
 
 

@@ -14,7 +14,6 @@ from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalS
 from livesvm.solvers.analyses.leave_one_out import by_path, models_without, tableau
 from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
 from livesvm.solvers.errors import Cancelled, InvalidInput
-from livesvm.solvers.homotopy.optimality import scales
 from tests.judge import build
 from tests.problems import FAMILIES, problem
 from tests.repeats import table
@@ -67,7 +66,7 @@ def test_an_example_that_leaves_by_pivots_leaves_as_if_trained_without(
     assert state.n_free >= 60
     indices = np.flatnonzero(state.examples.beta[: state.n_slots])
     before = [a.copy() for a in state.examples]
-    left = leave_by_pivots(state, indices, scales(state, np.zeros(150)), lambda tried: None)
+    left = leave_by_pivots(state, indices, lambda: None)
     assert left is not None
     found = left.decisions
     assert all(np.array_equal(a, b) for a, b in zip(before, state.examples, strict=True))
@@ -201,11 +200,11 @@ def test_columns_are_made_again_where_not_all_have_space(is_values: bool, monkey
     model = IncrementalSVR(C=2.0, gamma=5.0, epsilon=0.2) if is_values else IncrementalSVC(C=2.0, gamma=5.0)
     model.fit(X, X[:, 0] + 0.3 * y if is_values else y)
     state = model._window.state
-    indices, units = np.flatnonzero(state.examples.beta[: state.n_slots]), scales(state, np.zeros(state.n_slots))
-    whole = leave_by_pivots(state, indices, units, lambda tried: None)
+    indices = np.flatnonzero(state.examples.beta[: state.n_slots])
+    whole = leave_by_pivots(state, indices, lambda: None)
     for name, value in (("ROOM", 1), ("TOGETHER", 20), ("FEWEST", 90)):
         monkeypatch.setattr(tableau, name, value)
-    parts = leave_by_pivots(state, indices, units, lambda tried: None)
+    parts = leave_by_pivots(state, indices, lambda: None)
     assert whole is not None
     assert parts is not None
     assert np.isfinite(parts.decisions).mean() > 0.9

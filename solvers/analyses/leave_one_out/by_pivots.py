@@ -15,7 +15,7 @@ import numpy as np
 
 from livesvm.solvers.analyses.leave_one_out.pivots import LEAVES, LEFT, MOST_CHANGED, WAITS, Leaving, Sides, leave_each
 from livesvm.solvers.analyses.leave_one_out.tableau import Tableau
-from livesvm.solvers.homotopy.optimality import Scales
+from livesvm.solvers.homotopy.optimality import scales
 from livesvm.solvers.problem.piecewise_linear import MAX_KINKS
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
@@ -67,15 +67,16 @@ class Left(NamedTuple):
     models: Changes  #: by slot; not valid where the decision is NaN
 
 
-def leave_by_pivots(state: PathState, indices: Ints, units: Scales, progress: Callable[[int], None]) -> Left | None:
+def leave_by_pivots(state: PathState, indices: Ints, look: Callable[[], object]) -> Left | None:
     """Find the models without each of the examples ``indices``; None where this way is none.
 
     The state must be optimal, and the sum of its betas not depend on the examples of the window. It is not changed, and
-    need not be prepared. ``progress`` is called with how many have been tried.
+    need not be prepared. What ``look`` raises ends the work.
     """
     free, decisions = state.free_slots(), np.full(indices.size, np.nan)
     if free.size < 2 or not indices.size:
         return None
+    units = scales(state, np.zeros(state.n_slots))
     tol_f, tol_beta = PRECISE * units.kink, EXACT * units.level
     free, others = _in_order(state, free, indices)
     tableau = Tableau(state, free, others)
@@ -89,7 +90,7 @@ def leave_by_pivots(state: PathState, indices: Ints, units: Scales, progress: Ca
     watch(columns.size, 0)
     while start < indices.size:
         check()
-        progress(start)
+        look()
         part = slice(start, min(indices.size, start + (tableau.together if start else FIRST)))
         leaving = _waiting(place_of[indices[part]], change[part])
         tableau.make_leaving(leaving.members[:, 0])

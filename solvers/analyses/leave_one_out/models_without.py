@@ -14,7 +14,6 @@ from livesvm.solvers.analyses.leave_one_out.by_path import leave_by_paths
 from livesvm.solvers.analyses.leave_one_out.by_pivots import Changes, leave_by_pivots
 from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updates
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.homotopy.optimality import scales
 from livesvm.solvers.homotopy.refresh import refresh
 from livesvm.solvers.homotopy.run import NO_EXAMPLES
 from livesvm.solvers.models.base import LiveEstimator
@@ -70,8 +69,7 @@ class _Part:
         totals = state.total - view.total_of(1.0) * view.window.weights[places]
         left, blocked = None, np.ones(places.size, np.bool_)
         if (totals == state.total).all():
-            units = scales(state, np.zeros(state.n_slots))
-            left = leave_by_pivots(state, slots[places], units, lambda _: tell(0, places.size))
+            left = leave_by_pivots(state, slots[places], lambda: tell(0, places.size))
         if left is not None:
             blocked = np.isnan(left.decisions)
         if self.is_kept and (left is None or blocked.any()):
