@@ -22,7 +22,7 @@ from livesvm.solvers.models.predictor import Predictor, kernel_values
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
-from livesvm.solvers.sparse import Features, dense
+from livesvm.solvers.sparse import Features
 from livesvm.solvers.validation import Key
 
 Tell = Callable[[int, int], None]  #: takes how much is done, and how much there is
@@ -157,11 +157,8 @@ class ModelsWithout:
         -------
         (n, m), of several classes (n, m, n_pairs)
         """
-        rows, frozen = self._support.validate(X), self._support
-        if frozen.kernel.gram is not None:
-            values = np.ascontiguousarray(dense(rows))
-        else:
-            values = kernel_values(frozen.kernel, rows, frozen.support, frozen.scale)
+        frozen = self._support
+        values = kernel_values(frozen.kernel, frozen.validate(X), frozen.support, frozen.scale)
         found = []
         for models in self._models:
             which = models.which if places is None else models.which[places]
@@ -294,7 +291,7 @@ def _views(view: View) -> Iterator[View]:
 def _support(view: View) -> Predictor:
     """Return the kernel and the examples of the window, with no coefficients."""
     state, slots = view.state, view.window.slots
-    scale = getattr(view.model, "feature_scale_", None)
-    support = np.empty((1, 0)) if state.kernel.gram is not None else state.columns(slots)
-    width = slots.size if state.kernel.gram is not None else state.n_features
+    scale, support, width = getattr(view.model, "feature_scale_", None), state.columns(slots), state.n_features
+    if state.kernel.gram is not None:
+        support, width = np.arange(slots.size, dtype=np.float64)[None], slots.size
     return Predictor(state.kernel, support, np.empty(0), 0.0, width, scale=scale)

@@ -31,7 +31,7 @@ from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
-from livesvm.solvers.sparse import Features, SparseRows, dense
+from livesvm.solvers.sparse import Features, SparseRows
 
 BLOCK = 512  # rows whose kernel values are held at once
 
@@ -223,10 +223,7 @@ class RegularizationPath(Optima):
         return self._view.scaled(rows), targets
 
     def _kernel_columns(self, rows: Features) -> Floats:
-        state = self._view.state
-        if state.kernel.gram is not None:
-            return np.ascontiguousarray(dense(rows).T)
-        return np.ascontiguousarray(state.kernel.matrix(rows, state.XT, state.n_slots).T)
+        return np.ascontiguousarray(self._view.window.kernel_values(rows).T)
 
     def _pieces(self, leg: Leg) -> Pieces:
         start, end = (self._view.losses_at(self.parameter, value).levels for value in (leg.start, leg.end))
