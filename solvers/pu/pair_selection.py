@@ -38,25 +38,6 @@ class WorkingSet(NamedTuple):
 
 
 @compiled
-def best_step(slope: float, curvature: float, kink_up: float, kink_down: float, limit: float, jump: float) -> float:
-    """Return the t in [0, limit] at which the objective is least.
-
-    ``kink_up`` and ``kink_down`` are the t at which the one that grows, and the one that shrinks, reaches its middle;
-    infinite where it is beyond. A curvature of 0, that of two duplicates, goes on to the next kink or the limit.
-    """
-    near, far = min(kink_up, kink_down), max(kink_up, kink_down)
-    for kink in (near, far):
-        if kink >= limit:
-            break
-        if slope <= curvature * kink:
-            return slope / curvature
-        slope -= 2.0 * jump
-        if slope <= curvature * kink:
-            return kink
-    return slope / curvature if slope < curvature * limit else limit
-
-
-@compiled
 def moved(sigma: float, t: float, top: float) -> float:
     """Return a coefficient that has moved by t, exactly at an end or in the middle of its box where it is that near."""
     value, near = sigma + t, EXACT * top
@@ -70,10 +51,24 @@ def moved(sigma: float, t: float, top: float) -> float:
 @compiled
 def step_of(slope: float, curvature: float, sigma_up: float, top_up: float, sigma_down: float, top_down: float,
             jump: float) -> float:  # fmt: skip
-    """Return how far a pair moves: the first coefficient up, the second down."""
+    """Return how far a pair moves, the first coefficient up and the second down: to where the objective is least.
+
+    Its slope has a kink where either reaches the middle of its box. A curvature of 0, that of two duplicates, goes on
+    to the next kink or the end of a box.
+    """
+    limit = min(top_up - sigma_up, sigma_down)
     kink_up = 0.5 * top_up - sigma_up if sigma_up < 0.5 * top_up else np.inf
     kink_down = sigma_down - 0.5 * top_down if sigma_down > 0.5 * top_down else np.inf
-    return best_step(slope, curvature, kink_up, kink_down, min(top_up - sigma_up, sigma_down), jump)
+    near, far = min(kink_up, kink_down), max(kink_up, kink_down)
+    for kink in (near, far):
+        if kink >= limit:
+            break
+        if slope <= curvature * kink:
+            return slope / curvature
+        slope -= 2.0 * jump
+        if slope <= curvature * kink:
+            return kink
+    return slope / curvature if slope < curvature * limit else limit
 
 
 @compiled
