@@ -180,8 +180,7 @@ class Walker:
         self.last_resorts += way.trace.stalls
         segments = way.segments
         if self.state.intercept:
-            tables = Tables(then.kinks, goal.kinks, then.levels, goal.levels, goal.n_kinks)
-            segments = centered(self.state, way.start, segments, way.changes, tables)
+            segments = centered(self.state, way.start, segments, way.changes, Tables(then, goal))
         return Leg(start, end, way.start, segments, way.changes)
 
     def tell(self, more: float = 0.0) -> None:

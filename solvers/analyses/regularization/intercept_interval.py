@@ -14,29 +14,25 @@ import numpy as np
 
 from livesvm.solvers.homotopy.piecewise import Changes, Segments, places
 from livesvm.solvers.homotopy.refresh import combine
+from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
-from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats, Ints
 
 
-@by_reference
 class Tables(NamedTuple):
-    """Kinks and levels at both ends of a straight way, as ``Losses`` has them, and how many kinks each example has."""
+    """The losses at both ends of a straight way, with as many kinks."""
 
-    start_kinks: Floats
-    end_kinks: Floats
-    start_levels: Floats
-    end_levels: Floats
-    n_kinks: Ints
+    start: Losses
+    end: Losses
 
     def kinks(self, tau: float) -> Floats:
         """Return the kinks at ``tau``; unused ones stay infinite."""
-        return _between(self.start_kinks, self.end_kinks, tau)
+        return _between(self.start.kinks, self.end.kinks, tau)
 
     def levels(self, tau: float) -> Floats:
         """Return the levels at ``tau``."""
-        return _between(self.start_levels, self.end_levels, tau)
+        return _between(self.start.levels, self.end.levels, tau)
 
 
 def centered(state: PathState, start: Ints, segments: Segments, changes: Changes, tables: Tables) -> Segments:
@@ -92,7 +88,7 @@ def _limits(tables: Tables, piece: Ints, taus: tuple[float, float], w: list[Floa
     """Return the lines (m, 2), at the start and the end of a run, that b must be above, and those it must be below."""
     kinks = [tables.kinks(tau) for tau in taus]
     above = np.flatnonzero(piece > 0)
-    below = np.flatnonzero(piece < tables.n_kinks)
+    below = np.flatnonzero(piece < tables.end.n_kinks)
     low = np.stack([k[above, piece[above] - 1] - g[above] for k, g in zip(kinks, w, strict=True)], axis=1)
     high = np.stack([k[below, piece[below]] - g[below] for k, g in zip(kinks, w, strict=True)], axis=1)
     return low, high
