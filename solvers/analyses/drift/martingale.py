@@ -220,8 +220,6 @@ class DriftTest:
     @property
     def strongest(self) -> float:
         """The largest :meth:`evidence` of all; at 1 there is an alarm."""
-        if len(self._capital) == 1:
-            return self.evidence()
         return max(capital.value * self._rate(place) for place, capital in enumerate(self._capital.values()))
 
     def to_arrays(self) -> dict[str, Any]:

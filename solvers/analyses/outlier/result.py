@@ -29,9 +29,8 @@ class Breakpoint(NamedTuple):
 
     value: float  #: of theta or s
     key: Key
-    event: (
-        str  #: "becomes outlier", "becomes inlier"; between D-steps "joins margin", "leaves margin", "crosses margin"
-    )
+    #: "becomes outlier", "becomes inlier"; between D-steps "joins margin", "leaves margin", "crosses margin"
+    event: str
 
 
 class Best(NamedTuple):
@@ -131,8 +130,7 @@ class OutlierPath:
         return [self.keys[j] for j in np.flatnonzero(leg.sides)]
 
     def order_of_outliers(self) -> list[tuple[Key, float]]:
-        """Return the outliers at the end of the path, in the order in which they gave way, and at which
-        value.
+        """Return the outliers at the end of the path, in the order in which they gave way, and at which value.
 
         Examples that were beyond their cutoff from the start come first, the worst of them before all.
         """
