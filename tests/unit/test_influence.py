@@ -35,6 +35,10 @@ CASES: dict[str, tuple[Any, Any]] = {
         IncrementalSVC(C=2.0, gamma=0.5, class_weight="balanced", decision_function_shape="ovo"),
         np.where(np.arange(36) < 2, "doe", WORDS),
     ),
+    "balanced, scaled, three classes": (
+        IncrementalSVC(C=2.0, gamma=0.5, class_weight="balanced", scale="standard", decision_function_shape="ovo"),
+        WORDS,
+    ),
     "balanced": (IncrementalSVC(C=2.0, gamma=0.5, class_weight="balanced"), SIGNS),
     "scaled": (IncrementalSVC(C=2.0, gamma=0.5, scale="standard"), SIGNS),
     "scaled, three classes": (
@@ -63,7 +67,7 @@ def test_rows_are_decided_as_by_a_model_trained_without_the_example(case: str) -
     for key in range(len(X)):
         stay = np.arange(len(X)) != key
         peer = type(model)(**model.get_params())
-        if case.startswith("scaled"):  # the scale is that of the first fit, as an update leaves it
+        if "scaled" in case:  # the scale is that of the first fit, as an update leaves it
             peer = type(model).from_arrays(model.get_params(), model.to_arrays())
             peer.update(remove=[key])
         else:
@@ -74,8 +78,10 @@ def test_rows_are_decided_as_by_a_model_trained_without_the_example(case: str) -
     np.testing.assert_array_equal(decided(model, ROWS), before)
 
 
-def test_the_window_itself_has_the_leave_one_out_decisions() -> None:
-    model = IncrementalSVC(C=2.0, gamma=0.5).fit(X, SIGNS)
+@pytest.mark.parametrize("case", ["two classes", "balanced, scaled, three classes", "one class"])
+def test_the_window_itself_has_the_leave_one_out_decisions(case: str) -> None:
+    model, y = CASES[case]
+    model.fit(X, y)
     exact, found = leave_one_out(model), influences(model, X)
     for place, key in enumerate(map(int, found.keys)):
         assert found.without[place, key] == pytest.approx(exact.decisions[key], abs=1e-9)
