@@ -191,7 +191,7 @@ def models_without_each(model: LiveEstimator, *, progress: Progress | None = Non
         own,
         events,
         time.perf_counter() - started,
-        _support(view),
+        _support(next(_views(view))),
         [part.finished() for part in parts],
     )
 
@@ -242,18 +242,18 @@ def _leave_kind_by_kind(copy: View, parts: list[_Part], tell: Tell) -> int:
                 part.know(one, members, np.nan)
 
     know(np.arange(n))
-    decisions, events = decisions_by_updates(copy.model, alone[:, None], tell, know)
-    for part, f in zip(parts, -decisions.T if copy.pairs else [decisions], strict=True):
-        part.own[alone] = f[alone]
-    done, X = alone.size, copy.model.window_X
+    events, done = 0, alone.size
+    if alone.size:
+        decisions, events = decisions_by_updates(copy.model, alone[:, None], tell, know)
+        for part, f in zip(parts, -decisions.T if copy.pairs else [decisions], strict=True):
+            part.own[alone] = f[alone]
     for members in together:
         tell(done, n)
         events += copy.weigh_without(int(members[0]))
         if not copy.pairs:
             events += parts[0].leave(copy, members, _after(tell, done, n))
         else:
-            decisions = copy.model.predictor().decision_function(X[members])
-            for part, two, f in zip(parts, copy.pairs, -decisions.T, strict=True):
+            for part, two, f in zip(parts, copy.pairs, -copy.decisions(members).T, strict=True):
                 if copy.window.y[members[0]] in two:
                     events += part.leave(View(copy.of_pair(two)), members, _tell_nothing)
                 elif part.is_kept:
@@ -291,9 +291,8 @@ def _views(view: View) -> Iterator[View]:
 
 def _support(view: View) -> Predictor:
     """Return the kernel and the examples of the window, with no coefficients."""
-    scale, one = getattr(view.model, "feature_scale_", None), next(_views(view))
-    state, slots = one.state, one.window.slots
-    support, width = state.columns(slots), state.n_features
+    state, slots = view.state, view.window.slots
+    scale, support, width = getattr(view.model, "feature_scale_", None), state.columns(slots), state.n_features
     if state.kernel.gram is not None:
         support, width = np.arange(slots.size, dtype=np.float64)[None], slots.size
     return Predictor(state.kernel, support, np.empty(0), 0.0, width, scale=scale)
