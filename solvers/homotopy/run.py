@@ -38,7 +38,7 @@ from livesvm.solvers.runtime.entry_point import entry_point, kind_of
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
 from livesvm.solvers.runtime.memory import scratch
 from livesvm.solvers.runtime.scalars import One
-from livesvm.solvers.runtime.types import Ints
+from livesvm.solvers.runtime.types import Floats, Ints
 
 PREFETCH = 128  # kernel rows fetched at once, of examples that will soon change sides
 

@@ -63,8 +63,8 @@ class Scalars(_Void):
         return np.ndarray(1, cls.kind, packed)
 
     @classmethod
-    def zeros(cls, count: int) -> One[Self]:
-        """Return an array of several records, all of zeros."""
+    def zeros(cls, count: int) -> Any:
+        """Return an array of several records, all of zeros, that can be cut."""
         return np.ndarray(count, cls.kind, bytearray(count * cls._layout.size))
 
     @classmethod
@@ -75,7 +75,7 @@ class Scalars(_Void):
     @classmethod
     def snapshot(cls, record: One[Self]) -> Self:
         """Return what a record says now, to be read only."""
-        return cls._told._make(cls._layout.unpack_from(record))  # type: ignore[attr-defined, no-any-return]
+        return cls._told._make(cls._layout.unpack_from(record))  # type: ignore[arg-type, no-any-return]
 
 
 def _number(place: int) -> property:
