@@ -132,7 +132,7 @@ def open_pair(w: Walk, s: Work, batch: Batch) -> bool:
     False: there is no place for them, or too much moves; nothing has been changed then.
     """
     now, e = s.now[0], w.examples
-    rows, first, second, n = s.moving[0], now.first, now.second, w.n - now.n_vacant
+    rows, numbers, first, second, n = s.moving[0], s.moving[1], now.first, now.second, w.n - now.n_vacant
     n_come = batch.come_from[first + 1] - batch.come_from[first] + batch.come_from[second + 1] - batch.come_from[second]
     n_leave = batch.leave_from[first + 1] - batch.leave_from[first]
     n_leave += batch.leave_from[second + 1] - batch.leave_from[second]
@@ -164,11 +164,13 @@ def open_pair(w: Walk, s: Work, batch: Batch) -> bool:
             e.beta[slot], e.diagonal[slot] = 0.0, batch.diagonals[batch.come[i]]
             s.numbers[0, slot] = batch.come[i]
             come += 1
+    for j in range(w.n):
+        numbers[j] = int(s.numbers[0, j])
     for i in range(come):
         slot, row = s.come[i], rows[i]
-        source, target = batch.values[batch.row_of[int(s.numbers[0, slot])]], w.rows[row]
+        source, target = batch.values[batch.row_of[numbers[slot]]], w.rows[row]
         for j in range(w.n):
-            target[j] = source[int(s.numbers[0, j])]
+            target[j] = source[numbers[j]]
         w.row_of[slot], s.slot_of[row], s.used[row] = row, slot, now.clock
     return True
 

@@ -244,13 +244,13 @@ class ClassWindow:
         ------
         NotPositiveSemidefinite, NotOptimal, MemoryLimit, Cancelled, TimeLimit : all pairs are as they were
         """
-        leave, changed = self._numbers_of(change.leaving), self._numbers_of(change.changing)
-        come = self.shared.insert(change.X, self.numbers) if change.y.size else NO_EXAMPLES
+        leave, changed, numbers = self._numbers_of(change.leaving), self._numbers_of(change.changing), self.numbers
+        come = self.shared.insert(change.X, numbers) if change.y.size else NO_EXAMPLES
         self._make_room()
-        parts = Parts(self._y, leave, come, change, changed)
+        parts = Parts(self._y, leave, come, change, changed, self.n_classes)
         todo = [two for two in self.pairs if parts.touches(two)]
         try:
-            limits = self._shares.of(self.pairs, parts.counts(self._y[self.numbers], self.n_classes))
+            limits = self._shares.of(self.pairs, parts.counts(self._y[numbers], self.n_classes))
             with self.shared.at_hand(come):
                 events, traces = self._walk(todo, parts, limits)
         except BaseException:
@@ -269,7 +269,7 @@ class ClassWindow:
 
         Returns the events of each, and what was done.
         """
-        work = parts.work(self.shared, self.n_classes)
+        work = parts.work(self.shared)
         events, done = ({}, []) if work is None else update_each(self.pairs, todo, work, limits)
         rest = [two for two in todo if two not in events]
         works = [partial(self.pairs[two].update, parts.of(two), limits[two]) for two in rest]
