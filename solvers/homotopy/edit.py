@@ -277,7 +277,7 @@ def close_edit(w: Walk, s: Work, batch: Batch) -> None:
     if batch.leave_from.size == 1:  # of no pair
         return
     now.n_bound = count_bound_supports(w.examples.beta, w.examples.segment, w.n)
-    come, now.since = 0, now.since + now.walked
+    come = 0
     for slot in leave[::-1]:
         s.moving[VACANT, now.n_vacant] = slot
         now.n_vacant += 1

@@ -281,6 +281,7 @@ def walk_of(state: PathState, motion: Motion, units: Scales) -> workspace.Walk:
 
 
 def walk_on(state: PathState, motion: Motion, counters: workspace.Counters) -> workspace.Walk:
+    """Return what the compiled loop works on; an interrupt raises the flag among the counters from now on."""
     rows, arrays = state.rows, (state.examples, motion, state.factor)
     watch(counters[1], 0)
     own = state.n_slots, state.intercept

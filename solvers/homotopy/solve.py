@@ -109,6 +109,7 @@ def solve_each(w: Walk, s: Work, batch: Batch, places: Ints, found: Ints, sums: 
             return
         if found[i, 0] == Exit.DONE.value:
             found[i, 1], found[i, 2] = now.walked, now.n_bound
+            now.since += now.walked
             total.count, total.walked, total.work = total.count + 1, total.walked + now.walked, total.work + now.work
             total.exchanges += now.exchanges
             total.violation = max(total.violation, now.violation)

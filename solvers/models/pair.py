@@ -161,8 +161,9 @@ class Pair:
             self._undo()
         elif self._standing is not None and self._standing.is_called:
             self._standing.undo()
-            self._let_go()
-        self._undo = self._n_bound = None
+        self._n_bound = None
+        self.settle()
+        self._let_go()
 
     def cool(self) -> None:
         """Give up what the next update makes again; see ``PathState.cool``."""
