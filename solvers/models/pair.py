@@ -121,6 +121,8 @@ class Pair:
         is_ready = state.n > 0 and state.is_prepared and state.cache_bytes == cache_bytes
         if not (is_ready and state.make_vacant(work.come[two[0]] + work.come[two[1]])):
             return None
+        if state.rows.slot_of.size < state.n_slots:  # not every example's row has a place, and so some have to give way
+            return None
         state.make_room_for_free()
         if standing is None or not standing.is_of(state, self.slot):
             standing = self._standing = Standing(state, self.slot, self.shared.stop)
