@@ -330,12 +330,18 @@ class PathState:
         return slots
 
     def make_vacant(self, m: int) -> bool:
-        """See to it that ``m`` slots are vacant, and those that fill a line; False: there is no space for them."""
-        n, more = self.n_slots, m - len(self.vacant)
+        """See to it that ``m`` slots are vacant, and those that fill a line; False: there is no space for them.
+
+        Features are dense.
+        """
+        n, more, e, XT = self.n_slots, m - len(self.vacant), self.examples, dense(self.XT)
         if more > 0:
             self.n_slots = max(n, min(LINE * -(-(n + more) // LINE), self.capacity))
-            self.vacant = [*range(self.n_slots - 1, n - 1, -1), *self.vacant]
-            self.rows.values[self.rows.slot_of >= 0, n : self.n_slots] = 0.0  # there is no example, but a number
+            fresh = np.arange(n, self.n_slots)
+            self.vacant = [*fresh[::-1].tolist(), *self.vacant]
+            self.drop_losses(fresh)  # an update that was undone may have used them
+            e.beta[fresh] = e.f[fresh] = e.diagonal[fresh] = XT[:, fresh] = 0.0
+            self.rows.values[self.rows.slot_of >= 0, n : self.n_slots] = 0.0
         return len(self.vacant) >= m
 
     def set_losses(self, slots: Ints, losses: Losses) -> None:

@@ -271,6 +271,33 @@ def test_memory_that_nothing_was_written_to_is_not_read(monkeypatch: pytest.Monk
     assert max(one.relative for one in gaps(model).values()) < 1e-8
 
 
+def test_slots_of_an_update_that_failed_are_as_good_as_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = digits(500)
+    model = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:300], y[:300])
+    calls, real = 0, batch_update.follow
+
+    def failing(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        trace = real(*args)
+        if calls == 40:
+            raise MemoryLimit(2, 1)
+        return trace
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Pair, "place", lambda *_: None)
+        patched.setattr(batch_update, "follow", failing)
+        with pytest.raises(MemoryLimit):
+            model.update(add=(X[300:360] + 100.0, y[300:360]))
+    model.prepare()
+    exits = exits_of_calls(monkeypatch)
+    for start in range(360, 480, 20):
+        model.update(add=(X[start : start + 20], y[start : start + 20]), remove=model.keys_[:10])
+    assert exits == {Exit.DONE, Exit.NO_PLACE}
+    assert model.certificate().relative_gap < 1e-9
+    assert max(one.relative for one in gaps(model).values()) < 1e-8
+
+
 def test_a_pair_that_is_not_done_at_once_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernel rows that are not there, no space in the factor, and an end that is not good enough at first."""
     X, y = digits(400)
