@@ -19,6 +19,7 @@ from livesvm.solvers.analyses.leave_one_out import models_without
 from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updates
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, TimeLimit
 from livesvm.solvers.homotopy import batch_update, run
+from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.pairs import call_each
 from livesvm.solvers.homotopy.solve import solve
 from livesvm.solvers.models import pair
@@ -274,12 +275,12 @@ def test_memory_that_nothing_was_written_to_is_not_read(monkeypatch: pytest.Monk
 def test_slots_of_an_update_that_failed_are_as_good_as_new(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = digits(500)
     model = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:300], y[:300])
-    calls, real = 0, batch_update.follow
+    calls = 0
 
     def failing(*args: Any) -> Any:
         nonlocal calls
         calls += 1
-        trace = real(*args)
+        trace = follow(*args)
         if calls == 40:
             raise MemoryLimit(2, 1)
         return trace
