@@ -200,11 +200,11 @@ class FrankWolfeSVC(ClassifierMixin, _Estimator):  # type: ignore[misc]
         last, was = self._last_places(places, n, classes)
         kernel = self._made_kernel(rows, weights, last is not None and places is not None)
         costs = validation.positive(self.C, "C", validation.LARGEST) * weights
-        self._check_features(X, reset=True)
         codes = np.where(weights > 0, np.searchsorted(classes, labels), -1)
         prepared, own = problems_of(kernel, rows, codes, costs, classes, threads)
         starts = [self._start(q, pair, last, was) for q, pair in enumerate(own)]
         solutions = solved(own, options, starts, threads, progress).solutions
+        self._check_features(X, reset=True)
         self.classes_ = classes
         self._keep(rows, kernel, prepared, own, solutions)
         if self.relative_gap_ > self.tol:

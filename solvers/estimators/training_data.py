@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,9 +15,9 @@ from livesvm.solvers.errors import InvalidInput, NotPositiveSemidefinite
 from livesvm.solvers.estimators.class_labels import column_of, labels_with
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.one_versus_one import Pair, Training
+from livesvm.solvers.frank_wolfe.options import Options
 from livesvm.solvers.frank_wolfe.problem import Known, Problem, check_finite
 from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Look
-from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.kernels.definiteness import ROUNDING
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples, product
@@ -127,13 +127,10 @@ def solved(
     progress: Progress | None,
     look: Look | None = None,
 ) -> Training:
-    """Return the solutions of all pairs, see ``one_versus_one.train``; raises InvalidInput for an unknown variant.
+    """Return the solutions of all pairs, see ``one_versus_one.train``.
 
     Raises NotPositiveSemidefinite for a solution that no convex problem has: a'K~a of it is not positive.
     """
-    if options.variant not in get_args(Variant):
-        known = ", ".join(get_args(Variant))
-        raise InvalidInput(f"unknown variant {options.variant!r}; one of {known}", field="variant")
     with steadily(progress, PER_MILLE if len(own) == 1 else len(own)) as tell, threadpool_limits(1, "blas"):
         found = one_versus_one.train(own, options, starts, threads, tell, look)
     for pair, solution in zip(own, found.solutions, strict=True):
@@ -160,7 +157,8 @@ def problems_of(
     if codes.size == 0:
         raise InvalidInput("there is no example with a weight", field="sample_weight")
     if classes.size < 2:
-        raise InvalidInput(f"all examples have one class, {classes[0]}; two classes are needed", field="y")
+        reason = f"all examples with weight are of one class, {classes[0]}; two classes are needed"
+        raise InvalidInput(reason, field="y")
     check_costs(costs)
     examples = Examples.of(kernel, X)
     check_kernel(examples)

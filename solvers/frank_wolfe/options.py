@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
+from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.frank_wolfe.core_set import SAMPLE
 
 Variant = Literal["auto", "fw", "mfw", "core_vector"]
@@ -25,3 +26,8 @@ class Options:
     max_steps: int | None = None  #: None: the default of the variant
     seed: int = 0  #: of what is left to chance
     looks_at_all: bool = True  #: whether a sample without any example to gain by is followed by a look at all
+
+    def __post_init__(self) -> None:
+        if self.variant not in get_args(Variant):
+            known = ", ".join(get_args(Variant))
+            raise InvalidInput(f"unknown variant {self.variant!r}; one of {known}", field="variant")

@@ -117,7 +117,6 @@ class Work(NamedTuple):
 
 
 VACANT, VACANT_BEFORE = 2, 3  #: of ``Work.moving``
-MOST_OF_PAIR = 64  #: examples that come and leave, in an update by what all pairs share
 
 NO_BATCH = Batch(
     np.empty(0, np.int64), np.empty(0), np.zeros(1, np.int64), np.empty(0, np.int64), np.zeros(1, np.int64),
@@ -142,7 +141,7 @@ def open_pair(w: Walk, s: Work, batch: Batch) -> bool:
             rows[unused] = row
             unused += 1
     is_full = unused < n_come or n_come > now.n_vacant or w.factor.size[0] == w.factor.R.shape[0]
-    if is_full or n_come + n_leave > MOST_OF_PAIR or 2 * n_leave >= n or n + n_come > LARGE:
+    if is_full or 2 * n_leave >= n or n + n_come > LARGE:
         return False
     s.now[1] = now
     for k in range(now.n_vacant):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from livesvm.solvers.homotopy.batch_update import LITTLE_WORK, bring_back, release
+from livesvm.solvers.homotopy.batch_update import bring_back, release, work_from_nothing
 from livesvm.solvers.homotopy.edit import VACANT, VACANT_BEFORE, Batch, Progress
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.refresh import Numbers, mean_diagonal
@@ -21,7 +21,7 @@ from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.by_reference import InMemory
 from livesvm.solvers.runtime.entry_point import entry_point, kind_of
-from livesvm.solvers.runtime.interrupt import check, watch
+from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
 from livesvm.solvers.runtime.memory import scratch
 from livesvm.solvers.runtime.types import Ints
 from livesvm.solvers.sparse import dense
@@ -40,14 +40,15 @@ class Standing:
     Attributes
     ----------
     limit : bytes of the kernel rows, while all is known that there is to know of the state
-    is_called : whether an update of it is under way
+    call : what a call fills that is a part of the update under way; None: there is none
     is_behind : whether the state has yet to learn what has been found
     """
 
     def __init__(self, state: PathState, slot: Ints, stop: Ints) -> None:
         self.state, self.slot, self.buffers = state, slot, workspace_of(state)
         self.limit: int | None = None
-        self.two, self.is_called, self.is_behind = (0, 0), False, False
+        self.call: Ints | None = None
+        self.two, self.is_behind = (0, 0), False
         self.arrays = self._arrays_of(state, slot)
         self.now, self.numbered = Progress.zeros(2), (slot, dense(state.XT))
         self.vacant, self.vacant_before = self.buffers.moving[VACANT : VACANT_BEFORE + 1]
@@ -85,7 +86,8 @@ class Standing:
         self.two, self.limit = two, self.state.cache_bytes
         state, n, vacant = self.state, self.state.n_slots, self.state.vacant
         edit = 0, 0, 0, 0, *self.two, n, 0, state.total, mean_diagonal(state)
-        round_ = state.b, state.kappa, state.rows.clock, 0, state.events_since_refresh, 1.0, SETTINGS.dust, LITTLE_WORK
+        allowance = work_from_nothing(state.n, state.n_free)
+        round_ = state.b, state.kappa, state.rows.clock, 0, state.events_since_refresh, 1.0, SETTINGS.dust, allowance
         Progress.put(self.now, *edit, *round_, state.heaviest, state.drift, 0, 0, 0, len(vacant))
         self.vacant[: len(vacant)] = vacant
         self._walk.put("n", n)
@@ -94,18 +96,20 @@ class Standing:
     def catch_up(self) -> None:
         """Let the state learn what has been found."""
         if self.is_behind:
-            state, now, self.is_behind = self.state, Progress.snapshot(self.now), False
+            state, now = self.state, Progress.snapshot(self.now)
             state.b, state.kappa, state.heaviest, state.drift = now.b, now.kappa, now.heaviest, now.drift
             state.events_since_refresh, state.rows.clock = now.since, now.clock
             state.vacant = self.vacant[: now.n_vacant].tolist()
+            self.is_behind = False  # last: an interrupt may come in between
 
     def undo(self) -> None:
         """Bring the state back to where it was before the call."""
-        now, old, self.is_called = Progress.snapshot(self.now), Progress.snapshot(self.now[1:]), False
-        if now.is_kept:
+        now, old, call = Progress.snapshot(self.now), Progress.snapshot(self.now[1:]), self.call
+        self.call = None
+        if call is not None and call[0, 0] >= 0 and now.is_kept:  # else it is from the update before
             numbers = Numbers(old.b, old.kappa, old.total, old.since, old.heaviest, old.drift)
             self._move(self.buffers.leave[: now.n_leave], self.buffers.come[: now.n_come])
-            self.is_behind = False
+            self.is_behind, self.state.rows.clock = False, now.clock
             vacant, checkpoint = self.vacant_before[: old.n_vacant].tolist(), self.buffers.kept(now, numbers)
             bring_back(self.state, now.n_before, vacant, self.state.capacity, checkpoint)
 
@@ -125,7 +129,7 @@ class Standing:
         self.catch_up()
         now, buffers, solving = Progress.snapshot(self.now), self.buffers, Solve(self.state)
         solving.go_on(self.now, exit_, (batch, kind), self.numbered)
-        trace = follow(self.state, None, LITTLE_WORK, solving)
+        trace = follow(self.state, None, work_from_nothing(self.state.n, self.state.n_free), solving)
         come, leave = buffers.come[: now.n_come], buffers.leave[: now.n_leave]
         if solving.found is None:
             self._move(come, leave)
@@ -141,16 +145,17 @@ def call_each(standings: list[Standing], batch: Batch, kind: Any) -> tuple[list[
     """
     (w, s), sums = standings[0].records, Progress.of()
     places = np.array([one.places for one in standings])
-    work = w, s, batch, places, np.empty((len(places), 3), np.int64), sums
+    work = w, s, batch, places, np.full((len(places), 3), -1), sums
     call = entry_point(solve_each, *work, kind=(standings[0].kind, kind))
     check()
     w.stop[0] = 0
     watch(w.stop, 0)
     for one in standings:
-        one.is_called = True
+        one.call = work[4]
     call(*work)
     for one in standings:
         one.is_behind = True
+    raise_what_stopped()
     trace, found = Trace(), Progress.snapshot(sums)
     trace.add(found, found.walked)
     trace.rounds, trace.max_violation, trace.relative_gap = found.count, found.violation, found.relative_gap

@@ -71,9 +71,9 @@ class RowCache:
 
     def _make_places(self) -> None:
         count = min(self.max_rows, self.row_of.size)
-        self.values = aligned(count, self.row_of.size)
         self.slot_of = np.full(count, -1, np.int64)
         self.used = np.zeros(count, np.int64)
+        self.values = aligned(count, self.row_of.size)
 
     def _fill(self, values: Floats, rows: Ints, slots: Ints) -> None:
         """Copy columns ``slots`` of so many rows of others; no example holds them yet."""

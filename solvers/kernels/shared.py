@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -32,7 +33,11 @@ class Shared:
         self.vacant: list[int] = []
         self._row_of: Ints | None = None  # by number, the row below that is at hand
         self._rows = np.empty((0, 0))
-        self.stop = np.zeros(1, np.int64)  #: the flag to interrupt what is solved for several problems in one call
+
+    @cached_property
+    def stop(self) -> Ints:
+        """The flag (1,) to interrupt what is solved for several problems in one call."""
+        return np.zeros(1, np.int64)
 
     @property
     def capacity(self) -> int:

@@ -755,6 +755,8 @@ class LiveEstimator(Fitted):
         center = validation.plain(arrays["center"], np.float64) if "center" in arrays else None
         window = self._window_with(float(arrays["gamma"]), center)
         targets, weights = (validation.plain(arrays[name], np.float64) for name in ("y", "sample_weight"))
+        if targets.shape != weights.shape:
+            raise InvalidInput("the arrays of this checkpoint do not belong together")
         if np.size(arrays.get("robust", ())):
             self.robust_ = Robustness(*np.asarray(arrays["robust"], np.float64).tolist())
         arrays = {"sides": np.zeros(targets.size, np.int8), **arrays}  # none before there were outlier paths

@@ -29,6 +29,7 @@ from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.types import Floats, Ints
 
 NO_EXAMPLES = np.empty(0, np.int64)
+MOST = 64  #: examples that come and leave, in an update by what all pairs share
 
 
 class Work(NamedTuple):
@@ -37,6 +38,7 @@ class Work(NamedTuple):
     batch: Batch
     kind: Any  #: its type, as ``kind_of`` returns it
     come: list[int]  #: how many come, by class
+    moving: list[int]  #: how many come and leave
 
 
 class PairChange(NamedTuple):
@@ -61,8 +63,12 @@ class Pair:
         self._standing: Standing | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        self._let_go()
-        return {**vars(self), "_undo": None, "_standing": None}
+        kept = {"state": self._let_go(), **vars(self), "_undo": None}
+        return {name: value for name, value in kept.items() if name not in ("_state", "_standing")}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self._state, self._standing = kept.pop("state"), None
+        vars(self).update(kept)
 
     @property
     def state(self) -> PathState:
@@ -94,7 +100,7 @@ class Pair:
         NotPositiveSemidefinite, NotOptimal, MemoryLimit : the pair is as it was
         """
         self._undo = self._n_bound = None
-        state = self._let_go()
+        state, self._standing = self._let_go(), None
         self._make_room()
         state.allow(cache_bytes)
         leave, changed = self.slot[change.leave], self.slot[change.changed]
@@ -113,6 +119,8 @@ class Pair:
 
     def place(self, two: Two, work: Work, cache_bytes: int) -> Standing | None:
         """Return what compiled code is to work on, to do what ``update`` does; None: ``update`` has to."""
+        if work.moving[two[0]] + work.moving[two[1]] > MOST:
+            return None
         self._make_room()
         standing, state = self._standing, self._state
         if standing is not None and standing.is_for(two, self.slot, cache_bytes):
@@ -161,7 +169,7 @@ class Pair:
         """Take the last change back, which was made just now."""
         if self._undo is not None:
             self._undo()
-        elif self._standing is not None and self._standing.is_called:
+        elif self._standing is not None and self._standing.call is not None:
             self._standing.undo()
         self._n_bound = None
         self.settle()
@@ -189,7 +197,7 @@ class Pair:
         """Let the last change be final."""
         self._undo = None
         if self._standing is not None:
-            self._standing.is_called = False
+            self._standing.call = None
 
     @contextmanager
     def undone_on_error(self) -> Iterator[None]:
@@ -295,7 +303,7 @@ def update_each(
             break
         found, trace = call_each(list(called.values()), work.batch, work.kind)
         traces.append(trace)
-        todo = [two for two in todo if two not in called]
+        todo = [two for two, one in placed.items() if one is not None and two not in called]
         for two, (exit_, count, n_bound) in zip(called, found, strict=True):
             pair = pairs[two]
             if exit_ == Exit.DONE:

@@ -71,7 +71,8 @@ class Parts:
         if at_hand is None:
             return None
         batch = Batch(*self.come, self.leave.numbers, self.leave.start, shared.diagonals, *at_hand)
-        return Work(batch, kind_of(batch), np.diff(self.come.start).tolist())
+        moving = np.diff(self.come.start + self.leave.start).tolist()
+        return Work(batch, kind_of(batch), np.diff(self.come.start).tolist(), moving)
 
     def of(self, two: Two) -> PairChange:
         """Return what happens to a pair."""

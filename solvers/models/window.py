@@ -386,8 +386,13 @@ class Window:
     def restore(self, arrays: Mapping[str, Any], losses: Losses, total: float) -> None:
         """Fill an empty window from ``to_arrays``; f and the factor are computed afresh, and corrected."""
         X, y = plain_features(arrays["X"]), plain(arrays["y"], np.float64)
-        keys = list(arrays["keys"])
-        if not (X.ndim == 2 and len(keys) == len(set(keys)) == X.shape[0] == y.size):
+        keys, beta, segments = (
+            list(arrays["keys"]),
+            plain(arrays["beta"], np.float64),
+            plain(arrays["segments"], np.int64),
+        )
+        whole = X.ndim == 2 and len(keys) == len(set(keys)) == X.shape[0] == y.size
+        if not (whole and beta.size == segments.size == y.size):
             raise InvalidInput("the arrays of this checkpoint do not belong together")
         if self.state.kernel.gram is not None and X.shape[0]:
             X = self.state.kernel.gram.admit(dense(X), NO_EXAMPLES)[:, None].astype(np.float64)
@@ -398,8 +403,8 @@ class Window:
                 self.state,
                 X,
                 losses,
-                plain(arrays["beta"], np.float64),
-                plain(arrays["segments"], np.int64),
+                beta,
+                segments,
                 float(arrays["intercept"]),
                 (plain(arrays["f"], np.float64), int(arrays["events"])) if "f" in arrays else None,
             )

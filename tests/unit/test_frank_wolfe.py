@@ -362,6 +362,14 @@ def test_data_that_cannot_be_learnt_from_is_refused() -> None:
     with pytest.raises(InvalidInput, match="no last fit"):
         model.fit(X, y, places=np.arange(20))
     model.set_params(warm_start=True).fit(X, y)
+    for refused in ({"variant": "other"}, {"C": 1e-300}):
+        before, wide = dict(model.get_params()), np.hstack([X, X])
+        with pytest.raises(InvalidInput):
+            model.set_params(**refused).fit(wide, y)
+        assert model.set_params(**before).predict(X).shape == y.shape
+    with pytest.raises(InvalidInput, match="one class"):
+        model.fit(np.hstack([X, X]), np.ones(20))
+    assert model.predict(X).shape == y.shape
     for places in (np.zeros(20, int), np.arange(1, 21), np.arange(3), np.arange(20.0)):
         with pytest.raises(InvalidInput) as caught:
             model.fit(X, y, places=places)

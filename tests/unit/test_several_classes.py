@@ -299,6 +299,54 @@ def test_slots_of_an_update_that_failed_are_as_good_as_new(monkeypatch: pytest.M
     assert max(one.relative for one in gaps(model).values()) < 1e-8
 
 
+def test_an_error_that_has_ended_an_update_does_not_end_the_next_one() -> None:
+    """The call ends in one pair, and another before it has yet to go on, as rows are not there."""
+    X, y = digits(420)
+    model = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:300], y[:300])
+    model.update(add=(X[300:310], y[300:310]))
+    change: dict[str, Any] = {"add": (X[310:320], y[310:320]), "remove": model.keys_[:10]}
+    for end_at in range(40, 120, 8):
+        copied = copy.deepcopy(model)
+        copied.prepare()
+        for place, each in enumerate(cast(ClassWindow, copied._window).pairs.values()):
+            bound = np.flatnonzero(each.state.examples.segment[: each.state.n_slots] % 2 == 0)
+            each.state.rows.forget(bound if place % 3 == 0 else bound[:0])
+        looks = Looks(end_at)
+        with interruptible(looks) as interrupt:
+            looks.start(interrupt)
+            with pytest.raises(Stop):
+                copied.update(**change)
+        counting = Looks()
+        with interruptible(counting) as interrupt:
+            counting.start(interrupt)
+            copied.update(**change)
+        assert counting.count > 0
+        assert copied.certificate().relative_gap < 1e-9
+
+
+def test_what_pickles_hold_of_a_pair_is_what_they_held_before_pairs_were_solved_in_one_call() -> None:
+    X, y = digits(340)
+    model = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:300], y[:300])
+    model.update(add=(X[300:320], y[300:320]), remove=model.keys_[:20])
+    window = cast(ClassWindow, model._window)
+    assert window.pairs[3, 7].__getstate__().keys() == {"shared", "state", "slot", "_undo", "_n_bound"}
+    vars(window.shared).pop("stop")
+    other = pickle.loads(pickle.dumps(model))
+    for each in (model, other):
+        each.update(add=(X[320:], y[320:]), remove=each.keys_[:20])
+    np.testing.assert_allclose(other.decision_function(X), model.decision_function(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["y", "sample_weight", "beta"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_arrays_that_do_not_belong_together_are_refused(name: str, n_classes: int) -> None:
+    X, y = IRIS
+    model = IncrementalSVC(C=2.0, gamma=0.2).fit(X[: 50 * n_classes], y[: 50 * n_classes])
+    arrays = model.to_arrays()
+    with pytest.raises(InvalidInput, match="do not belong together"):
+        IncrementalSVC.from_arrays(model.get_params(), arrays | {name: arrays[name][:-1]})
+
+
 def test_a_pair_that_is_not_done_at_once_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernel rows that are not there, no space in the factor, and an end that is not good enough at first."""
     X, y = digits(400)

@@ -27,6 +27,7 @@ SHARES = (2, 4, 8)
 """Shorter windows that are tried: the newest half, and so on."""
 COSTS = (0.1, 1 / math.sqrt(10.0), math.sqrt(10.0), 10.0)
 """Other C that are tried, as multiples of the present one."""
+PARTS = 2 + len(SHARES) + len(COSTS)  #: of the work, each of a whole window
 SURE = 2.0
 """Standard errors by which a remedy has to be better before it is proposed."""
 BLOCKS = 8
@@ -167,7 +168,7 @@ def drift(
         raise InvalidInput("has no targets, and so no errors", field="model")
     if newest is not None and not 2 <= newest <= n:
         raise InvalidInput(f"must be between 2 and the {n} examples of the window, not {newest}", field="newest")
-    with steadily(progress, (2 + len(SHARES) + len(COSTS)) * n) as tell:
+    with steadily(progress, PARTS * n) as tell:
         losses, alarm = _tested(view, order, taken, test, tell)
         m = newest or _newest(n, alarm)
         present = losses[-m:]
@@ -230,7 +231,8 @@ def means(losses: Floats) -> Floats:
 
 def _tested(view: View, order: Ints, taken: Ints, test: DriftTest, tell: Teller) -> tuple[Floats, Alarm | None]:
     """Return the leave-one-out losses in the order of time, and the newest alarm of the places that are ``taken``."""
-    decisions, targets = left_out(view.model, order, tell), np.asarray(view.window.y)[order]
+    decisions = left_out(view.model, order, lambda done, _: tell(done, PARTS * order.size))
+    targets = np.asarray(view.window.y)[order]
     kinds = None if view.prices is not None else places_of(view, targets)[taken].tolist()
     alarm = test.learn(scores_of(view, decisions, targets)[taken], kinds)
     if alarm is not None:

@@ -142,7 +142,7 @@ def k_fold(
         elif copy.pairs:
             found = []
             for done, two in enumerate(copy.pairs):
-                tell(done, len(copy.pairs))
+                tell(done * names.size // len(copy.pairs), names.size)
                 found.append(k_fold(copy.of_pair(two), fold.tolist()))
             decisions, events = -np.stack([one.decisions for one in found], axis=1), sum(one.events for one in found)
         else:

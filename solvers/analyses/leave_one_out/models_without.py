@@ -219,7 +219,7 @@ def leave_each(view: View, members: Ints, tell: Tell, *, is_kept: bool) -> tuple
         events = parts[0].leave(view, members, tell, is_private=not is_kept)
     else:
         for number, (part, one) in enumerate(zip(parts, _views(view), strict=True)):
-            tell(number, len(parts))
+            tell(number * members.size // len(parts), members.size)
             events += part.leave(one, members, _tell_nothing)
     own = -np.stack([part.own for part in parts], axis=1) if pairs else parts[0].own
     return own, events, parts
