@@ -26,10 +26,10 @@ from livesvm.solvers.runtime.memory import scratch
 from livesvm.solvers.runtime.types import Ints
 from livesvm.solvers.sparse import dense
 
-MEMORY = 4096  #: bytes of the records of a pair
+OWN_BYTES = 4096  #: of the records of a pair, about
 
 
-class Standing:
+class PairInMemory:
     """What compiled code works on of a pair of classes, in memory, and what it knows of the state.
 
     Parameters
@@ -75,11 +75,6 @@ class Standing:
             self._scratch = scratch()
             self._walk.put("scratch", self._scratch)
         return self.limit == limit and self.two == two and self.slot is slot
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of what it has besides the arrays of the state, about."""
-        return MEMORY
 
     def learn(self, two: tuple[int, int]) -> None:
         """Learn the classes, the numbers of the state, and which slots are vacant."""
@@ -137,23 +132,23 @@ class Standing:
         return trace, None if solving.found is None else solving.found.n_bound
 
 
-def call_each(standings: list[Standing], batch: Batch, kind: Any) -> tuple[list[list[int]], Trace]:
+def call_each(pairs: list[PairInMemory], batch: Batch, kind: Any) -> tuple[list[list[int]], Trace]:
     """Solve pairs of one kind, which have learnt of their states, in one compiled call.
 
     Returns exit, events and bound examples with a coefficient of each, and what those did together that are done.
     ``kind`` is that of the batch.
     """
-    (w, s), sums = standings[0].records, Progress.of()
-    places = np.array([one.places for one in standings])
+    (w, s), sums = pairs[0].records, Progress.of()
+    places = np.array([one.places for one in pairs])
     work = w, s, batch, places, np.full((len(places), 3), -1), sums
-    call = entry_point(solve_each, *work, kind=(standings[0].kind, kind))
+    call = entry_point(solve_each, *work, kind=(pairs[0].kind, kind))
     check()
     w.stop[0] = 0
     watch(w.stop, 0)
-    for one in standings:
+    for one in pairs:
         one.call = work[4]
     call(*work)
-    for one in standings:
+    for one in pairs:
         one.is_behind = True
     raise_what_stopped()
     trace, found = Trace(), Progress.snapshot(sums)

@@ -16,7 +16,7 @@ from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy import batch_update
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.edit import Batch
-from livesvm.solvers.homotopy.pairs import Standing, call_each
+from livesvm.solvers.homotopy.pairs import OWN_BYTES, PairInMemory, call_each
 from livesvm.solvers.homotopy.refactorize import refactorize
 from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.homotopy.warm_start import resume
@@ -60,21 +60,21 @@ class Pair:
         self.slot = np.full(shared.capacity, -1, np.int64)  #: by number; -1: not here
         self._undo: Callable[[], None] | None = None
         self._n_bound: int | None = None  # bound supports, once they were counted
-        self._standing: Standing | None = None
+        self._memory: PairInMemory | None = None
 
     def __getstate__(self) -> dict[str, object]:
         kept = {"state": self._let_go(), **vars(self), "_undo": None}
-        return {name: value for name, value in kept.items() if name not in ("_state", "_standing")}
+        return {name: value for name, value in kept.items() if name not in ("_state", "_memory")}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        self._state, self._standing = kept.pop("state"), None
+        self._state, self._memory = kept.pop("state"), None
         vars(self).update(kept)
 
     @property
     def state(self) -> PathState:
         """The path state, to be read."""
-        if self._standing is not None:
-            self._standing.catch_up()
+        if self._memory is not None:
+            self._memory.catch_up()
         return self._state
 
     @property
@@ -100,7 +100,7 @@ class Pair:
         NotPositiveSemidefinite, NotOptimal, MemoryLimit : the pair is as it was
         """
         self._undo = self._n_bound = None
-        state, self._standing = self._let_go(), None
+        state, self._memory = self._let_go(), None
         self._make_room()
         state.allow(cache_bytes)
         leave, changed = self.slot[change.leave], self.slot[change.changed]
@@ -117,14 +117,14 @@ class Pair:
         self._move(change, leave, slots, before.undo)
         return trace
 
-    def place(self, two: Two, work: Work, cache_bytes: int) -> Standing | None:
+    def place(self, two: Two, work: Work, cache_bytes: int) -> PairInMemory | None:
         """Return what compiled code is to work on, to do what ``update`` does; None: ``update`` has to."""
         if work.moving[two[0]] + work.moving[two[1]] > MOST:
             return None
         self._make_room()
-        standing, state = self._standing, self._state
-        if standing is not None and standing.is_for(two, self.slot, cache_bytes):
-            return standing
+        memory, state = self._memory, self._state
+        if memory is not None and memory.is_for(two, self.slot, cache_bytes):
+            return memory
         self._let_go()
         is_ready = state.n > 0 and state.is_prepared and state.cache_bytes == cache_bytes
         if not (is_ready and state.make_vacant(work.come[two[0]] + work.come[two[1]])):
@@ -132,23 +132,23 @@ class Pair:
         if state.rows.slot_of.size < state.n_slots:  # not every example's row has a place, and so some have to give way
             return None
         state.make_room_for_free()
-        if standing is None or not standing.is_of(state, self.slot):
-            standing = self._standing = Standing(state, self.slot, self.shared.stop)
-        standing.learn(two)
-        return standing
+        if memory is None or not memory.is_of(state, self.slot):
+            memory = self._memory = PairInMemory(state, self.slot, self.shared.stop)
+        memory.learn(two)
+        return memory
 
     def _let_go(self) -> PathState:
         """Return the state, to be changed: compiled code has to learn of it again."""
-        if self._standing is not None:
-            self._standing.limit = None
+        if self._memory is not None:
+            self._memory.limit = None
         return self.state
 
     def go_on(self, exit_: int, work: Work) -> Trace | None:
         """Go on where compiled code has left; None: ``update`` has to."""
-        assert self._standing is not None
+        assert self._memory is not None
         self._let_go()
         try:
-            trace, self._n_bound = self._standing.go_on(exit_, work.batch, work.kind)
+            trace, self._n_bound = self._memory.go_on(exit_, work.batch, work.kind)
         except NotOptimal:
             self.undo()
             return None
@@ -169,8 +169,8 @@ class Pair:
         """Take the last change back, which was made just now."""
         if self._undo is not None:
             self._undo()
-        elif self._standing is not None and self._standing.call is not None:
-            self._standing.undo()
+        elif self._memory is not None and self._memory.call is not None:
+            self._memory.undo()
         self._n_bound = None
         self.settle()
         self._let_go()
@@ -179,25 +179,24 @@ class Pair:
         """Give up what the next update makes again; see ``PathState.cool``."""
         self.settle()
         self._let_go().cool()
-        self._standing = None
+        self._memory = None
         self.slot = self.slot[: self.shared.capacity].copy()
 
     @property
     def hot_bytes(self) -> int:
         """Bytes that :meth:`cool` gives back."""
-        return self._state.hot_bytes + (self._standing.nbytes if self._standing is not None else 0)
+        return self._state.hot_bytes + OWN_BYTES * (self._memory is not None)
 
     @property
     def held_bytes(self) -> int:
         """Bytes of all arrays."""
-        standing = self._standing.nbytes if self._standing is not None else 0
-        return self._state.held_bytes + self.slot.nbytes + standing
+        return self._state.held_bytes + self.slot.nbytes + OWN_BYTES * (self._memory is not None)
 
     def settle(self) -> None:
         """Let the last change be final."""
         self._undo = None
-        if self._standing is not None:
-            self._standing.call = None
+        if self._memory is not None:
+            self._memory.call = None
 
     @contextmanager
     def undone_on_error(self) -> Iterator[None]:
@@ -212,7 +211,7 @@ class Pair:
             raise
 
     def _put(self, state: PathState, slot: Ints) -> None:
-        self._state, self.slot, self._standing = state, slot, None
+        self._state, self.slot, self._memory = state, slot, None
 
     def _move(self, change: PairChange, leave: Ints, slots: Ints, undo_state: Callable[[], None]) -> None:
         def undo() -> None:
@@ -297,7 +296,7 @@ def update_each(
     traces: list[Trace] = []
     for _ in range(2):
         placed = {two: pairs[two].place(two, work, limits[two]) for two in todo}
-        kind = next((standing.kind for standing in placed.values() if standing is not None), None)
+        kind = next((memory.kind for memory in placed.values() if memory is not None), None)
         called = {two: one for two, one in placed.items() if one is not None and one.kind is kind}
         if not called:
             break

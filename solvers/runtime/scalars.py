@@ -64,12 +64,12 @@ class Scalars(_Void):
 
     @classmethod
     def zeros(cls, count: int) -> Any:
-        """Return an array of several records, all of zeros, that can be cut."""
+        """Return an array of several records of zeros, of which parts may be taken."""
         return np.ndarray(count, cls.kind, bytearray(count * cls._layout.size))
 
     @classmethod
     def put(cls, record: One[Self], *numbers: float) -> None:
-        """Write the first record of an array that was made here anew."""
+        """Overwrite the first record of an array that ``of`` or ``zeros`` has made."""
         cls._layout.pack_into(record.base, 0, *numbers, *cls._zeros[len(numbers) :])  # type: ignore[attr-defined]
 
     @classmethod
