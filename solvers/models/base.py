@@ -24,6 +24,7 @@ from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.centering import center_of, is_movable
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
+from livesvm.solvers.models.keyed_window import unused_keys
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Change, Window
@@ -309,8 +310,7 @@ class LiveEstimator(Fitted):
             if self._reset_parameters():
                 edits = edits._replace(every_example=True)
         m, gone = len(targets), set(leaving)
-        unused = range(window.next_key, window.next_key + m)
-        adding: list[Key] = list(unused) if keys is None else validation.new_keys(keys, m, window.keys, gone)
+        adding = unused_keys(window, m) if keys is None else validation.new_keys(keys, m, window.keys, gone)
         changed = edited(window, edits, gone, self._targets, self._cutoff_rule)
         if self._weigh(window, leaving, (targets, weights), changed):
             changed = edited(window, edits._replace(every_example=True), gone, self._targets, self._cutoff_rule)

@@ -19,7 +19,7 @@ class SlidingWindow:
 
     def __init__(self) -> None:
         self.slots: dict[Key, int] = {}  #: by key, oldest first
-        self.next_key = 0  #: larger than every whole number that has been a key
+        self.next_key = 0
         self._free: list[int] = []
         self.X: Floats = np.empty((0, 0))  #: (capacity, d) features
         self.y: Ints = np.empty(0, np.int64)  #: (capacity,) numbers of classes

@@ -60,7 +60,7 @@ class Window:
     def __init__(self, kernel: Kernel, *, intercept: bool, cache_bytes: int) -> None:
         self.state = PathState(kernel, refactorize, intercept=intercept, cache_bytes=cache_bytes)
         self.keys: dict[Key, int] = {}  #: key -> slot, oldest first
-        self.next_key = 0  #: larger than every whole number that has been a key
+        self.next_key = 0
         self.updates = 0  #: how many there have been: results that follow from the window are kept by it
         self._y = np.empty(0)  # by slot
         self._weight = np.empty(0)
