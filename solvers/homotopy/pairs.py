@@ -15,7 +15,7 @@ from livesvm.solvers.homotopy.batch_update import bring_back, release, work_from
 from livesvm.solvers.homotopy.edit import VACANT, VACANT_BEFORE, Batch, Progress
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.refresh import Numbers, mean_diagonal
-from livesvm.solvers.homotopy.run import NO_CHANGES, Solve, Trace, walk_on, workspace_of
+from livesvm.solvers.homotopy.run import NO_CHANGES, Solve, Trace, given_to_round, walk_on, workspace_of
 from livesvm.solvers.homotopy.solve import solve_each
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.problem.state import PathState
@@ -81,9 +81,8 @@ class PairInMemory:
         self.two, self.limit = two, self.state.cache_bytes
         state, n, vacant = self.state, self.state.n_slots, self.state.vacant
         edit = 0, 0, 0, 0, *self.two, n, 0, state.total, mean_diagonal(state)
-        allowance = work_from_nothing(state.n, state.n_free)
-        round_ = state.b, state.kappa, state.rows.clock, 0, state.events_since_refresh, 1.0, SETTINGS.dust, allowance
-        Progress.put(self.now, *edit, *round_, state.heaviest, state.drift, 0, 0, 0, len(vacant))
+        round_ = given_to_round(state, 0, 1.0, SETTINGS.dust, work_from_nothing(state.n, state.n_free))
+        Progress.put(self.now, *edit, *round_, 0, 0, 0, len(vacant))
         self.vacant[: len(vacant)] = vacant
         self._walk.put("n", n)
         self._walk.put("n_seen", n)

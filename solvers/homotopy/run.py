@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import is_not
 from typing import Any
@@ -120,6 +120,12 @@ def workspace_of(state: PathState) -> PathWorkspace:
     return buffers
 
 
+def given_to_round(state: PathState, events: int, precision: float, dust: float, allowance: float) -> Sequence[float]:
+    """Return what ``Progress`` is given for a round, in its order, after so many events of the rounds before."""
+    own = state.b, state.kappa, state.rows.clock, events, state.events_since_refresh
+    return (*own, precision, dust, allowance, state.heaviest, state.drift)
+
+
 class Solve:
     """One solve of a state, in as many rounds as it takes: see ``solve.solve``.
 
@@ -220,8 +226,7 @@ class Solve:
         if size == state.factor.R.shape[0]:
             state.make_room_for_free()
         dust = SETTINGS.dust if trace.rounds <= 1 else 0.0
-        since = trace.events, state.events_since_refresh
-        round_ = state.b, state.kappa, rows.clock, *since, precision, dust, allowance, state.heaviest, state.drift
+        round_ = given_to_round(state, trace.events, precision, dust, allowance)
         mean = mean_diagonal(state) if n_free <= self.sizes[1] + self.sizes[2] else 0.0
         if self.now is None:
             given = self.stage, *self.sizes, 0, 0, self.n_before, state.n, state.total, mean
