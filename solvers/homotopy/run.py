@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import is_not
 from typing import Any
@@ -120,7 +120,7 @@ def workspace_of(state: PathState) -> PathWorkspace:
     return buffers
 
 
-def given_to_round(state: PathState, events: int, precision: float, dust: float, allowance: float) -> Sequence[float]:
+def given_to_round(state: PathState, events: int, precision: float, dust: float, allowance: float) -> tuple[Any, ...]:
     """Return what ``Progress`` is given for a round, in its order, after so many events of the rounds before."""
     own = state.b, state.kappa, state.rows.clock, events, state.events_since_refresh
     return (*own, precision, dust, allowance, state.heaviest, state.drift)
