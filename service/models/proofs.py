@@ -9,7 +9,7 @@ import numpy as np
 from livesvm.service.models.classifier import Served
 from livesvm.solvers.models.base import LiveEstimator
 
-NAMES = ("relative_gap", "duality_gap", "max_violation")
+NAMES = ("relative_gap", "duality_gap", "max_violation", "rounding")
 
 
 def proof_of(estimator: LiveEstimator) -> dict[str, Any]:

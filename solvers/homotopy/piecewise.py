@@ -61,6 +61,10 @@ class Changes(NamedTuple):
     before: Ints
     after: Ints
 
+    def part(self, which: slice) -> Changes:
+        """Return some of the changes in a row."""
+        return Changes(self.tau[which], self.slot[which], self.before[which], self.after[which])
+
 
 class Position(NamedTuple):
     """The place of every example at one tau; by slot."""

@@ -6,7 +6,7 @@ Decisions of pairs are positive for the first of the two classes, as those of li
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -30,7 +30,7 @@ _BLOCK = 1024  # rows of X whose kernel values are held at once
 class PairsCertificate(Certificate):
     """The certificates of all pairs: objectives and gaps summed up, violations and relative gaps at their worst."""
 
-    pairs: Mapping[Two, Certificate]  #: certificate by pair of places in ``classes_``
+    pairs: Mapping[Two, Certificate] = field(default_factory=dict)  #: certificate by pair of places in ``classes_``
 
     @property
     def worst(self) -> Two | None:
@@ -48,6 +48,7 @@ def summary(pairs: Mapping[Two, Certificate], n: int) -> PairsCertificate:
         primal=sum(one.primal for one in each),
         dual=sum(one.dual for one in each),
         n_examples=n,
+        rounding=sum(one.rounding for one in each),
         pairs=pairs,
     )
 

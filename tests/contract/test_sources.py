@@ -85,8 +85,9 @@ def test_nothing_is_behind_the_end_whatever_the_server_counts(scene: Scene) -> N
     source.begin(None, [])
     assert numbers(source, None) == [1, 2, 3]
     source.settle(positions(1, 2, 3), [])
-    scene.client.execute_command("XGROUP", "SETID", scene.stream, "livesvm:load", "3-0", "ENTRIESREAD", 1)
-    assert scene.client.xinfo_groups(scene.stream)[0]["lag"] == 2
+    if "lag" in scene.client.xinfo_groups(scene.stream)[0]:  # Redis counts it from 7 on
+        scene.client.execute_command("XGROUP", "SETID", scene.stream, "livesvm:load", "3-0", "ENTRIESREAD", 1)
+        assert scene.client.xinfo_groups(scene.stream)[0]["lag"] == 2
     assert source.backlog(at(3)).entries == 0
 
 

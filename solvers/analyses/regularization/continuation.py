@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from livesvm.solvers.analyses.regularization.intercept_interval import Tables, c
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.parametric import track
-from livesvm.solvers.homotopy.piecewise import Changes, Segments
+from livesvm.solvers.homotopy.piecewise import Changes, Segments, places
 from livesvm.solvers.homotopy.refresh import restore, take_checkpoint
 from livesvm.solvers.models.model_view import View
 from livesvm.solvers.problem.state import PathState, are_free
@@ -40,6 +41,12 @@ class Leg(NamedTuple):
     @property
     def high(self) -> float:
         return max(self.start, self.end)
+
+    @property
+    def ends(self) -> tuple[Ints, Ints]:
+        """Return every example's place at the least and at the largest value, (n,) each."""
+        both = self.places, places(self.places, self.changes, self.changes.tau.size)
+        return both if self.start < self.end else both[::-1]
 
     def value(self, tau: Floats) -> Floats:
         """Return the parameter at ``tau``."""
@@ -83,7 +90,7 @@ class Walker:
         self.teller = teller
         self.done = 0.0
         self.legs: list[Leg] = []
-        self.events = self.exchanges = self.last_resorts = 0
+        self.exchanges = self.last_resorts = 0
         self.gap = 0.0
         self.ended: list[Ended] = []
 
@@ -114,7 +121,10 @@ class Walker:
 
     def report(self, seconds: float) -> PathReport:
         """Say what it took."""
-        counts = self.events, len(self.legs), self.exchanges, self.last_resorts
+        legs = sorted(self.legs, key=lambda leg: leg.low)
+        events = sum(leg.changes.tau.size for leg in legs)
+        events += sum(int(np.count_nonzero(low.ends[1] != high.ends[0])) for low, high in pairwise(legs))
+        counts = events, len(legs), self.exchanges, self.last_resorts
         return PathReport(*counts, self.gap, seconds, tuple(self.ended))
 
     def move_to(self, value: float) -> None:
@@ -175,13 +185,12 @@ class Walker:
         if way.relative_gap > ACCEPTABLE:
             raise NotOptimal(f"the path came to {self.parameter} = {end:.6g} with a gap of {way.relative_gap:.1e}")
         self.gap = max(self.gap, way.relative_gap)
-        self.events += way.trace.events
         self.exchanges += way.trace.exchanges
         self.last_resorts += way.trace.stalls
-        segments = way.segments
+        path = way.start, way.segments, way.changes
         if self.state.intercept:
-            segments = centered(self.state, way.start, segments, way.changes, Tables(then, goal))
-        return Leg(start, end, way.start, segments, way.changes)
+            path = centered(self.state, *path, Tables(then, goal))
+        return Leg(start, end, *path)
 
     def tell(self, more: float = 0.0) -> None:
         """Tell how much of the path is done, with so much ``more`` of it than there are legs; may raise Cancelled."""

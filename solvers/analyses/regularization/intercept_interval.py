@@ -1,9 +1,10 @@
-"""The middle b on those parts of a way where no example is free.
+"""The parts of a path on which no example is free: every example is bound, and b is the middle of its interval.
 
-There any b of an interval is optimal, and the loop keeps the one it happens to have. Each end of the interval is the
-upper or lower envelope of straight lines, so its middle is linear between finitely many points: there the segments are
-cut, and get it. An update that ends there does the same (``degeneracy.center``), so that a model of the path is the
-one that training at that place gives.
+There any b of an interval is optimal. The loop keeps the b that it happens to have, and an example that is free at an
+end of its box; which one depends on how the model was made. Such an example counts as bound here, so that breakpoints
+are where a part begins and ends. Each end of the interval of b is the upper or lower envelope of straight lines, so its
+middle is linear between finitely many points: there the segments are cut, and get it. An update that ends there does
+the same (``degeneracy.center``), so that a model of the path is the one that training at that place gives.
 """
 
 from __future__ import annotations
@@ -35,19 +36,65 @@ class Tables(NamedTuple):
         return _between(self.start.levels, self.end.levels, tau)
 
 
-def centered(state: PathState, start: Ints, segments: Segments, changes: Changes, tables: Tables) -> Segments:
-    """Return the segments with the middle b wherever no example is free; those with a bend in it are cut there.
+def centered(
+    state: PathState, start: Ints, segments: Segments, changes: Changes, tables: Tables
+) -> tuple[Ints, Segments, Changes]:
+    """Return a path with all examples bound, and the middle b, wherever none is free.
 
-    ``state`` is only asked for kernel rows.
+    Segments are cut where that b has a bend. ``state`` is only asked for kernel rows.
     """
-    for first, last, piece in reversed(_runs(start, segments, changes, tables)):
+    runs = _runs(start, segments, changes, tables)
+    start, segments, changes = _bound(runs, start, segments, changes)
+    for first, last, piece in reversed(runs):
         taus = segments.start_tau[first], segments.end_tau[last]
         w = [_without_b(state, np.take_along_axis(tables.levels(r), piece[:, None], 1)[:, 0]) for r in taus]
         low, high = _limits(tables, piece, taus, w)
         cuts, b = _middle(low, high)
         if b.size:
             segments = _with_b(segments, first, last, taus[0] - cuts * (taus[0] - taus[1]), b)
-    return segments
+    return start, segments, changes
+
+
+def _bound(
+    runs: list[tuple[int, int, Ints]], start: Ints, segments: Segments, changes: Changes
+) -> tuple[Ints, Segments, Changes]:
+    """Return a path with all examples bound on its runs; they change sides where a run begins and where it ends."""
+    before = segments.changes_before  # of each segment
+    begin, counts = start, before.copy()
+    parts = [changes.part(slice(0, 0))]
+    done = 0  # changes of the old path that the parts account for
+    for number, (first, last, piece) in enumerate(runs):
+        bound = 2 * piece
+        if first == 0:
+            begin = bound
+        elif number > 0 and runs[number - 1][1] == first - 1:
+            parts.append(_changed(segments.start_tau[first], 2 * runs[number - 1][2], bound))
+        else:
+            kept = slice(done, before[first - 1])
+            parts += [changes.part(kept), _changed(segments.start_tau[first], places(start, changes, kept.stop), bound)]
+        counts[first : last + 1] = total = sum(part.tau.size for part in parts)
+        done = changes.tau.size
+        if last + 1 < before.size and not segments.idle[last + 1]:
+            done = before[last + 1]
+            parts.append(_changed(segments.end_tau[last], bound, places(start, changes, done)))
+            counts[last + 1 :] = before[last + 1 :] - done + total + parts[-1].tau.size
+    parts.append(changes.part(slice(done, None)))
+    sizes = np.diff(segments.first)
+    of_others = np.repeat(~segments.idle, sizes)
+    segments = segments._replace(
+        changes_before=counts,
+        first=np.concatenate([[0], np.cumsum(np.where(segments.idle, 0, sizes))]),
+        slot=segments.slot[of_others],
+        start_beta=segments.start_beta[of_others],
+        end_beta=segments.end_beta[of_others],
+    )
+    return begin, segments, Changes(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _changed(tau: float, before: Ints, after: Ints) -> Changes:
+    """Return the changes from some places of all examples to others, at one ``tau``."""
+    slots = np.flatnonzero(before != after)
+    return Changes(np.full(slots.size, tau), slots, before[slots], after[slots])
 
 
 def _between(start: Floats, end: Floats, tau: float) -> Floats:

@@ -237,10 +237,15 @@ class RegularizationPath(Optima):
     def breakpoints(self) -> Breakpoints:
         """Every change of sides, by ascending value."""
         parts = [_ascending(leg) for leg in self._legs]
+        ends = [leg.ends for leg in self._legs]
+        for i in range(len(parts) - 1, 0, -1):  # where no example is free, sides may change between two legs
+            low, high = ends[i - 1][1], ends[i][0]
+            parted = np.flatnonzero(low != high)
+            parts.insert(i, (np.full(parted.size, self._legs[i].low), parted, low[parted], high[parted]))
         value, example, before, after = (np.concatenate([p[i] for p in parts]) for i in range(4))
         levels = self._view.losses_at(self.parameter, 0.5 * (self.minimum + self.maximum)).levels
         counted = (levels != 0.0) | (levels[:, :1] == levels[:, -1:])
-        first = self.position(self.minimum).segment
+        first = ends[0][0]
 
         def weighs(indices: Ints, segment: Ints) -> Ints:
             return np.asarray((are_free(segment)) | counted[indices, segment // 2], np.int64)
