@@ -216,7 +216,9 @@ def _parts_of(value: Any) -> Iterator[str]:
             yield from _parts_of(item)
     elif value is None or isinstance(value, bool | int | float | complex | str | enum.Enum | np.generic | np.dtype):
         yield repr(value)
-    elif isinstance(value, types.Type | types.ExternalFunction | BuiltinFunctionType | ModuleType | np.ufunc):
+    elif isinstance(value, ModuleType):
+        yield value.__name__  # and not its path, which is another one in each environment
+    elif isinstance(value, types.Type | types.ExternalFunction | BuiltinFunctionType | np.ufunc):
         yield str(value).partition(" at 0x")[0]  # of numba, numpy or Python, whose versions are known
     else:
         raise TypeError(f"machine code should not depend on {value!r}")

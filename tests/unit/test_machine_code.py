@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from livesvm.solvers.errors import UnsupportedNumba
@@ -248,6 +249,22 @@ def test_a_record_that_has_moved_is_another_one(package: Path, run: Run) -> None
     edit(package, "high.py", "import Exit, Pair", "import Exit")
     edit(package, "main.py", "solvers.records import Pair", "solvers.pairs import Pair")
     assert run(package) == "(24.0, 101.0) {'total': 1, 'apart': 0}"
+
+
+def test_a_second_environment_of_the_same_versions_compiles_nothing(package: Path, tmp_path: Path) -> None:
+    edit(package, "low.py", "FACTOR = 2.0", "import numpy as np\nFACTOR = 2.0")
+    edit(package, "low.py", "return x + 100.0", "return np.sqrt(x) + 100.0")
+    found = []
+    for name in ("one", "other"):
+        (tmp_path / name).symlink_to(Path(np.__file__).parents[1])  # all that is installed, at a path of its own
+        places = [str(tmp_path), str(tmp_path / name)]
+        program = f"import sys; sys.path[:0] = {places}; import numpy, livesvm.solvers.main; print(numpy.__file__)"
+        command = [sys.executable, "-I", "-S", "-c", program]
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "livesvm" / "kept")}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+        found.append(done.stdout.splitlines())
+    assert [misses for (misses, _) in found] == [f"(24.0, 101.0) {{'total': 0, 'apart': {count}}}" for count in (1, 0)]
+    assert found[0][1] != found[1][1]
 
 
 def test_it_is_said_once_where_machine_code_is_not_kept(package: Path) -> None:

@@ -26,6 +26,11 @@ def test_the_version_is_that_of_what_is_installed(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == f"{version('livesvm')}\n"
 
 
+def test_the_package_runs_as_the_command() -> None:
+    command = [sys.executable, "-m", "livesvm", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == version("livesvm")
+
+
 OWN = {"livesvm", "numpy", "httpx", "tenacity"}
 """What the client needs, and no more; with what those need."""
 SCRIPT = """
