@@ -267,8 +267,10 @@ def _known(feed: dict[str, Any], names: Line, lines: list[Line]) -> int:
 
     settings = {name: value for name, value in feed["settings"].items() if name not in ("chosen", "tried")}
     spec = FeedSpec.model_validate(settings)
-    if spec.time is None or feed["time"] is None:
+    if spec.time is None or (feed["time"] is None and feed["every"] is None):
         return min(int(feed["rows"]), len(lines))
+    if feed["time"] is None:  # before the first reading, or with none left
+        return 0
     if spec.time not in names:
         raise ValueError(f"the file has no column {spec.time!r}")
     at, newest = names.index(spec.time), seconds_asked(spec, feed["time"], spec.time)

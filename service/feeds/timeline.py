@@ -21,7 +21,7 @@ before anything of it counts, and what is refused is named by row and column.
   a skipped hour is a gap, a repeated one a time that came before.
 - In the hour that comes twice, a time that came before with the same values is that one, and ignored. Otherwise it is
   the first of the two that is newer than all before, in the order of the rows. Of past readings, two rows of one call
-  are the first and the second, and a single one is that whose value is missing; where both have values it is refused.
+  are the first and the second, and a single one is the one without a value; where both have values it is refused.
   A row that is ignored so may still be the next reading, with the same values as an hour ago: it is taken for that once
   a later reading leaves its slot open.
 - A time that is ahead of the service's clock is refused, beyond two of ``every`` or ten minutes, unless ``ahead`` says
@@ -173,7 +173,7 @@ class Timeline:
 
         Parameters
         ----------
-        now : Unix time of the service's clock; None: readings may be of any time
+        now : Unix time of the service's clock; None: readings may have any time
 
         Raises
         ------
@@ -309,7 +309,7 @@ class Timeline:
     def rewind(self) -> int:
         """Go back to the newest slot that has a reading, and return how many slots that is: missing ones move no clock.
 
-        Where the window holds no reading any more, 0: the next one may then be of any time, in the next slot.
+        Where the window holds no reading any more, 0: the next one may then have any time, in the next slot.
         """
         newest = self.slot
         if self.spec.time is None:
@@ -613,12 +613,12 @@ class Timeline:
 
 
 class Twice:
-    """The rows of one call whose hour comes twice, and which of the two times each of them is.
+    """The rows of one call in the hour that comes twice, and which of two times each of them has.
 
     Parameters
     ----------
     line : the timeline before the call
-    pairs : the times that each row may be of, one or two
+    pairs : the times that each row may have, one or two
     """
 
     def __init__(self, line: Timeline, rows: Sequence[Row], pairs: Sequence[tuple[float, ...]]) -> None:
@@ -647,7 +647,7 @@ class Twice:
         return time
 
     def _left(self, row: int, times: Sequence[float], newest: float | None) -> float:
-        """Return which time a row is of that came with other values, or not at all."""
+        """Return which time a row has that did not come before with its values."""
         new = [time for time in times if newest is None or time > newest]
         if new or len(times) == 1 or self._count[self._pairs[row]] > 1:
             return (new or times)[0]
