@@ -31,7 +31,6 @@ before anything of it counts, and what is refused is named by row and column.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from sys import getsizeof
 from typing import Any, NamedTuple
@@ -40,6 +39,7 @@ import numpy as np
 
 from livesvm.service.feeds import times
 from livesvm.service.feeds.interval import DAY, Every, duration, found_in, moment
+from livesvm.service.feeds.repeated_hour import RepeatedHour
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.solvers.errors import InvalidInput
 
@@ -435,15 +435,18 @@ class Timeline:
             (stamp.seconds,) if stamp.zoned else times.places(stamp.seconds, self.zone, name, row)
             for row, stamp in enumerate(stamps)
         ]
-        twice = Twice(self, rows, pairs) if dated else None
+        given = {row: self.given_in(rows[row], row) for row, pair in enumerate(pairs) if len(pair) > 1}
+        twice = RepeatedHour(pairs, given, self.known_at, self.zone, name)
         newest, found = self._newest(), list[float]()
         for row, pair in enumerate(pairs):
             if len(pair) == 1:
                 time = pair[0]
-            elif twice is None:
+            elif not dated:
                 time = pair[1] if newest is not None and pair[0] <= newest < pair[1] else pair[0]
             else:
                 time = twice.time_of(row, newest)
+                if row in twice.again and newest is not None and time <= newest < pair[1]:
+                    self.may_be_next(pair[1], given[row], newest)
             found.append(time)
             newest = time if newest is None else max(newest, time)
         return found
@@ -457,7 +460,7 @@ class Timeline:
     def may_be_next(self, time: float, given: Given, newest: float) -> None:
         """Keep what is ignored, as it may be the reading of the next slot behind ``newest`` and others of the kind."""
         newest = max([newest, *(twin for twin, _ in self.twins)])
-        if self.every is not None and round(self.every.between(newest, time)) == 1:
+        if given[0] is not None and self.every is not None and round(self.every.between(newest, time)) == 1:
             self.twins = [*self.twins, (time, given)]
 
     def _allowed(self, found: Sequence[float | None]) -> float:
@@ -610,54 +613,6 @@ class Timeline:
         if slot > self.slot + self.spec.window:
             raise InvalidInput("lies further ahead than a window", field=self.spec.time, row=row)
         plan.ahead.append((slot, tuple(values)))
-
-
-class Twice:
-    """The rows of one call in the hour that comes twice, and which of two times each of them has.
-
-    Parameters
-    ----------
-    line : the timeline before the call
-    pairs : the times that each row may have, one or two
-    """
-
-    def __init__(self, line: Timeline, rows: Sequence[Row], pairs: Sequence[tuple[float, ...]]) -> None:
-        self._line, self._pairs = line, pairs
-        self._given = {row: line.given_in(rows[row], row) for row, pair in enumerate(pairs) if len(pair) > 1}
-        self._count = Counter(pairs[row] for row in self._given)
-        self._taken: dict[float, Given] = {}  # with what the row has
-        self._again: dict[int, float] = {}  # rows that came before, with the same values
-        for row, given in self._given.items():
-            if same := [time for time in pairs[row] if line.known_at(time) == given]:
-                self._again[row] = next((time for time in same if time not in self._taken), same[0])
-                self._taken[self._again[row]] = given
-
-    def time_of(self, row: int, newest: float | None) -> float:
-        """Return the time of a row, behind rows and readings up to ``newest``; raises InvalidInput."""
-        pair, given = self._pairs[row], self._given[row]
-        if row in self._again:
-            if self._again[row] < pair[1] and newest is not None and newest < pair[1] and given[0] is not None:
-                self._line.may_be_next(pair[1], given, newest)
-            return self._again[row]
-        same = [time for time in pair if self._taken.get(time) == given]
-        if same and self._count[pair] > 2:
-            return same[0]
-        time = self._left(row, [time for time in pair if time not in self._taken] or [pair[1]], newest)
-        self._taken[time] = given
-        return time
-
-    def _left(self, row: int, times: Sequence[float], newest: float | None) -> float:
-        """Return which time a row has that did not come before with its values."""
-        new = [time for time in times if newest is None or time > newest]
-        if new or len(times) == 1 or self._count[self._pairs[row]] > 1:
-            return (new or times)[0]
-        known = {time: given for time in times if (given := self._line.known_at(time)) is not None}
-        missing = [time for time, given in known.items() if given[0] is None]
-        if len(missing) == 1 or not known:
-            return (missing or times)[0]
-        first, second = (moment(time, self._line.zone).isoformat() for time in self._pairs[row])
-        reason = f"comes twice as clocks go back, and neither has these values; write {first} or {second}"
-        raise InvalidInput(reason, field=self._line.spec.time, row=row)
 
 
 def _span(seconds: float) -> str:
