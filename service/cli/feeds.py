@@ -262,22 +262,20 @@ def _line(event: dict[str, Any]) -> str:
 
 def _known(feed: dict[str, Any], names: Line, lines: list[Line]) -> int:
     """Return how many of a file's readings the feed has: up to its newest time, or so many as it has taken note of."""
-    from livesvm.service.feeds.presenter import seconds_asked
+    from livesvm.service.feeds.presenter import seconds_asked, seconds_in
     from livesvm.service.feeds.spec import FeedSpec
 
     settings = {name: value for name, value in feed["settings"].items() if name not in ("chosen", "tried")}
     spec = FeedSpec.model_validate(settings)
-    if spec.time is None or feed["time"] is None:
+    if spec.time is None or (feed["time"] is None and feed["every"] is None):
         return min(int(feed["rows"]), len(lines))
+    if feed["time"] is None:  # before the first reading, or with none left
+        return 0
     if spec.time not in names:
         raise ValueError(f"the file has no column {spec.time!r}")
     at, newest = names.index(spec.time), seconds_asked(spec, feed["time"], spec.time)
     assert newest is not None
-    known, before = 0, None
-    for line in lines:
-        before = seconds_asked(spec, line[at], spec.time, before)
-        known += before is not None and before <= newest
-    return known
+    return sum(time <= newest for time in seconds_in(spec, [line[at] for line in lines], spec.time))
 
 
 @contextmanager

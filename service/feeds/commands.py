@@ -101,7 +101,7 @@ class Observations(Call):
     """Rows of one call, by column where all have the same; numbers as arrays (n,), NaN where there is none.
 
     In logs from before ``moves`` was known, rows without the target moved the clock; before ``chooses`` was, a feed
-    chose in the midst of a call, and what was not logged.
+    chose in the midst of a call, and what was not logged; before ``dated`` was, digits of a date counted seconds.
     """
 
     table: Document
@@ -110,6 +110,7 @@ class Observations(Call):
     moves: bool = False
     given: Given | None = None  #: what is not chosen where this call fills the window, or was chosen before it
     chooses: bool = False
+    dated: bool = True
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], request: str | None, at: float) -> Observations:
@@ -124,12 +125,12 @@ class Observations(Call):
         return rows_of({name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in columns})
 
     def check(self, feed: Forecaster) -> Plan:
-        """Return what the rows bring; raises InvalidInput with row and column."""
-        return feed.check(self.rows())
+        """Return what the rows bring, of which none may be far ahead of ``at``; raises InvalidInput."""
+        return feed.check(self.rows(), now=self.at)
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
-        """Take the rows."""
-        plan = plan or feed.check(self.rows(), logged=True, moves=self.moves)
+        """Take the rows; those of a log, whatever the time is."""
+        plan = plan or feed.check(self.rows(), logged=True, moves=self.moves, dated=self.dated)
         return feed.take(plan, self.given, chooses=self.chooses)
 
     def with_given(self, given: Given) -> Observations:
@@ -142,8 +143,12 @@ class Observations(Call):
 
     def encode(self) -> bytes:
         """Return bytes for the log."""
-        document = {"observed": self.table, "moves": self.moves, "request": self.request, "at": self.at}
-        return codec.encode(document | {"given": _given_as_lists(self.given)})
+        document = {"observed": self.table, "request": self.request, "at": self.at}
+        return codec.encode(document | self.kept())
+
+    def kept(self) -> Document:
+        """Return how its rows are read, for the log."""
+        return {"moves": self.moves, "dated": self.dated, "given": _given_as_lists(self.given)}
 
 
 @dataclass(frozen=True)
@@ -231,7 +236,7 @@ class Delivery(Call):
         dead: list[DeadLetter] = []
         waiting = list(entries)
         while waiting:
-            found = _first_refused(feed, good, waiting, why)
+            found = _first_refused(feed, at, good, waiting, why)
             if found is None:
                 good += [entry.row for entry in waiting]
                 break
@@ -263,8 +268,7 @@ class Delivery(Call):
         """Return bytes for the log."""
         table = None if self.reading.table == NONE else self.reading.table
         dead = [[list(letter.position), letter.field, letter.reason] for letter in self.dead]
-        document = {"delivered": table, "dead": dead, "at": self.at, "moves": self.reading.moves}
-        document["given"] = _given_as_lists(self.reading.given)
+        document = {"delivered": table, "dead": dead, "at": self.at} | self.reading.kept()
         if self.in_flight:
             came = {"came": [list(position) for position in self.came], "in_flight": self.in_flight}
         else:
@@ -276,27 +280,32 @@ class Delivery(Call):
         """Return the call that was encoded."""
         at, table = document["at"], document["delivered"]
         dead = [DeadLetter(tuple(position), field, reason) for position, field, reason in document["dead"]]
-        moves, given = document.get("moves", True), _given_in(document)
-        reading = Observations(NONE if table is None else table, None, at, moves, *given)
+        reading = _observations(NONE if table is None else table, None, at, document)
         came = tuple(map(tuple, document["came"] if "came" in document else [document["taken"]]))
         return cls(reading, came, dead, at, document.get("in_flight", 0))
 
 
+def _observations(table: Document, request: str | None, at: float, document: Document) -> Observations:
+    """Return rows of a log with how these are read, by what the document of a call says."""
+    moves, dated = document.get("moves", True), document.get("dated", False)
+    return Observations(table, request, at, moves, *_given_in(document), dated)
+
+
 def _first_refused(
-    feed: Forecaster, before: Sequence[Document], entries: Sequence[Entry], why: str | None
+    feed: Forecaster, at: float, before: Sequence[Document], entries: Sequence[Entry], why: str | None
 ) -> tuple[int, DeadLetter] | None:
     """Return the first of these entries that a feed cannot take behind others: its number, and the reason."""
     for number, entry in enumerate(entries):
         if (fault := why or entry.fault) is not None:
-            earlier = _first_refused(feed, before, entries[:number], None) if number else None
+            earlier = _first_refused(feed, at, before, entries[:number], None) if number else None
             return earlier or (number, DeadLetter(entry.position, None, fault))
     rows = [*before, *(entry.row for entry in entries)]
-    if (error := _fault(feed, rows)) is None:
+    if (error := _fault(feed, rows, at)) is None:
         return None
     low, high = 0, len(entries)  # the first ``low`` can be taken, the first ``high`` cannot
     while high - low > 1:
         middle = (low + high) // 2
-        found = _fault(feed, rows[: len(before) + middle])
+        found = _fault(feed, rows[: len(before) + middle], at)
         if found is None:
             low = middle
         else:
@@ -304,9 +313,9 @@ def _first_refused(
     return high - 1, DeadLetter(entries[high - 1].position, error.field, error.reason)
 
 
-def _fault(feed: Forecaster, rows: Sequence[Document]) -> InvalidInput | None:
+def _fault(feed: Forecaster, rows: Sequence[Document], at: float) -> InvalidInput | None:
     try:
-        feed.check(rows)
+        feed.check(rows, now=at)
     except InvalidInput as error:
         return error
     return None
@@ -339,7 +348,7 @@ def decode_call(data: bytes) -> Call:
     document = codec.decode(data)
     request, at = document.get("request"), document.get("at", 0.0)
     if "observed" in document:
-        return Observations(document["observed"], request, at, document.get("moves", True), *_given_in(document))
+        return _observations(document["observed"], request, at, document)
     if "tuned" in document:
         return Tuning(document["tuned"], [Recipe(*found) for found in document["recipes"]], request, at)
     if "updated" in document:

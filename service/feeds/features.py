@@ -191,6 +191,11 @@ class History:
         self._at = (self._at + 1) % self.longest
         self.count += 1
 
+    def drop(self, n: int) -> None:
+        """Forget the newest ``n`` values; older ones than are held now do not come back."""
+        self._at = (self._at - n) % self.longest
+        self.count = max(0, min(self.count, self.longest) - n)
+
     def newest(self, n: int) -> Floats:
         """Return the newest ``n`` values, oldest first."""
         end = self._at + self.longest

@@ -134,13 +134,12 @@ class Forecaster:
         """
         return self.take(self.check(rows), chooses=True)
 
-    def check(self, rows: Sequence[Row], *, logged: bool = False, moves: bool = False) -> Plan:
-        """Return what one call's rows bring; nothing is changed. Raises InvalidInput, naming row and column.
+    def check(self, rows: Sequence[Row], **how: Any) -> Plan:
+        """Return what one call's rows bring, as :meth:`~livesvm.service.feeds.timeline.Timeline.read` says.
 
-        Of rows that are ``logged`` no leap is refused: they may be older than that rule; nor, with
-        ``moves``, that the clock moves with readings alone.
+        Nothing is changed. Raises InvalidInput, naming row and column.
         """
-        return self.timeline.read(rows, logged=logged, moves=moves)
+        return self.timeline.read(rows, **how)
 
     def take(self, plan: Plan, given: Given | None = None, *, chooses: bool = False) -> FeedOutcome:
         """Take what the next call brings, and forecast from the newest; raises SolverError, see above.

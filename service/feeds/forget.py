@@ -1,5 +1,6 @@
 """Readings forgotten: a feed becomes as if those of some times had been missing, and its models had never known them.
 
+The newest readings do not stay as missing ones: the feed goes back to the reading before them, and takes any later one.
 Every model learns what is left from nothing, with a scale of that. What was chosen stays (recipes, the season, the
 errors of what was tried), and so do sums over what is older than the newest window: of errors, in the test for drift,
 in the levels of bands.
@@ -43,6 +44,7 @@ def forget(feed: Forecaster, times: Collection[float], *, beyond: bool = False) 
         held = feed.newest_taken.held or feed.newest_taken.slot in gone
         feed.newest_taken = feed.newest_taken._replace(values=timeline.last or (), held=held)
     if feed.rows is None:
+        _rewind(feed)
         feed.first = first_readings(feed.first, forgotten)
         feed.readings = sum(not reading.held for reading in feed.first)
         is_changed = bool(forgotten.values or waiting)
@@ -62,9 +64,23 @@ def _forget_rows(feed: Forecaster, rows: Rows, forgotten: Forgotten) -> bool:
     feed.drifts, feed.choice_due = tests_of(feed.steps), False
     if layout.known and feed.timeline.last is not None:
         feed.ahead.newest = feed.timeline.last[1 + layout.others :]
-    _forget_pending(feed, layout, newest, forgotten)
+    _rewind(feed)
+    _forget_pending(feed, layout, feed.timeline.slot, forgotten)
     _learn_again(feed, rows, records)
     return True
+
+
+def _rewind(feed: Forecaster) -> None:
+    """Go back to the newest reading that is left of the window, if any is."""
+    timeline = feed.timeline
+    count = timeline.rewind()
+    if count == 0:
+        return
+    feed.newest_taken = timeline.newest
+    feed.first = [reading for reading in feed.first if reading.slot <= timeline.slot]
+    if feed.rows is not None:
+        feed.history.drop(count)
+        feed.ahead.reach(timeline.slot, feed.ahead.newest)
 
 
 def _learn_again(feed: Forecaster, rows: Rows, records: list[NDArray[np.bool_]]) -> None:
@@ -95,7 +111,7 @@ def _forget_pending(feed: Forecaster, layout: Layout, newest: int, forgotten: Fo
 
     def stays(one: Pending) -> bool:
         made = one.forecast.slot - one.forecast.step
-        return made != newest and not are_of(layout, feed.steps[one.step], np.array([made]), forgotten)[0]
+        return made < newest and not are_of(layout, feed.steps[one.step], np.array([made]), forgotten)[0]
 
     feed.pending.keep(stays)
     feed.latest = []
@@ -112,7 +128,9 @@ def _reseed(feed: Forecaster, rows: Rows, i: int) -> None:
 
 
 def _forecast_again(feed: Forecaster, rows: Rows, newest: int) -> None:
-    """Forecast from the newest row, or from what is held where that is gone."""
+    """Forecast from the newest row, or from what is held where that is gone; not at all without a reading."""
+    if not feed.timeline.past:
+        return
     ordinal = rows.by_slot.get(newest)
     time, past = next(reversed(feed.timeline.past.items()))
     reading = Reading(newest, time, past.values, past.held)

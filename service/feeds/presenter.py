@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from livesvm.service.feeds import times
 from livesvm.service.feeds.forecaster import Forecaster
@@ -18,6 +18,7 @@ from livesvm.service.feeds.timeline import Timeline
 from livesvm.solvers.errors import InvalidInput
 
 Document = dict[str, Any]
+Which = Literal["first", "last", "only"]
 
 
 def time_of(timeline: Timeline, seconds: float | None) -> str | float | None:
@@ -41,10 +42,10 @@ def _text_of(seconds: float, zone: tzinfo | None, is_bare: bool) -> str | float:
     return when.astimezone(zone or UTC).isoformat()
 
 
-def seconds_asked(spec: FeedSpec, text: str | None, field: str, before: float | None = None) -> float | None:
+def seconds_asked(spec: FeedSpec, text: str | None, field: str, which: Which = "first") -> float | None:
     """Return what a caller means by a time, in seconds since 1970, or the number of a mere order; raises InvalidInput.
 
-    ``before`` is the time of the row before it, which tells apart the hour that comes twice when clocks go back.
+    ``which`` it is in the hour that comes twice when clocks go back; where that is the ``only`` one, it is refused.
     """
     if text is None:
         return None
@@ -54,8 +55,24 @@ def seconds_asked(spec: FeedSpec, text: str | None, field: str, before: float | 
         except ValueError:
             raise InvalidInput("readings of this feed have numbers, and no times", field=field) from None
     stamp = times.parse(text, field, 0)
+    if stamp.zoned or spec.timezone is None:
+        return stamp.seconds
+    found = times.places(stamp.seconds, times.zone_of(spec.timezone), field, 0)
+    if which == "only" and len(found) > 1:
+        raise InvalidInput(f"{text[:32]!r} comes twice as clocks go back; write its UTC offset", field=field)
+    return found[-1 if which == "last" else 0]
+
+
+def seconds_in(spec: FeedSpec, texts: Sequence[str], field: str) -> list[float]:
+    """Return the times of rows in their order, in seconds since 1970; raises InvalidInput with the row."""
     zone = None if spec.timezone is None else times.zone_of(spec.timezone)
-    return stamp.seconds if stamp.zoned or zone is None else times.at_place(stamp.seconds, zone, before, field, 0)
+    stamps, before = times.column(texts, field)[0], None
+    found = list[float]()
+    for row, stamp in enumerate(stamps):
+        is_local = zone is not None and not stamp.zoned
+        before = times.at_place(stamp.seconds, zone, before, field, row) if zone and is_local else stamp.seconds
+        found.append(before)
+    return found
 
 
 def forecasts(timeline: Timeline, found: Iterable[Forecast]) -> list[Document]:

@@ -110,6 +110,11 @@ class FeedSpec(BaseModel):
         "that is usual, or make none.",
     )
     late: Literal["refuse", "correct"] = Field(default="refuse", description="Of readings older than the newest.")
+    ahead: Literal["refuse", "accept"] = Field(
+        default="refuse",
+        description="Of readings more than two intervals, and 10 minutes, ahead of the service's clock; `accept` is "
+        "for simulated data.",
+    )
     C: Annotated[float, Field(gt=0, le=1e8)] | Auto = "auto"
     gamma: Annotated[float, Field(gt=0, le=1e8)] | Auto = Field(
         default="auto", description="Of the kernel exp(-gamma |x-z|^2) over standardized features."

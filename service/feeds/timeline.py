@@ -17,8 +17,15 @@ before anything of it counts, and what is refused is named by row and column.
 - Where ``every`` is not given it is found from the first readings, eight at least; of earlier calls those before one
   that is off that clock are left out.
 - Times with and without a zone do not mix, unless ``timezone`` says where the latter are. There, the hour that clocks
-  skip is refused, that which comes twice is distinguished by its order, and days are the calendar's. Without it, times
-  without a zone are as of a clock that never changes: a skipped hour is a gap, a repeated one a time that came before.
+  skip is refused, and days are the calendar's. Without it, times without a zone are as of a clock that never changes:
+  a skipped hour is a gap, a repeated one a time that came before.
+- In the hour that comes twice, a time that came before with the same values is that one, and ignored. Otherwise it is
+  the first of the two that is newer than all before, in the order of the rows. Of past readings, two rows of one call
+  are the first and the second, and a single one is the one without a value; where both have values it is refused.
+  A row that is ignored so may still be the next reading, with the same values as an hour ago: it is taken for that once
+  a later reading leaves its slot open.
+- A time that is ahead of the service's clock is refused, beyond two of ``every`` or ten minutes, unless ``ahead`` says
+  otherwise. Times without a zone may be local ones, up to 14 hours ahead of UTC. What was logged knows no clock.
 """
 
 from __future__ import annotations
@@ -31,7 +38,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from livesvm.service.feeds import times
-from livesvm.service.feeds.interval import DAY, Every, duration, found_in
+from livesvm.service.feeds.interval import DAY, Every, duration, found_in, moment
+from livesvm.service.feeds.repeated_hour import RepeatedHour
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.solvers.errors import InvalidInput
 
@@ -40,6 +48,9 @@ LEAP = 366 * DAY  #: that a gap may always be long
 MOST_HELD = 10**5  #: readings of one call, those that gaps hold among them
 LOOSE = 8  #: readings that a cool timeline has next to its arrays, so that few readings make these again
 OFF = 0.25  #: by how much of their distance readings may be early or late
+EARLY = 2  #: of their distances that readings may be ahead of the service's clock
+LEAST_EARLY = 600.0  #: seconds that they may always be, as clocks differ
+FURTHEST_ZONE = 14 * 3600.0  #: by which a local time may be ahead of UTC
 
 PAST = ("time", "slot", "held", "given", "values")  #: what is kept of the last window
 
@@ -120,7 +131,11 @@ class Timeline:
         self._past: dict[float, Past] = {}  # of a cool timeline those behind what is packed
         self._packed: Mapping[str, Any] | None = None  # the same as arrays, which nothing changes
         self.waiting: list[tuple[float, Given]] = []  # until the distance is found
+        self.digits: times.Digits | None = None  # what whole numbers are in its column of times
+        self.twins: list[tuple[float, Given]] = []  # of the second hour: ignored, and taken if their slots stay open
         self.may_leap = False
+        self._now: float | None = None  # of the service's clock while a call is read, where that counts
+        self._early = math.inf  # seconds that a reading may be ahead of that
         self._tail: list[Tail] = []  # of a call that is being read
 
     @property
@@ -141,11 +156,24 @@ class Timeline:
         slot, time, values, held = (self._packed[name][-1].tolist() for name in ("slot", "time", "values", "held"))
         return Reading(slot, time, tuple(values), held)
 
-    def read(self, rows: Sequence[Row], *, logged: bool = False, moves: bool = False) -> Plan:
+    def read(
+        self,
+        rows: Sequence[Row],
+        *,
+        now: float | None = None,
+        logged: bool = False,
+        moves: bool = False,
+        dated: bool = True,
+    ) -> Plan:
         """Check a call's rows and say what they bring; this timeline stays as it is.
 
         Rows that are ``logged`` may leap, as they were taken once. With ``moves`` those without the target move the
-        clock, and rows of one call know nothing of each other's known columns, as it was when they were logged.
+        clock, and rows of one call know nothing of each other's known columns, as it was when they were logged. If not
+        ``dated``, whole numbers are seconds since 1970, and in the hour that comes twice their order alone counts.
+
+        Parameters
+        ----------
+        now : Unix time of the service's clock; None: readings may have any time
 
         Raises
         ------
@@ -156,8 +184,10 @@ class Timeline:
         plan = Plan([], [], [], 0, 0, after, [], not moves)
         came: list[int | None] = [None] * len(self.waiting)  # of those that wait, the rows of this call
         accepted = ignored = 0
-        for row, cells in enumerate(rows):
-            one = Tail(row, after._time_of(cells, row), cells)
+        found = after._times_of(rows, dated)
+        after._now, after._early = now, after._allowed(found)
+        for row, (cells, at) in enumerate(zip(rows, found, strict=True)):
+            one = Tail(row, at, cells)
             is_announced = bool(self.spec.known) and self.spec.target not in cells
             if is_announced and (moves or after.every is not None):
                 after._announce(plan, cells, one.time, row)
@@ -226,6 +256,10 @@ class Timeline:
         copy.__dict__.update(self.__dict__, _past=self._past.copy(), waiting=self.waiting.copy(), _tail=[])
         return copy
 
+    def given_in(self, cells: Row, row: int) -> Given:
+        """Return the values of a row, of which columns may be absent; raises InvalidInput."""
+        return tuple([_number(cells.get(name), name, row) for name in self.spec.columns])
+
     def _row(self, plan: Plan, cells: Row, time: float | None, row: int) -> bool:
         """Take one reading; say whether it changed anything."""
         self._check_names(cells, row)
@@ -241,6 +275,11 @@ class Timeline:
             return self._again(plan, time, given, row)
         if self.spec.missing == "skip" and None in given:
             return False
+        self._check_clock(time, row)
+        for twin, same in self.twins:
+            if self.time is not None and self.time < twin < time:
+                self._next(plan, twin, same, row)
+        self.twins = [one for one in self.twins if one[0] > time]
         self._next(plan, time, given, row)
         return True
 
@@ -250,7 +289,7 @@ class Timeline:
         What is missing holds the last value, or the first where none is before; with ``beyond`` nothing that was
         before the oldest is held.
         """
-        self.waiting = [one for one in self.waiting if one[0] not in times]
+        self.waiting, self.twins = [one for one in self.waiting if one[0] not in times], []
         nothing: Given = (None,) * len(self.spec.columns)
         stay = [one.given for time, one in self.past.items() if time not in times]
         first = tuple(next((v for v in column if v is not None), 0.0) for column in zip(*stay, strict=True))
@@ -266,6 +305,21 @@ class Timeline:
                 changed[one.slot] = before
         self.last = before
         return changed
+
+    def rewind(self) -> int:
+        """Go back to the newest slot that has a reading, and return how many slots that is: missing ones move no clock.
+
+        Where the window holds no reading any more, 0: the next one may then have any time, in the next slot.
+        """
+        newest = self.slot
+        if self.spec.time is None:
+            return 0
+        while self.past and next(reversed(self.past.values())).held:
+            self.past.popitem()
+        self.time = next(reversed(self.past), None)
+        if self.time is not None:
+            self.slot, self.last = self.past[self.time].slot, self.past[self.time].values
+        return newest - self.slot
 
     def cool(self) -> None:
         """Keep the last window as arrays until the next call, but for a few that came since."""
@@ -308,9 +362,16 @@ class Timeline:
             "names": None if self.names is None else sorted(self.names),
             "time": self.time,
             "slot": self.slot,
+            "digits": self.digits,
             **{f"past.{name}": array for name, array in past.items()},
-            "waiting.time": np.array([time for time, _ in self.waiting]),
-            "waiting.given": np.array([given for _, given in self.waiting], np.float64).reshape(-1, width),
+            **{
+                f"{name}.{part}": array
+                for name, kept in (("waiting", self.waiting), ("twins", self.twins))
+                for part, array in (
+                    ("time", np.array([time for time, _ in kept])),
+                    ("given", np.array([given for _, given in kept], np.float64).reshape(-1, width)),
+                )
+            },
         }
 
     def _arrays_of_past(self) -> dict[str, Any]:
@@ -342,27 +403,85 @@ class Timeline:
         out._packed = {name: arrays[f"past.{name}"] for name in PAST}
         values = out._packed["values"]
         out.last = tuple(values[-1].tolist()) if len(values) else None
-        waiting = (arrays[f"waiting.{name}"].tolist() for name in ("time", "given"))
-        out.waiting = [(time, _given(given)) for time, given in zip(*waiting, strict=True)]
+        out.waiting, out.twins = _listed(arrays, "waiting"), _listed(arrays, "twins")
+        out.digits = arrays.get("digits")
         return out
 
     # -- one row -------------------------------------------------------------------------------------------------------
 
-    def _time_of(self, cells: Row, row: int) -> float | None:
+    def _times_of(self, rows: Sequence[Row], dated: bool) -> list[float | None]:
+        """Return the times of a call's rows; raises InvalidInput."""
         name = self.spec.time
         if name is None:
-            return None
-        if cells.get(name) is None:
-            raise InvalidInput("every row needs its time", field=name, row=row)
-        stamp = times.parse(cells[name], name, row)
+            return [None] * len(rows)
+        cells = [row.get(name) for row in rows]
+        stamps, digits = times.column(cells, name, self.digits if dated else "epochs")
+        if dated:
+            self.digits = digits
         if self.zone is not None:
-            newest = self._tail[-1].time if self._tail else self._newest()
-            return stamp.seconds if stamp.zoned else times.at_place(stamp.seconds, self.zone, newest, name, row)
-        if self.zoned not in (None, stamp.zoned):
-            reason = "times with and without a zone are mixed; the setting timezone says where those without are"
-            raise InvalidInput(reason, field=name, row=row)
-        self.zoned = stamp.zoned
-        return stamp.seconds
+            return list(self._placed(rows, stamps, dated))
+        for row, stamp in enumerate(stamps):
+            if self.zoned not in (None, stamp.zoned):
+                reason = "times with and without a zone are mixed; the setting timezone says where those without are"
+                raise InvalidInput(reason, field=name, row=row)
+            self.zoned = stamp.zoned
+        return [stamp.seconds for stamp in stamps]
+
+    def _placed(self, rows: Sequence[Row], stamps: Sequence[times.Stamp], dated: bool) -> list[float]:
+        """Return the times of rows at the feed's place, of which an hour may come twice; raises InvalidInput."""
+        assert self.zone is not None
+        name = self.spec.time or ""
+        pairs = [
+            (stamp.seconds,) if stamp.zoned else times.places(stamp.seconds, self.zone, name, row)
+            for row, stamp in enumerate(stamps)
+        ]
+        given = {row: self.given_in(rows[row], row) for row, pair in enumerate(pairs) if len(pair) > 1}
+        twice = RepeatedHour(pairs, given, self.known_at, self.zone, name)
+        newest, found = self._newest(), list[float]()
+        for row, pair in enumerate(pairs):
+            if len(pair) == 1:
+                time = pair[0]
+            elif not dated:
+                time = pair[1] if newest is not None and pair[0] <= newest < pair[1] else pair[0]
+            else:
+                time = twice.time_of(row, newest)
+                if row in twice.again and newest is not None and time <= newest < pair[1]:
+                    self.may_be_next(pair[1], given[row], newest)
+            found.append(time)
+            newest = time if newest is None else max(newest, time)
+        return found
+
+    def known_at(self, time: float) -> Given | None:
+        """Return what was given at a time that the window holds, or that waits; None where there is nothing."""
+        if (past := self.past.get(time)) is not None:
+            return past.given
+        return next((given for waits, given in self.waiting if waits == time), None)
+
+    def may_be_next(self, time: float, given: Given, newest: float) -> None:
+        """Keep what is ignored, as it may be the reading of the next slot behind ``newest`` and others of the kind."""
+        newest = max([newest, *(twin for twin, _ in self.twins)])
+        if given[0] is not None and self.every is not None and round(self.every.between(newest, time)) == 1:
+            self.twins = [*self.twins, (time, given)]
+
+    def _allowed(self, found: Sequence[float | None]) -> float:
+        """Return by how many seconds readings may be ahead of the service's clock, in a call of these times."""
+        if self.spec.ahead == "accept" or self.spec.time is None:
+            return math.inf
+        apart = 0.0 if self.every is None else self.every.approximate_seconds()
+        known = sorted({time for time in (*found, *(time for time, _ in self.waiting)) if time is not None})
+        if self.every is None and len(known) >= ENOUGH:
+            apart = float(np.median(np.diff(known)))
+        return max(LEAST_EARLY, EARLY * apart) + (FURTHEST_ZONE if self.zone is None and not self.zoned else 0.0)
+
+    def _check_clock(self, time: float, row: int) -> None:
+        """Raise InvalidInput for a reading too far ahead of the service's clock."""
+        if self._now is None or time <= self._now + self._early:
+            return
+        reason = (
+            f"lies {_span(time - self._now)} ahead of the service's clock, {moment(self._now).isoformat()}, "
+            f"the most is {_span(self._early)}; correct the time or the clock, or create the feed with ahead='accept'"
+        )
+        raise InvalidInput(reason, field=self.spec.time, row=row)
 
     def _check_names(self, cells: Row, row: int) -> None:
         if self.names is not None and len(cells) == len(self.names) and cells.keys() == self.names:
@@ -383,6 +502,7 @@ class Timeline:
             if (time, given) in self.waiting:
                 return False
             raise InvalidInput("times have to ascend", field=self.spec.time, row=row)
+        self._check_clock(time, row)
         self.waiting.append((time, given))
         return True
 
@@ -495,6 +615,14 @@ class Timeline:
         plan.ahead.append((slot, tuple(values)))
 
 
+def _span(seconds: float) -> str:
+    """Return a span of time for people."""
+    for unit, size in (("days", DAY), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.4g} {unit}"
+    return f"{seconds:.3g} seconds"
+
+
 def _number(value: Any, name: str, row: int) -> float | None:
     """Return a number, None where it is missing; raises InvalidInput for text, truth values and infinities."""
     if value is None:
@@ -523,6 +651,12 @@ def _unpacked(arrays: Mapping[str, Any]) -> dict[float, Past]:
 def _past(slot: int, given: Given, values: tuple[float, ...], held: bool) -> Past:
     """Return a slot that holds its values once, where all of them were given."""
     return Past(slot, values if given == values else given, values, held)
+
+
+def _listed(arrays: Mapping[str, Any], name: str) -> list[tuple[float, Given]]:
+    """Return pairs of a time and what was given then, of their arrays; feeds had no twins before."""
+    kept = (arrays[f"{name}.{part}"].tolist() if f"{name}.{part}" in arrays else [] for part in ("time", "given"))
+    return [(time, _given(given)) for time, given in zip(*kept, strict=True)]
 
 
 def _given(values: list[float]) -> Given:

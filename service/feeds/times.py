@@ -1,21 +1,32 @@
-"""Times as they come: ISO 8601 with or without a zone, or seconds since 1970."""
+"""Times as they come: ISO 8601 with or without a zone, digits of a date like 20240131, or seconds since 1970.
+
+A column decides what its whole numbers are: dates where all of them read as dates, otherwise seconds since 1970. Where
+some of 8 digits or more read as dates and others do not, it is refused. A feed keeps to what its first call decided.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from livesvm.service.feeds.interval import seconds_of
+from livesvm.service.models.arrays import CLEAR, date_of
 from livesvm.solvers.errors import InvalidInput
 
 _MONTH = re.compile(r"^\d{4}-\d{2}$")
 _EPOCH = re.compile(r"^-?\d{9,}(\.\d+)?$")
+_WHOLE = re.compile(r"^(\d{1,15})(?:\.0*)?$")
 _LATEST = 253402300800.0  # the year 10000
 _MILLISECONDS = 1e11  # larger epochs count milliseconds, then micro- and nanoseconds
+
+
+Digits = Literal["dates", "epochs"]
+"""What the whole numbers of a column of times are."""
 
 
 class Stamp(NamedTuple):
@@ -37,6 +48,68 @@ def zone_of(name: str) -> tzinfo:
 
 def parse(value: Any, field: str, row: int) -> Stamp:
     """Read a time; raises InvalidInput naming ``field`` and ``row``."""
+    digits = _digits(value)
+    date = None if digits is None else date_of(digits)
+    return _read(value, field, row) if date is None else Stamp(date, False)
+
+
+def column(values: Sequence[Any], field: str, known: Digits | None = None) -> tuple[list[Stamp], Digits | None]:
+    """Read the times of a column; return them with what its whole numbers are, or ``known`` where it has none.
+
+    Parameters
+    ----------
+    known : what earlier ones were
+
+    Raises
+    ------
+    InvalidInput : names ``field`` and row
+    """
+    digits = [_digits(value) for value in values]
+    dates = [None if one is None else date_of(one) for one in digits]
+    known = _decided(values, digits, dates, field, known)
+    if known != "dates":
+        return [_read(value, field, row) for row, value in enumerate(values)], known
+    found = zip(values, dates, strict=True)
+    return [
+        _read(value, field, row) if date is None else Stamp(date, False) for row, (value, date) in enumerate(found)
+    ], known
+
+
+def _decided(
+    values: Sequence[Any], digits: Sequence[str | None], dates: Sequence[float | None], field: str, known: Digits | None
+) -> Digits | None:
+    """Return what the whole numbers of a column are; raises InvalidInput where that is not clear."""
+    whole = [row for row, one in enumerate(digits) if one is not None]
+    others = [row for row in whole if dates[row] is None]
+    if not whole or known == "epochs":
+        return known
+    if not others:
+        return "dates"
+    if known == "dates":
+        reason = f"{str(values[others[0]])[:32]!r} is no date, and the whole numbers of earlier rows are"
+    else:
+        clear = [row for row in whole if dates[row] is not None and len(digits[row] or "") >= CLEAR]
+        if not clear:
+            return "epochs"
+        one, other = str(values[clear[0]])[:32], str(values[others[0]])[:32]
+        reason = f"{one!r} reads as a date, {other!r} in the same column does not"
+    raise InvalidInput(f"{reason}; write times in ISO 8601, such as 2024-01-31T23:00", field=field, row=others[0])
+
+
+def _digits(value: Any) -> str | None:
+    """Return the digits of a whole number, or of a text that is one; None of anything else."""
+    if isinstance(value, str):
+        found = _WHOLE.match(value.strip())
+        return None if found is None else found[1]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15 or value != int(value):
+        return None
+    return str(int(value))
+
+
+def _read(value: Any, field: str, row: int) -> Stamp:
+    """Read a time that is no date of digits alone."""
+    if value is None:
+        raise InvalidInput("every row needs its time", field=field, row=row)
     if isinstance(value, str):
         text = value.strip()
         if not _EPOCH.match(text):
@@ -74,10 +147,10 @@ def _checked(seconds: float, field: str, row: int) -> float:
     return seconds
 
 
-def at_place(seconds: float, zone: tzinfo, newest: float | None, field: str, row: int) -> float:
+def places(seconds: float, zone: tzinfo, field: str, row: int) -> tuple[float, ...]:
     """Return when the wall clock of ``zone`` shows what UTC's would at ``seconds``, in seconds since 1970.
 
-    The hour that comes twice when clocks go back is the first one, unless ``newest`` is past that.
+    These are two times in the hour that comes twice when clocks go back, otherwise one.
 
     Raises
     ------
@@ -87,5 +160,11 @@ def at_place(seconds: float, zone: tzinfo, newest: float | None, field: str, row
     first, second = (wall.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
     if first.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != wall:
         raise InvalidInput(f"clocks of {zone} skip {wall.isoformat()}", field=field, row=row)
-    is_second = newest is not None and seconds_of(first) <= newest < seconds_of(second)
-    return seconds_of(second if is_second else first)
+    both = seconds_of(first), seconds_of(second)
+    return both if both[0] < both[1] else both[:1]
+
+
+def at_place(seconds: float, zone: tzinfo, newest: float | None, field: str, row: int) -> float:
+    """Return which of its :func:`places` a time is: the first one, unless ``newest`` is past that."""
+    found = places(seconds, zone, field, row)
+    return found[-1] if newest is not None and found[0] <= newest < found[-1] else found[0]

@@ -26,24 +26,25 @@ class Wanted:
         there is none, or for what is no time.
         """
         spec = timeline.spec
-        begin, end = seconds_asked(spec, self.begin, "from"), seconds_asked(spec, self.end, "to")
-        asked = {text: seconds for text in self.times if (seconds := seconds_asked(spec, text, "times")) is not None}
+        begin, end = seconds_asked(spec, self.begin, "from"), seconds_asked(spec, self.end, "to", "last")
+        found = ((text, seconds_asked(spec, text, "times", "only")) for text in self.times)
+        asked = {text: seconds for text, seconds in found if seconds is not None}
         oldest = next(iter(timeline.past), 0.0) if _have_left(timeline) else -math.inf
         is_range = self.begin is not None or self.end is not None
         before = [str(time_of(timeline, time)) for time in asked.values() if time < oldest]
         if is_range and (begin is None or begin < oldest) and _have_left(timeline):
             before.append("before the oldest")
         times = set(asked.values())
-        found = [
+        names = [
             name
             for name, time in readings.items()
             if time in times or (is_range and (begin is None or time >= begin) and (end is None or time <= end))
         ]
-        if not (found or before):
+        if not (names or before):
             raise InvalidInput("the feed has no reading of any of these times", field="times")
         known = set(readings.values())
         missing = [text for text, time in asked.items() if time >= oldest and time not in known]
-        return [*before, *found], missing
+        return [*before, *names], missing
 
 
 def _have_left(timeline: Timeline) -> bool:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,7 +38,11 @@ MAX_MAGNITUDE = 1e150
 FIRST_SECOND, LAST_SECOND = (datetime(year, 1, 2, tzinfo=UTC).timestamp() for year in (1, 9999))
 """Unix times that every calendar has."""
 
+CLEAR = 8
+"""Digits of a date from which no column of seconds has one by chance."""
 _NUMBERS = frozenset({int, float})
+_LENGTHS = frozenset((4, 6, 8, 10, 12, 14))  # of a year, with a month, day, hour, minute and second
+_CENTURIES = frozenset(("19", "20"))
 
 
 def rows(value: Any, field: str = "X") -> Rows:
@@ -211,7 +218,38 @@ def times(value: Any, field: str = "times") -> Vector:
 
 def moment(value: Any, field: str) -> float:
     """Return one such time as Unix seconds."""
-    return _in_range(_seconds(value, None, field), None, field)
+    found = _seconds(value, None, field)
+    _check_is_no_date(found, None, field)
+    return _in_range(found, None, field)
+
+
+@lru_cache(maxsize=1024)
+def date_of(digits: str) -> float | None:
+    """Return the Unix time that digits such as 20240131 or 2024013123 write, in UTC; None where they write none."""
+    if len(digits) not in _LENGTHS or digits[:2] not in _CENTURIES:
+        return None
+    whole = digits + "00000101000000"[len(digits) :]
+    year, month, day, hour, minute, second = (
+        int(whole[begin:end]) for begin, end in pairwise((0, 4, 6, 8, 10, 12, 14))
+    )
+    try:
+        return datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def _check_is_no_date(seconds: float, row: int | None, field: str) -> None:
+    """Raise InvalidInput for a number that writes a date, such as 20240131, where as Unix seconds it makes no sense.
+
+    Of 10 digits that is a time which the clock has not reached.
+    """
+    digits = f"{seconds:.0f}"
+    if seconds % 1 or len(digits) < CLEAR or date_of(digits) is None:
+        return
+    if len(digits) == 10 and seconds < time.time() + 86400.0:
+        return
+    reason = f"{digits} reads as a date; write it in ISO 8601 with a UTC offset, such as 2024-01-31T23:00Z"
+    raise InvalidInput(reason, field=field, row=row)
 
 
 def _seconds(entry: Any, row: int | None, field: str) -> float:
@@ -232,6 +270,8 @@ def _seconds(entry: Any, row: int | None, field: str) -> float:
 def check_times(seconds: NDArray[Any], field: str = "times") -> Vector:
     """Unix seconds (n,) that lie between the years 1 and 9999; raises InvalidInput."""
     found = check_vector(seconds, field)
+    for row in np.flatnonzero((found >= 10.0 ** (CLEAR - 1)) & (found % 1 == 0)).tolist():
+        _check_is_no_date(float(found[row]), row, field)
     for row in np.flatnonzero((found < FIRST_SECOND) | (found > LAST_SECOND))[:1].tolist():
         _in_range(float(found[row]), row, field)
     return found

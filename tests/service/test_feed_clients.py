@@ -239,6 +239,17 @@ def test_a_file_is_run_on_within_the_hour_that_comes_twice(reported: Callable[..
     reported("feed", "delete", "local", "--yes")
 
 
+def test_a_file_with_dates_in_digits_is_run_on(reported: Callable[..., Any], client: Client, tmp_path: Path) -> None:
+    lines = ["time,y", *(f"202401{day:02d}{hour:02d},{hour}" for day in (1, 2) for hour in range(24))]
+    reported("feed", "create", "digits", "y", "--settings", '{"every": "1h"}')
+    for until, sent in ((31, 30), (49, 18), (49, 0)):
+        (tmp_path / "digits.csv").write_text("\n".join(lines[:until]) + "\n")
+        assert reported("feed", "run", "digits", tmp_path / "digits.csv")["sent"] == sent
+    client.erase_readings("digits", times=[line.partition(",")[0] for line in lines[1:]])
+    assert reported("feed", "run", "digits", tmp_path / "digits.csv")["sent"] == 48  # of which it has none any more
+    reported("feed", "delete", "digits", "--yes")
+
+
 def test_a_feed_that_is_being_restored_is_waited_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

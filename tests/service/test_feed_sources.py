@@ -122,13 +122,17 @@ def test_readings_flow_and_what_is_refused_is_kept(tmp_path: Path, redis_server:
         stream.client.xadd(stream.name, {"time": "2030-01-01T00:00", "y": "high"})
         stream.client.xadd(stream.name, {"time": "2024-01-01T00:00", "y": 999})
         stream.client.xadd(stream.name, {"y": b"\xff"})
+        stream.client.xadd(stream.name, {"time": "2099-01-01T00:00", "y": 5})
         stream.send(40)
         stream.client.xadd(stream.name, {"y": 1})
         at(feed, 80)
-        until(lambda: feed.progress.refused == 4)
+        until(lambda: feed.progress.refused == 5)
         until(lambda: stream.pending() == 0)
         same(feed, 80)
-        assert [(letter[b"_field"], letter[b"_reason"].decode()) for letter in stream.dead()] == [
+        letters = [(letter[b"_field"], letter[b"_reason"].decode()) for letter in stream.dead()]
+        field, reason = letters.pop(3)
+        assert (field, "days ahead of the service's clock" in reason) == (b"time", True)
+        assert letters == [
             (b"y", "must be a number, not 'high'"),
             (b"time", "this time came before with other values; late='correct' takes such rows"),
             (b"", "the field b'y' is no UTF-8"),
@@ -136,10 +140,10 @@ def test_readings_flow_and_what_is_refused_is_kept(tmp_path: Path, redis_server:
         ]
         assert {letter[b"_feed"] for letter in stream.dead()} == {b"load"}
         kinds = [event for event in feed.view.events if event["kind"] == "dead-letters"]
-        assert sum(event["entries"] for event in kinds) == 4
+        assert sum(event["entries"] for event in kinds) == 5
         sample = registry.feeds.samples(9)[0].source
         assert sample is not None
-        assert (sample.is_up, sample.refused) == (True, 4)
+        assert (sample.is_up, sample.refused) == (True, 5)
         assert registry.feeds.troubles() == []
         registry.feeds.delete("load").result()
         registry.feeds.forget("load")

@@ -6,6 +6,7 @@ import io
 import json
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -431,3 +432,86 @@ def test_known_columns_are_announced_and_asked_what_if(http: httpx.Client) -> No
     http.post("/feeds", json={"id": "bare", **FEED}).raise_for_status()
     assert problem(http.post("/feeds/bare/announce", json=cold))[:2] == (422, "known")
     http.delete("/feeds/bare").raise_for_status()
+
+
+def body_of(rows: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    """Return rows as a request has them."""
+    if kind == "json":
+        return {"json": {"rows": rows}}
+    if kind == "csv":
+        lines = [",".join(rows[0]), *(",".join(str(cell) for cell in row.values()) for row in rows)]
+        return {"content": "\n".join(lines), "headers": {"content-type": "text/csv"}}
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **{name: np.array([row[name] for row in rows]) for name in rows[0]})
+    return {"content": file.getvalue(), "headers": {"content-type": "application/x-npz"}}
+
+
+@pytest.mark.parametrize("late", ["refuse", "correct"])
+@pytest.mark.parametrize("kind", ["feeds", "fleets"])
+def test_readings_of_the_hour_that_comes_twice_may_be_sent_again(http: httpx.Client, kind: str, late: str) -> None:
+    named = {"series": "a"} if kind == "fleets" else {}
+    times = [f"2025-10-26T0{hour}:00" for hour in (0, 1, 2, 2)]
+    rows = [{**named, "time": time, "y": float(i)} for i, time in enumerate(times)]
+    spec = {"id": "local", "target": "y", "timezone": "Europe/Berlin", "every": "1h", "late": late}
+    http.post(f"/{kind}", json=spec).raise_for_status()
+    path, feed = f"/{kind}/local/observations", "/feeds/local/a" if named else "/feeds/local"
+    for row in rows:
+        assert http.post(path, json={"rows": [row]}).json()["accepted"] == 1
+    before = http.get(f"{feed}/history").json()["rows"]
+    assert [row["value"] for row in before] == [0.0, 1.0, 2.0, 3.0]
+    for media in ("json", "csv", "npz"):
+        for again in (rows, rows[3:], rows[2:3], rows[:3], rows[:1:-1], [rows[3], rows[3], rows[1]]):
+            answer = http.post(path, **body_of(again, media))
+            assert answer.status_code == 200, answer.text
+            found = answer.json()
+            assert (found["accepted"], found["corrected"], found["ignored"]) == (0, 0, len(again)), (media, again)
+    assert http.get(f"{feed}/history").json()["rows"] == before
+    if kind == "feeds":
+        answer = http.post("/feeds/local/erase", json={"times": [times[2]]})
+        assert (answer.status_code, answer.json()["field"]) == (422, "times")
+        assert "comes twice" in answer.json()["reason"]
+    http.delete(f"/{kind}/local")
+
+
+def test_a_stamp_far_ahead_is_refused_and_erasing_one_gives_the_clock_back(http: httpx.Client) -> None:
+    now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    rows = [{"time": (now + timedelta(hours=hour)).isoformat(), "y": float(hour % 5)} for hour in range(-70, 3)]
+    stray = {"time": (now + timedelta(days=120)).isoformat(), "y": 1.0}
+    for ahead in ("refuse", "accept"):
+        http.post("/feeds", json={"id": "clock", **FEED, "ahead": ahead}).raise_for_status()
+        path = "/feeds/clock/observations"
+        http.post(path, json={"rows": rows[:70]}).raise_for_status()
+        answer = http.post(path, json={"rows": [rows[70], stray]})
+        if ahead == "refuse":
+            assert problem(answer) == (422, "time", 1)
+            assert "ahead of the service's clock" in answer.json()["reason"]
+            assert problem(http.post(path, json={"rows": [stray]})) == (422, "time", 0)
+        else:
+            assert answer.json()["accepted"] == 2
+            assert problem(http.post(path, json={"rows": [rows[71]]})) == (422, "time", 0)
+            http.post("/feeds/clock/erase", json={"times": [stray["time"]]}).raise_for_status()
+            assert http.get("/feeds/clock/forecast").status_code == 200
+        assert http.post(path, json={"rows": rows[70:]}).json()["forecasts"][0]["step"] == 1
+        assert http.get("/feeds/clock").json()["time"] == rows[-1]["time"]
+        http.delete("/feeds/clock")
+
+
+@pytest.mark.parametrize(
+    ("column", "every"),
+    [
+        ([2024010100 + i for i in range(10)], "1h"), ([202401010000 + i for i in range(10)], "1min"),
+        ([20240101 + i for i in range(10)], "1d"), ([20240101000000 + i for i in range(10)], "1s"),
+        ([1704067200 + 60 * i for i in range(10)], "1min"), ([1704067200000 + 60000 * i for i in range(10)], "1min"),
+        ([202401 + i for i in range(10)], "1mo"), ([1990 + i for i in range(10)], "1y"),
+    ],
+)  # fmt: skip
+def test_times_in_digits(http: httpx.Client, column: list[int], every: str) -> None:
+    for media in ("json", "csv", "npz"):
+        for values in (column, [str(value) for value in column]):
+            http.post("/feeds", json={"id": "digits", "target": "y"}).raise_for_status()
+            rows = [{"time": value, "y": 1.0} for value in values]
+            http.post("/feeds/digits/observations", **body_of(rows, media)).raise_for_status()
+            found = http.get("/feeds/digits").json()
+            assert found["every"] == every
+            assert found["time"][:4] in ("2024", "1999")
+            http.delete("/feeds/digits")

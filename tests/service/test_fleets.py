@@ -191,3 +191,16 @@ def test_readings_of_series_are_erased_with_one_receipt(http: httpx.Client) -> N
     assert held == [[True, True], [True, True], [False, False]]
     assert http.get("/feeds/gone/a/certificate").json()["relative_gap"] <= 1e-8
     assert http.delete("/fleets/gone").status_code == 204
+
+
+def test_a_stamp_far_ahead_is_its_own_series_refusal(http: httpx.Client) -> None:
+    http.post("/fleets", json={"id": "clocks", **FLEET}).raise_for_status()
+    stray = {"time": "2199-01-01T00:00", "y": 1.0}
+    sent = [*rows(("a", "b"), 0, 5), {"meter": "b", **stray}, {"meter": "new", **stray}]
+    answer = http.post("/fleets/clocks/observations", json={"rows": sent}).json()
+    assert (answer["series"], answer["accepted"]) == (1, 5)
+    refused = [(one["series"], one["row"], one["field"]) for one in answer["refused"]]
+    assert refused == [("b", 10, "time"), ("new", 11, "time")]
+    assert all("ahead of the service's clock" in one["reason"] for one in answer["refused"])
+    assert http.get("/fleets/clocks").json()["series"] == 1
+    http.delete("/fleets/clocks")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import time
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ import pytest
 
 from livesvm.service.cli import files
 from livesvm.service.client import AsyncClient, Client
+from livesvm.service.models import arrays
 from livesvm.service.models.commands import Batch, Command, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
-from livesvm.service.models.window import Limits
+from livesvm.service.models.window import Limits, Window
+from livesvm.solvers.errors import InvalidInput
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 
@@ -62,6 +65,34 @@ def test_late_examples_take_their_place(http: httpx.Client, make: Make) -> None:
     assert again["removed"] == []
     assert order(http, model) == ["d", "e", "now"]
     assert http.get(f"/models/{model}/certificate").json()["relative_gap"] <= 1e-8
+
+
+@pytest.mark.parametrize("digits", [20240101, 20991231, 2034010100, 2036123123, 202401010000])
+def test_numbers_that_read_as_dates_are_refused_by_name(digits: int) -> None:
+    for given in ([1704067200, digits], np.array([1704067200.0, float(digits)])):
+        with pytest.raises(InvalidInput, match=f"{digits} reads as a date; write it in ISO 8601") as caught:
+            arrays.times(given) if isinstance(given, list) else arrays.check_times(given)
+        assert (caught.value.field, caught.value.row) == ("times", 1)
+    with pytest.raises(InvalidInput, match="reads as a date"):
+        arrays.moment(digits, "older_than")
+
+
+def test_numbers_of_unix_seconds_are_those(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = [0, 1980, 202401, 1704067200, 20240101.5, 20240231, -20240101]
+    assert arrays.times(seconds).tolist() == seconds
+    assert arrays.moment(1704067200, "older_than") == 1704067200.0
+    monkeypatch.setattr(time, "time", lambda: 2.04e9)  # of 2034, when dates in digits read as what has been
+    assert arrays.times([2034010100]).tolist() == [2034010100.0]
+
+
+def test_an_example_ahead_of_the_clock_empties_no_window() -> None:
+    now = 1.8e9
+    window = Window()
+    limits = Limits(100, 10, None, 3600.0)
+    for key, at, when in (("real", now, now), ("ahead", now + 1, now + 90 * 86400.0), ("next", now + 2, now + 2)):
+        update = Update(Batch(np.array([[1.0]]), np.array([1.0]), [key], None, np.array([when])))
+        window.apply(window.plan(update, limits, at, None))
+    assert list(window.arrivals) == ["real", "next", "ahead"]
 
 
 def test_windows_keep_the_newest_by_time(http: httpx.Client, make: Make) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ import pytest
 from livesvm.service.feeds import model_selection, snapshot
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.forget import forget
+from livesvm.service.feeds.interval import seconds_of
 from livesvm.service.feeds.scores import Scored
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.step_model import StepModel
 from livesvm.service.store import codec
+from livesvm.solvers.errors import InvalidInput
 from tests.support.feeds import FEED, rows_of, series
 
 N = 150
@@ -35,13 +38,8 @@ def fed(spec: dict[str, Any], given: list[dict[str, Any]], call: int = 12) -> Fo
     """Return a feed that took readings, so many a call."""
     feed = Forecaster(spec_of(spec))
     for begin in range(0, len(given), call):
-        take(feed, given[begin : begin + call])
+        feed.observe(given[begin : begin + call])
     return feed
-
-
-def take(feed: Forecaster, given: list[dict[str, Any]]) -> None:
-    """Take a call whose missing readings move the clock, the last one too."""
-    feed.take(feed.check(given, moves=True))
 
 
 def times_of(feed: Forecaster, slots: list[int]) -> list[float]:
@@ -108,7 +106,9 @@ def test_a_feed_is_as_if_they_had_been_missing(slots: list[int], more: dict[str,
         np.testing.assert_allclose(model.predict(X), decisions(feed, step, model.recipe), rtol=0, atol=1e-9)
         assert model.gap() <= 1e-8
         assert not {int(feed.rows.slot[n % feed.rows.size]) + feed.steps[step] for n in known} & set(slots)
-    assert [past.held for past in feed.timeline.past.values()].count(True) == len(slots)
+    left = max(set(range(N)) - set(slots))
+    assert [past.held for past in feed.timeline.past.values()].count(True) == sum(slot < left for slot in slots)
+    assert feed.timeline.slot == left
     newest = feed.timeline.slot
     assert [one.slot for one in feed.latest] == [newest + step for step in feed.steps]  # of what is held, if need be
     assert {one.slot for waiting in feed.pending.values() for one in [p.forecast for p in waiting]} <= {
@@ -139,7 +139,9 @@ def check_records(feed: Forecaster, untold: Forecaster, never: Known) -> None:
     """
     assert feed.rows is not None
     assert untold.rows is not None
-    assert feed.timeline.past == untold.timeline.past
+    past, others = list(feed.timeline.past.items()), list(untold.timeline.past.items())
+    assert past == others[len(others) - len(past) :]
+    assert len(others) - len(past) <= 1  # the newest had moved the oldest out before it went
     assert feed.timeline.last == untold.timeline.last
     assert feed.newest_taken == untold.newest_taken
     held = min(feed.history.count, feed.history.longest, untold.history.longest)
@@ -165,7 +167,7 @@ def check_records(feed: Forecaster, untold: Forecaster, never: Known) -> None:
 
 @pytest.mark.parametrize(("slots", "more"), FORGOTTEN)
 def test_every_record_is_as_of_a_feed_that_never_knew_them(slots: list[int], more: dict[str, Any]) -> None:
-    """The last reading that is held, too, which the next missing one repeats; and so it stays."""
+    """The last reading, too, which is none then; and so it stays."""
     columns = 2 if "features" in more else 1
     given = rows(columns, N + 36)
     given[N] = missing(given, [N])[N]
@@ -175,7 +177,7 @@ def test_every_record_is_as_of_a_feed_that_never_knew_them(slots: list[int], mor
     check_records(feed, untold, never)
     for part in (given[N : N + 1], given[N + 1 : N + 7], given[N + 7 :]):
         for one in (feed, untold):
-            take(one, part)
+            one.observe(part)
         check_records(feed, untold, never)
 
 
@@ -263,6 +265,39 @@ def test_a_reading_that_comes_again_is_a_late_one() -> None:
     forget(feed, times_of(feed, [120]))
     outcome = feed.observe([given[120]])
     assert (outcome.accepted, outcome.corrected) == (1, 1)
+
+
+@pytest.mark.parametrize(("n", "every"), [(5, None), (40, "1h"), (N, None)])
+@pytest.mark.parametrize("leap", [1, 30, 2000])
+def test_the_newest_reading_forgotten_gives_the_clock_back(n: int, leap: int, every: str | None) -> None:
+    given = rows(n=N + 12)
+    feed, never = (fed(SPEC | {"every": every, "late": "refuse"}, given[:n]) for _ in range(2))
+    ahead = datetime.fromisoformat(given[n - 1]["time"]) + timedelta(hours=leap)
+    stray = {"time": ahead.isoformat(), "y": 9.75}
+    feed.observe([stray])
+    with pytest.raises(InvalidInput):
+        feed.observe(given[n : n + 1])
+    forget(feed, [seconds_of(ahead.replace(tzinfo=UTC))])
+    again = snapshot.from_arrays(feed.spec, codec.decode(codec.encode(snapshot.to_arrays(feed))))
+    for one in (feed, again, never):
+        assert one.observe(given[n : n + 1]).accepted == 1
+        assert one.observe(given[n + 1 : n + 12]).accepted == 11
+    assert feed.timeline.time == again.timeline.time == never.timeline.time
+    assert feed.state == never.state
+    if leap < SPEC["window"]:
+        assert feed.timeline.past == again.timeline.past
+        assert feed.timeline.past.items() <= never.timeline.past.items()  # those that a gap has moved out are gone
+        if feed.rows is not None:
+            np.testing.assert_array_equal(feed.history.newest(24), never.history.newest(24))
+    assert [one.slot - feed.timeline.slot for one in feed.latest] == [one.step for one in never.latest]
+    assert feed.gap() <= 1e-8
+
+
+def test_a_feed_of_which_all_is_forgotten_takes_any_time() -> None:
+    feed = fed(SPEC, rows())
+    forget(feed, list(feed.timeline.past), beyond=True)
+    assert (feed.timeline.time, feed.latest, feed.state) == (None, [], "filling")
+    assert feed.observe(rows(n=40)).accepted == 40
 
 
 def test_nothing_is_forgotten_of_times_that_are_not_there() -> None:

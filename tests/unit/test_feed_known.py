@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
+import time
 import zlib
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,13 +15,14 @@ import numpy as np
 import pytest
 
 from livesvm.service.feeds import presenter
-from livesvm.service.feeds.commands import Observations, decode_call
+from livesvm.service.feeds.commands import Delivery, Observations, decode_call
 from livesvm.service.feeds.features import calendar_rows, layout_of
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.holidays import _days
 from livesvm.service.feeds.interval import Every
 from livesvm.service.feeds.past_forecasts import what_if
 from livesvm.service.feeds.snapshot import from_arrays, to_arrays
+from livesvm.service.feeds.sources.base import Entry
 from livesvm.service.feeds.spec import spec_of, stored_spec
 from livesvm.service.feeds.state import FeedState
 from livesvm.service.feeds.timeline import Row
@@ -184,7 +186,24 @@ def test_a_feed_that_was_stored_before_forecasts_as_it_did() -> None:
         assert again.forecaster.latest == state.forecaster.latest
     assert spec.generation == 1
     new = Observations.of([{"time": 0.0, "y": 1.0}], None, 0.0)
-    assert (decode_call(new.encode()), new.moves) == (new, False)
+    assert (decode_call(new.encode()), new.moves, new.dated) == (new, False, True)
+
+
+@pytest.mark.parametrize("clock", [0.0, 1.0e9, 4.0e9])
+def test_a_log_gives_one_state_whatever_the_time_is(clock: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1.8e9
+    state, again = (FeedState.empty(spec_of({"target": "y", "every": "1h"})) for _ in range(2))
+    entries = [Entry((i,), {"time": now + 3600.0 * hour, "y": 1.0}, None) for i, hour in enumerate((1, 2, 3, 90, 2))]
+    delivered = Delivery.of(entries, state.forecaster, now)
+    assert [letter.position for letter in delivered.dead] == [(2,), (3,)]  # neither waits for its time
+    calls = (Observations.of([{"time": now, "y": 2.0}], None, now), delivered)
+    for call in calls:
+        state.apply(call, call.check(state.forecaster))
+    monkeypatch.setattr(time, "time", lambda: clock)
+    for call in calls:
+        again.apply(decode_call(call.encode()))
+    assert again.encode() == state.encode()
+    assert again.forecaster.timeline.time == now + 7200.0
 
 
 def test_holidays_are_known_ahead(monkeypatch: pytest.MonkeyPatch) -> None:

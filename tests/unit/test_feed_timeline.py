@@ -15,6 +15,7 @@ from livesvm.service.feeds.cells import rows_of
 from livesvm.service.feeds.interval import Every, duration, found_in, moment, seconds_of
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.timeline import Plan, Reading, Timeline
+from livesvm.service.feeds.times import column as read_column
 from livesvm.service.feeds.times import parse
 from livesvm.solvers.errors import InvalidInput
 
@@ -220,6 +221,157 @@ def test_clocks_that_change_by_an_hour() -> None:
     assert [r.held for r in read(timeline(), *spring).readings] == [False, False, True, False, False]
     skipped = {"time": "2020-03-29T02:30", "y": 1.0}
     assert "skip" in str(refusal(timeline(timezone="Europe/Berlin"), skipped))
+
+
+def local_rows(zone: str, begin: str, minutes: int, values: list[float]) -> tuple[list[dict[str, Any]], list[float]]:
+    """Return readings by local times without an offset, and when they are, in seconds since 1970."""
+    start = datetime.fromisoformat(begin).replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
+    times = [start + timedelta(minutes=minutes * i) for i in range(len(values))]
+    local = [time.astimezone(ZoneInfo(zone)).replace(tzinfo=None).isoformat() for time in times]
+    rows = [{"time": time, "y": value} for time, value in zip(local, values, strict=True)]
+    return rows, [time.timestamp() for time in times]
+
+
+def taken(line: Timeline) -> dict[float, float | None]:
+    """Return the readings of a timeline."""
+    return {time: past.given[0] for time, past in line.past.items()}
+
+
+CHANGES = [
+    ("Europe/Berlin", "2025-10-26T00:00", 60), ("Europe/Berlin", "2025-10-26T01:00", 15),
+    ("Europe/Berlin", "2025-03-30T00:00", 30), ("America/New_York", "2025-11-02T00:00", 30),
+    ("Australia/Lord_Howe", "2025-04-06T00:30", 10),
+]  # fmt: skip
+
+
+@given(
+    st.sampled_from(CHANGES), st.sampled_from(["refuse", "correct"]), st.sampled_from(["hold", "skip", "refuse"]),
+    st.lists(st.sampled_from([0.0, 1.0, 2.5]), min_size=16, max_size=24), st.data(),
+)  # fmt: skip
+def test_what_is_sent_again_when_clocks_change_is_ignored(
+    change: tuple[str, str, int], late: str, missing: str, values: list[float], data: st.DataObject
+) -> None:
+    """Any rows in any order, more than once, by local times or with an offset; readings are those of one delivery."""
+    zone, begin, minutes = change
+    rows, times = local_rows(zone, begin, minutes, values)
+    line, start = timeline(timezone=zone, every=f"{minutes}min", late=late, missing=missing), 0
+    while start < len(rows):
+        end = data.draw(st.integers(start + 1, min(len(rows), start + 6)))
+        line, start = line.read(rows[start:end]).timeline, end
+        come = [i for i in range(end) if times[i] in line.past]
+        again = data.draw(st.lists(st.sampled_from(come), max_size=8)) if come else []
+        sent = [rows[i] | ({"time": times[i]} if data.draw(st.booleans()) else {}) for i in again]
+        plan, before = line.read(sent), taken(line)
+        assert (plan.readings, plan.corrections, plan.accepted, plan.ignored) == ([], [], 0, len(sent))
+        assert taken(plan.timeline) == before
+        line = Timeline.from_arrays(line.spec, 100, plan.timeline.to_arrays())
+    after = {"time": times[-1] + 60.0 * minutes, "y": 9.0}
+    assert taken(line.read([after]).timeline) == dict(zip([*times, after["time"]], [*values, 9.0], strict=True))
+
+
+def test_another_value_of_the_hour_that_comes_twice() -> None:
+    hours = [f"2025-10-26T0{hour}:00" for hour in (0, 1, 2, 2, 3)]
+    rows = [{"time": time, "y": float(i)} for i, time in enumerate(hours)]
+    line = timeline(timezone="Europe/Berlin", late="correct")
+    two = read(line, *rows[:3]).timeline
+    assert [r.values for r in read(two, {"time": hours[2], "y": 8.0}).readings] == [(8.0,)]  # the second one is new
+    line = read(line, *rows).timeline
+    error = refusal(line, {"time": hours[0], "y": 0.0}, {"time": hours[2], "y": 8.0})
+    assert (error.row, error.field) == (1, "time")
+    assert "2025-10-26T02:00:00+02:00 or 2025-10-26T02:00:00+01:00" in str(error)
+    for time, slot in (("2025-10-26T02:00+02:00", 2), ("2025-10-26T02:00+01:00", 3)):
+        assert [c.slot for c in read(line, {"time": time, "y": 8.0}).corrections] == [slot]
+    both = read(line, {"time": hours[2], "y": 8.0}, {"time": hours[2], "y": 9.0})
+    assert [(c.slot, c.values) for c in both.corrections] == [(2, (8.0,)), (3, (9.0,))]
+    one = read(line, {"time": hours[2], "y": 2.0}, {"time": hours[2], "y": 9.0})
+    assert [(c.slot, c.values) for c in one.corrections] == [(3, (9.0,))]
+    gap = read(timeline(timezone="Europe/Berlin", late="correct"), *rows[:3], rows[4]).timeline
+    assert [c.slot for c in read(gap, {"time": hours[2], "y": 8.0}).corrections] == [3]  # which is missing
+
+
+@pytest.mark.parametrize(
+    ("column", "first", "apart"),
+    [
+        ([20240101, 20240102], 1704067200.0, 86400.0),
+        (["20240101", 20240102.0], 1704067200.0, 86400.0),
+        ([2024010100, "2024010101"], 1704067200.0, 3600.0),
+        (["202401010000", 202401010001], 1704067200.0, 60.0),
+        ([20240101000000, "20240101000001"], 1704067200.0, 1.0),
+        ([1950, 1951], -631152000.0, 365 * 86400.0),
+        (["202401", "202402"], 1704067200.0, 31 * 86400.0),
+        ([1704067200, 1704067260], 1704067200.0, 60.0),
+        (["1704067200000", 1704067260000], 1704067200.0, 60.0),
+        ([1704067200.5, 1704067201.5], 1704067200.5, 1.0),
+        ([0, 1980], 0.0, 1980.0),
+        ([1968, 1980, 2024, 2400], 1968.0, 12.0),
+    ],
+)
+def test_digits_of_a_date_are_dates_if_all_of_a_column_are(column: list[Any], first: float, apart: float) -> None:
+    for values in (column, [float(value) for value in column]):
+        stamps, _ = read_column(values, "time")
+        assert [stamp.seconds for stamp in stamps[:2]] == [first, first + apart]
+        assert len({stamp.zoned for stamp in stamps}) == 1
+
+
+def test_digits_that_may_be_either_are_refused() -> None:
+    for column in ([20240101, 20240231], [2024010100, 1704067200], [1704067200, "2024010100"]):
+        with pytest.raises(InvalidInput, match="ISO 8601") as caught:
+            read_column(column, "when")
+        assert (caught.value.field, caught.value.row) == ("when", 1 if column[0] != 1704067200 else 0)
+    line = read(timeline(every=None), *({"time": 2024010100 + i, "y": 1.0} for i in range(9))).timeline
+    assert str(line.every) == "1h"
+    line = Timeline.from_arrays(line.spec, 100, line.to_arrays())
+    assert refusal(line, {"time": 1704067200 + 10 * 3600, "y": 1.0}).row == 0
+    assert read(line, {"time": "2024010109", "y": 1.0}).accepted == 1
+    assert read(line, {"time": "2024-01-01T09:00", "y": 1.0}).accepted == 1
+    seconds = read(timeline(), at(2033118000 // 3600)).timeline  # of the year 2034
+    assert read(seconds, {"time": 2033121600, "y": 1.0}).timeline.time == 2033121600.0
+    logged = timeline().read([{"time": 2024010800, "y": 1.0}], logged=True, dated=False)  # as it was
+    assert [r.time for r in logged.readings] == [2024010800.0]
+
+
+NOW = 1_800_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        ({"every": "1h"}, 7200.0), ({"every": "1s"}, 600.0), ({"every": "5min"}, 600.0), ({"every": "1d"}, 172800.0),
+        ({"every": "1mo"}, 2 * 30.436875 * 86400), ({"every": None}, 600.0),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("zoned", [True, False])
+def test_readings_far_ahead_of_the_clock_are_refused(settings: dict[str, Any], most: float, zoned: bool) -> None:
+    def row(seconds: float) -> dict[str, Any]:
+        when = datetime.fromtimestamp(NOW + seconds, UTC)
+        return {"time": (when if zoned else when.replace(tzinfo=None)).isoformat(), "y": 1.0}
+
+    most += 0.0 if zoned else 14 * 3600.0
+    line = timeline(**settings)
+    assert line.read([row(most)], now=NOW).accepted == 1
+    before = str(line.to_arrays())
+    for far in (most + 1, 90 * 86400.0):
+        with pytest.raises(InvalidInput, match="ahead='accept'") as caught:
+            line.read([row(-400 * 86400.0), row(far)] if settings["every"] is None else [row(far)], now=NOW)
+        assert caught.value.field == "time"
+        assert moment(NOW).isoformat() in str(caught.value)
+    assert str(line.to_arrays()) == before
+    assert line.read([row(90 * 86400.0)]).accepted == 1  # without a clock, as backtests and logs are
+    assert timeline(**settings, ahead="accept").read([row(90 * 86400.0)], now=NOW).accepted == 1
+
+
+def test_the_row_ahead_of_the_clock_is_named_and_not_those_behind_it() -> None:
+    hours = [-3.0, -2.0, -1.0, 2000.0, 0.0, 1.0]
+    rows = [{"time": NOW + hour * HOUR, "y": 1.0} for hour in hours]
+    for every in ("1h", None):
+        with pytest.raises(InvalidInput) as caught:
+            timeline(every=every).read(rows, now=NOW)
+        assert caught.value.row == 3
+    daily = [{"time": NOW + day * 24 * HOUR, "y": 1.0} for day in range(-9, 2)]
+    assert timeline(every=None).read(daily, now=NOW).accepted == 11  # whose distance is found in this call
+    line = timeline(known=["k"]).read([{"time": NOW, "y": 1.0, "k": 1.0}], now=NOW).timeline
+    assert line.read([{"time": NOW + 90 * HOUR, "k": 2.0}], now=NOW).ahead == [(90, (2.0,))]  # announcements may be
+    assert line.read([{"time": NOW, "y": 1.0, "k": 1.0}], now=NOW - 10**7).ignored == 1
 
 
 @pytest.mark.parametrize(

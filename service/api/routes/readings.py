@@ -227,7 +227,7 @@ async def look_back(
     """
     live = service.feeds().get(id)
     as_arrow = arrow.is_accepted(request.headers.get("accept", ""))
-    ends = seconds_asked(live.spec, begin, "from"), seconds_asked(live.spec, end, "to")
+    ends = seconds_asked(live.spec, begin, "from"), seconds_asked(live.spec, end, "to", "last")
     found = await awaited(request, live.history(PastForecastsQuery(limit, *ends, step, points)), Solve(), changes=False)
     if as_arrow:
         return await in_control(service, lambda: Response(arrow.of_history(found), media_type=ARROW))
