@@ -6,6 +6,19 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 _NAT64 = ip_network("64:ff9b::/96")
 """IPv6 addresses that lead to the IPv4 address in their last four bytes."""
+_SPECIAL = tuple(
+    ip_network(text)
+    for text in (
+        "192.88.99.0/24",  # relays of 6to4, deprecated
+        "64:ff9b:1::/48",  # NAT64 of a local network
+        "100:0:0:1::/64",  # dummy addresses
+        "2001::/23",  # assigned to protocols
+        "3fff::/20",  # for documentation
+        "5f00::/16",  # identifiers of segment routing
+        "fec0::/10",  # of a site, deprecated
+    )
+)
+"""Networks of IANA's registries of special addresses that some versions of :mod:`ipaddress` call global."""
 
 
 class Refused(Exception):
@@ -25,7 +38,7 @@ def check_address(text: str) -> None:
     """Raise Refused unless an address is one of the public internet; of IPv4 in IPv6, the address inside counts."""
     address = _inside(ip_address(text))
     is_plain = address.is_global and not (address.is_multicast or address.is_reserved or address.is_private)
-    if not is_plain or _is_tunnel(address):
+    if not is_plain or _is_tunnel(address) or any(address in network for network in _SPECIAL):
         raise Refused(f"{text} is not an address of the public internet")
 
 
