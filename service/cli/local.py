@@ -87,7 +87,9 @@ def backup(
 ) -> None:
     """Back up the store, the key of receipts, datasets and jobs of a service on this machine, while it runs or not."""
     from livesvm.service.lifecycle.backup import back_up
+    from livesvm.service.store.files import keep_private
 
+    keep_private()
     in_redis = bool(os.environ.get("LIVESVM_REDIS_URL"))
     found = _done(lambda: back_up(data_dir, directory, has_store=not in_redis))
     print(f"{data_dir}: {len(found['files'])} files are backed up in {directory}")
@@ -101,7 +103,9 @@ def restore(
 ) -> None:
     """Make the data directory of a service that is stopped from a backup, after a check of all its files."""
     from livesvm.service.lifecycle.backup import restore as restore_from
+    from livesvm.service.store.files import keep_private
 
+    keep_private()
     found = _done(lambda: restore_from(directory, data_dir))
     print(f"{data_dir}: {len(found['files'])} files are restored from {directory}, made at {found['made_at']}")
 

@@ -42,7 +42,9 @@ def put(
 def _done(action: Callable[[], None]) -> None:
     from livesvm.service.errors import WritebackRefused
     from livesvm.service.store.base import StoreError
+    from livesvm.service.store.files import keep_private
 
+    keep_private()
     try:
         action()
     except (StoreError, WritebackRefused, OSError, ValueError) as error:

@@ -17,6 +17,7 @@ from livesvm.service.logs.setup import set_up
 from livesvm.service.resources.machine import collect_seldom, give_back_large_blocks
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreError
+from livesvm.service.store.files import keep_private
 from livesvm.solvers.runtime.threads import wait_for_rest
 
 SWITCH_SECONDS = 0.0005
@@ -37,6 +38,7 @@ def start(settings: Settings) -> int:
         signal.signal(number, _leave)  # uvicorn raises the signal again when it has shut down
     try:
         set_up(settings.log_level, settings.log_format, settings.audit_file)
+        keep_private(settings.data_dir)
         listening = _bound(settings.host, settings.port)
         service = Service(settings)
         service.listens(*listening.getsockname()[:2])

@@ -2,8 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from contextlib import suppress
 from pathlib import Path
+
+_OF_OTHERS = 0o077
+log = logging.getLogger(__name__)
+
+
+def keep_private(directory: Path | None = None) -> None:
+    """Take the rights of other users from what this process makes from now on, and from all that a directory holds.
+
+    The directory itself stays as it is, as it may be a volume; a warning says where others can read it.
+    """
+    os.umask(_OF_OTHERS)
+    if directory is None or not directory.exists():
+        return
+    for path in directory.rglob("*"):
+        with suppress(OSError):  # another owner's, or on a disk that cannot be written to
+            if (mode := path.lstat().st_mode) & _OF_OTHERS and not path.is_symlink():
+                path.chmod(mode & 0o7700)
+    if (mode := directory.stat().st_mode) & 0o007:
+        log.warning(
+            "other users can read the names in the data directory %s (mode %o): chmod 700 it", directory, mode & 0o7777
+        )
 
 
 def write_whole(path: Path, data: bytes) -> None:

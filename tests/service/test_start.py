@@ -75,6 +75,25 @@ def test_a_port_that_is_taken_is_reported(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
+def test_other_users_read_nothing_of_the_data(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "datasets" / "old").mkdir(parents=True)
+    (data / "datasets" / "old" / "X.npy").touch(mode=0o644)
+    data.chmod(0o755)
+    before = os.umask(0o022)
+    try:
+        with ServiceStartedAfresh(data) as service, service.http() as http:
+            assert http.post("/models", json={"id": "m"}).status_code == 201
+            assert http.post("/models/m/update", json={"add": {"X": [[0.0], [1.0]], "y": [1, -1]}}).status_code == 200
+            assert http.put("/datasets/new", content=b"0.5,1\n0.7,-1\n", headers={"content-type": "text/csv"}).is_success
+            found = {path: path.stat().st_mode & 0o777 for path in data.rglob("*")}
+    finally:
+        os.umask(before)
+    assert {path for path, mode in found.items() if mode & 0o077} == set()
+    assert len(found) > 5
+    assert f"other users can read the names in the data directory {data} (mode 755): chmod 700 it" in service.errors
+
+
 def test_a_start_says_what_it_waits_for(tmp_path: Path) -> None:
     """No solver is compiled yet, and none is while the test looks."""
     with socket.create_server(("127.0.0.1", 0)) as free:
