@@ -1,0 +1,181 @@
+"""An erasure finds what a large window was trained on: examples that left it, rows of datasets, files of jobs."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from livesvm.service.datasets import catalogue
+from livesvm.service.datasets.catalogue import UploadFormat
+from livesvm.service.datasets.parsing import parse
+from livesvm.service.errors import EmptyModel, NothingToErase
+from livesvm.service.hosting.model import HostedModel
+from livesvm.service.hosting.what_if import WhatIfQuestion, what_if
+from livesvm.service.jobs import retraining
+from livesvm.service.jobs.files import JobRecord
+from livesvm.service.jobs.retraining import RetrainRequest
+from livesvm.service.jobs.retraining_worker import retrain
+from livesvm.service.lifecycle.erasures import ErasureRequest
+from livesvm.service.lifecycle.parts import Service
+from livesvm.service.lifecycle.search import Sought
+from livesvm.service.models.commands import Batch, Removal, Update
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.receipts.receipt import verified
+from livesvm.service.resources.compiling import Compiling
+from livesvm.service.settings import Settings
+from livesvm.solvers.estimators.large_window import LiveL2SVC
+from tests.support.erasing import bytes_of_directory, traces
+from tests.support.jobs import SECONDS
+
+N = 40
+RNG = np.random.default_rng(7)
+Y = np.where(np.arange(N) % 2, 1.0, -1.0)
+X = RNG.normal(size=(N, 2)) * 0.7 + Y[:, None] * 0.4
+PROBE = RNG.normal(size=(15, 2))
+PEOPLE = [f"person-{number:02d}" for number in range(N)]
+GONE = 3
+ASKED = ErasureRequest("officer", None, "")
+SOLVERS = {"auto": 1e-6, "fw": 1e-3, "mfw": 1e-6}
+"""With the gap that each is asked for; the steps of `fw` get no nearer in reasonable time."""
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """A service whose jobs and uploads work here, in place of processes of their own."""
+    monkeypatch.setattr(catalogue, "run_beside", lambda _work, asked, tell, _check: parse(asked, tell))
+    monkeypatch.setattr(retraining, "run_beside", lambda _work, asked, tell, _check: retrain(asked, tell))
+    monkeypatch.setattr(Compiling, "left", lambda _: ())
+    made = Service(Settings(data_dir=tmp_path, snapshot_updates=1, compile_ahead=False))
+    made.hosting.restore()
+    made.health.restored()
+    yield made
+    made.close()
+
+
+def uploaded(service: Service, people: list[str], name: str = "d", rows: slice = slice(N)) -> None:
+    data = io.BytesIO()
+    np.savez(data, X=X[rows], y=Y[rows], keys=np.array(people[rows]))
+    put(service, name, data.getvalue())
+
+
+def put(service: Service, name: str, data: bytes) -> None:
+    upload = service.datasets.begin(name)
+    upload.write(data)
+    service.datasets.finish(upload, name, UploadFormat("npz"), None)
+
+
+def model(service: Service, id: str = "m", gamma: Any = 0.5) -> HostedModel:
+    spec = ModelSpec.model_validate({"id": id, "task": "l2svc", "C": 3.0, "kernel": {"name": "rbf", "gamma": gamma}})
+    service.hosting.models.create(id, spec)
+    return service.hosting.models.get(id)  # type: ignore[return-value]
+
+
+def learn(live: HostedModel, keys: list[Any], tags: list[list[str]] | None = None, rows: slice = slice(N)) -> None:
+    live.update(Update(Batch(X[rows], Y[rows], keys[rows], tags=None if tags is None else tags[rows])), None).result()
+
+
+def trained(service: Service, live: HostedModel, *, applied: bool = True, **asked: Any) -> JobRecord:
+    asked = {"solver": "auto"} | asked
+    record = service.jobs.ask("retrain", live, RetrainRequest(tol=SOLVERS[asked["solver"]], **asked))
+    wait(service, record.id)
+    if applied:
+        _, found = service.jobs.update_of(record.id, {})
+        live.swap(found, None).result()
+    return record
+
+
+def wait(service: Service, job: str) -> None:
+    turn = service.jobs._under_way.get(job)
+    if turn is not None:
+        turn.result()
+    assert service.jobs.get(job).state == "done", service.jobs.get(job)
+
+
+def retrained(live: HostedModel) -> None:
+    """Wait until the result of the job that an erasure has asked for is applied."""
+    end = time.monotonic() + SECONDS
+    while live.describe().warnings:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def rival(gone: list[int], gamma: Any = 0.5) -> np.ndarray:
+    """Return decisions of a model that never knew these."""
+    stay = [place for place in range(N) if place not in gone]
+    made = LiveL2SVC(C=3.0, gamma=gamma)
+    made.update(add=(X[stay], Y[stay]))
+    made.retrain(tol=1e-6)
+    return np.asarray(made.predictor().decision_function(PROBE))
+
+
+def check_gone(directory: Path, places: list[int], people: list[str] = PEOPLE) -> None:
+    found = {
+        (place, what, where)
+        for place in places
+        for what, trace in traces(people[place], X[place].tolist()).items()
+        for where, data in bytes_of_directory(directory).items()
+        if trace in data
+    }
+    assert not found
+
+
+def check_there(directory: Path, place: int) -> None:
+    row = X[place].tobytes()
+    assert any(row in data for data in bytes_of_directory(directory).values())
+
+
+@pytest.mark.parametrize("by", ["key", "tag"])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_model_is_retrained_on_what_is_left_of_its_window(
+    solver: str, by: str, service: Service, tmp_path: Path
+) -> None:
+    """Of examples that are in the window, and of one that has left it and is still a support vector."""
+    live = model(service, gamma="scale")
+    learn(live, PEOPLE, [[f"tag of {one}"] for one in PEOPLE])
+    trained(service, live, solver=solver)
+    left = next(place for place in range(4, N) if live.current.estimator.window_is_free[place])
+    live.update(Update(remove=Removal(keys=[PEOPLE[left]])), None).result()
+    for _ in range(4):  # so that no older snapshot nor the log names it
+        live.update(Update(remove=Removal(oldest=0)), None).result()
+        live.checkpoint().result()
+    gone = [GONE, left]
+    names = tuple(PEOPLE[place] if by == "key" else f"tag of {PEOPLE[place]}" for place in gone)
+    asked = Sought(names) if by == "key" else Sought((), names)
+    receipt = service.erasures.erase("m", asked, ASKED).receipt
+    assert receipt["keys"]["not_found"] == []
+    assert receipt["places"]["training"].startswith("made again from nothing on the window without them")
+    assert receipt["certificate"]["relative_gap"] <= SOLVERS[solver]
+    scale = 1.0 / (2 * np.delete(X, gone, 0).var())
+    np.testing.assert_allclose(live.predict(PROBE).decision, rival(gone, scale), atol=0.1 if solver == "fw" else 1e-2)
+    check_gone(tmp_path, gone)
+    with pytest.raises(NothingToErase):
+        service.erasures.erase("m", asked, ASKED)
+
+
+@pytest.mark.parametrize("by", ["key", "tag"])
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_a_model_is_retrained_on_what_is_left_of_a_dataset(
+    everywhere: bool, solver: str, by: str, service: Service, tmp_path: Path
+) -> None:
+    uploaded(service, PEOPLE)
+    live = model(service)
+    trained(service, live, solver=solver, dataset="d")
+    asked = Sought((PEOPLE[GONE],)) if by == "key" else Sought((), (PEOPLE[GONE],))
+    erasures = service.erasures
+    receipt = (erasures.erase_everywhere(asked, ASKED) if everywhere else erasures.erase("m", asked, ASKED)).receipt
+    part = receipt["parts"][0] if everywhere else receipt
+    assert part["model"] == "m"
+    assert "its training on dataset d held rows that were erased" in part["places"]["training"]
+    assert receipt["datasets"] == [{"name": "d", "rows": 1}]
+    assert part["certificate"] is None
+    retrained(live)
+    np.testing.assert_allclose(live.predict(PROBE).decision, rival([GONE]), atol=0.1 if solver == "fw" else 1e-2)
+    assert live.describe().warnings == []
+    check_gone(tmp_path, [GONE])
