@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Container, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -103,7 +104,7 @@ class Erasures:
         self.receipts = Receipts(settings, source)
         self._lock = threading.Lock()
         self._owed: set[str] = set()
-        self._retraining: dict[str, tuple[str, Document]] = {}
+        self._retraining: dict[str, tuple[str | None, Document]] = {}
         """Models whose training an erasure has taken, with the job that makes another, and what it was asked for."""
         self._followed: set[DocumentName] = set()
         self._metrics.erasures_unfinished.set_function(lambda: len(self._owed))
@@ -386,9 +387,9 @@ class Erasures:
 
     def _asked_for(self, stored: str, asked: Document, away: Container[str] = ()) -> str:
         """Ask for the job that retrains a model, and have its result applied; which job it is, or why there is none."""
+        self._retraining[stored] = None, asked
         if asked.get("dataset") in away:
             return "retrain it when the front end that has the dataset is back"
-        self._retraining.pop(stored, None)
         try:
             request = RetrainRequest.model_validate(asked)
             record = self._jobs.ask("retrain", self._models.get(stored), request)
@@ -410,10 +411,23 @@ class Erasures:
     def _retrain_again(self) -> None:
         """Ask again for the retrainings of before whose jobs have gone with this erasure."""
         for stored, (job, asked) in list(self._retraining.items()):
+            if job is None:
+                continue
             try:
                 self._jobs.get(job)
             except UnknownJob:
                 log.info("model %s: %s", stored, self._asked_for(stored, asked))
+
+    def untrained(self) -> list[str]:
+        """Return the models whose training an erasure here has taken, and that have no other yet."""
+        found = []
+        for stored in list(self._retraining):
+            with suppress(ServiceError):
+                if any(one["name"] == "untrained" for one in self._models.get(stored).describe().warnings):
+                    found.append(stored)
+                    continue
+            self._retraining.pop(stored, None)
+        return found
 
     def _forgotten(self, part: Part, intent: Intent) -> Erased:
         """Have the writer of a model or feed do its part; a history that names none of them stays as it is."""

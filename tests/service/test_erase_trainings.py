@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,11 +28,12 @@ from livesvm.service.lifecycle.parts import Service
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.models.commands import Batch, Removal, Update
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.receipts.receipt import verified
+from livesvm.service.receipts.receipt import hashed, verified
 from livesvm.service.resources.compiling import Compiling
 from livesvm.service.settings import Settings
+from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.large_window import LiveL2SVC
-from tests.support.erasing import bytes_of_directory, traces
+from tests.support.erasing import bytes_of_directory, intent_of, traces
 from tests.support.jobs import SECONDS
 
 N = 40
@@ -179,3 +182,178 @@ def test_a_model_is_retrained_on_what_is_left_of_a_dataset(
     np.testing.assert_allclose(live.predict(PROBE).decision, rival([GONE]), atol=0.1 if solver == "fw" else 1e-2)
     assert live.describe().warnings == []
     check_gone(tmp_path, [GONE])
+
+
+@pytest.mark.parametrize("by", ["key", "tag"])
+@pytest.mark.parametrize("fate", ["deleted", "replaced"])
+def test_rows_are_found_in_a_training_whose_dataset_is_gone(
+    fate: str, by: str, service: Service, tmp_path: Path
+) -> None:
+    """The support vectors are known by what stood for their keys; no job can retrain on what is gone."""
+    uploaded(service, PEOPLE)
+    live = model(service)
+    trained(service, live, dataset="d")
+    if fate == "deleted":
+        service.datasets.delete("d")
+    else:
+        uploaded(service, PEOPLE, rows=slice(10, N))
+    held = LiveL2SVC(C=3.0, gamma=0.5)
+    held.update(add=(X, Y))
+    held.retrain(tol=1e-6)
+    gone = int(np.flatnonzero(held.window_is_free[:10])[0])
+    check_there(tmp_path, gone)
+    asked = Sought((PEOPLE[gone],)) if by == "key" else Sought((), (PEOPLE[gone],))
+    receipt = service.erasures.erase_everywhere(asked, ASKED).receipt
+    said = receipt["parts"][0]["places"]["training"]
+    assert "its training on dataset d held rows that were erased" in said
+    assert receipt["parts"][0]["certificate"] is None
+    if fate == "replaced":
+        retrained(live)
+    else:
+        assert "no job retrains it: there is no dataset 'd'" in said
+        assert [one["name"] for one in live.describe().warnings] == ["untrained"]
+        with pytest.raises(EmptyModel):
+            live.predict(PROBE)
+        assert service.health.degraded() == ["model m has no training since an erasure: retrain it"]
+        learn(live, PEOPLE, rows=slice(10, N))
+        trained(service, live)
+    assert service.health.degraded() == []
+    check_gone(tmp_path, [gone])
+
+
+def test_what_a_job_has_found_goes_too_where_it_was_not_applied(service: Service, tmp_path: Path) -> None:
+    """On a dataset that is deleted meanwhile, and on a window that an example has left meanwhile."""
+    uploaded(service, PEOPLE)
+    of_rows, of_window = model(service, "r"), model(service, "w")
+    trained(service, of_rows, applied=False, dataset="d")
+    service.datasets.delete("d")
+    learn(of_window, PEOPLE)
+    trained(service, of_window, applied=False)
+    for place in range(N):
+        of_window.update(Update(remove=Removal(keys=[PEOPLE[place]])), None).result()
+    of_window.checkpoint().result()
+    check_there(tmp_path, GONE)
+    service.erasures.erase_everywhere(Sought((PEOPLE[GONE],)), ASKED)
+    check_gone(tmp_path, [GONE])
+
+
+def test_what_cannot_be_searched_is_said(service: Service) -> None:
+    """A training on a dataset without keys; in the receipt, and where nothing was found."""
+    live = model(service)
+    data = io.BytesIO()
+    np.savez(data, X=X, y=Y)
+    put(service, "unnamed", data.getvalue())
+    trained(service, live, dataset="unnamed")
+    service.datasets.delete("unnamed")
+    with pytest.raises(NothingToErase, match=r"not searched.*the training of model m \(dataset unnamed\)"):
+        service.erasures.erase_everywhere(Sought(("somebody",)), ASKED)
+    other = model(service, "other")
+    learn(other, PEOPLE)
+    receipt = service.erasures.erase_everywhere(Sought((PEOPLE[GONE],)), ASKED).receipt
+    assert receipt["places"]["trainings"].endswith("model m (dataset unnamed)")
+    assert verified(json.dumps(receipt).encode()) == receipt
+    assert live.predict(PROBE).decision.size == len(PROBE)
+
+
+def test_a_training_stays_that_rests_on_none_of_them(service: Service) -> None:
+    """Of a model trained on a dataset, an example of the window goes, and of another model nothing."""
+    uploaded(service, PEOPLE, rows=slice(10, N))
+    live, other = model(service), model(service, "other")
+    for one in (live, other):
+        trained(service, one, dataset="d")
+    learn(live, PEOPLE, rows=slice(10))
+    before = live.predict(PROBE).decision
+    receipt = service.erasures.erase_everywhere(Sought((PEOPLE[GONE],)), ASKED).receipt
+    assert [(part["model"], part["places"]["training"]) for part in receipt["parts"]] == [
+        ("m", "rests on none of them, and stays")
+    ]
+    np.testing.assert_array_equal(live.predict(PROBE).decision, before)
+    receipt = service.erasures.erase("m", Sought((PEOPLE[20],)), ASKED).receipt
+    assert receipt["elsewhere"] == ["model other"]
+
+
+def test_a_model_that_cannot_be_trained_on_what_is_left_says_so(service: Service) -> None:
+    live = model(service)
+    learn(live, PEOPLE)
+    trained(service, live)
+    gone = tuple(PEOPLE[place] for place in range(N) if Y[place] > 0)
+    question = WhatIfQuestion(keys=gone, X=PROBE)
+    with pytest.raises(InvalidInput, match="on the rest there is none"):
+        what_if(live.copy().result(), question, service.settings)
+    receipt = service.erasures.erase("m", Sought(gone), ASKED).receipt
+    assert receipt["places"]["training"].startswith("removed, as its training held examples that were erased")
+    assert receipt["certificate"] is None
+    (warning,) = live.describe().warnings
+    assert warning["name"] == "untrained"
+    assert live.current.classes == {-1: N - len(gone)}
+
+
+def test_what_a_model_would_be_is_what_it_is_then(service: Service) -> None:
+    live = model(service)
+    learn(live, PEOPLE, [[f"tag of {one}"] for one in PEOPLE])
+    trained(service, live)
+    question = WhatIfQuestion(tags=(f"tag of {PEOPLE[GONE]}",), X=PROBE)
+    then = what_if(live.copy().result(), question, service.settings)
+    assert (then["removed"], then["n_examples"]) == ([PEOPLE[GONE]], N - 1)
+    service.erasures.erase("m", Sought((), question.tags), ASKED)
+    now = live.predict(PROBE).decision
+    np.testing.assert_allclose(then["rows"]["after"]["decision"], now, atol=1e-9)
+    with pytest.raises(InvalidInput, match="which no update changes"):
+        what_if(live.copy().result(), WhatIfQuestion(Update(remove=Removal(oldest=1))), service.settings)
+    uploaded(service, PEOPLE)
+    trained(service, live, dataset="d")
+    with pytest.raises(InvalidInput, match="was trained on dataset d"):
+        what_if(live.copy().result(), question, service.settings)
+
+
+def test_a_key_in_another_spelling_is_named_and_stays(service: Service) -> None:
+    live = model(service)
+    learn(live, [7, "7", 8, "9", *PEOPLE[4:]])
+    receipt = service.erasures.erase("m", Sought((7, 9)), ASKED).receipt
+    assert live.current.estimator.keys_[:3] == ["7", 8, "9"]
+    salt = bytes.fromhex(receipt["keys"]["salt"])
+    assert set(receipt["keys"]["respelled"]) == {hashed(salt, "7"), hashed(salt, "9")}
+    assert receipt["keys"]["not_found"] == [hashed(salt, 9)]
+    with pytest.raises(NothingToErase, match="otherwise spelled are '9' in model m"):
+        service.erasures.erase_everywhere(Sought((9,)), ASKED)
+    with pytest.raises(NothingToErase, match="nothing that is stored"):
+        service.erasures.erase_everywhere(Sought(("unheard-of",), ("nobody",)), ASKED)
+
+
+def test_a_training_that_was_made_before_its_examples_were_kept_is_made_again(service: Service) -> None:
+    live = model(service)
+    learn(live, PEOPLE)
+    trained(service, live)
+    state = live.current
+    state.estimator._trained = state.estimator._trained._replace(names=None, origin=None)
+    again = type(state).decode(state.spec, 16, state.encode())
+    assert again.trained_on is not None
+    assert not again.trained_on.is_known
+    intent = intent_of("m", [PEOPLE[GONE]])
+    assert intent.is_of_training("m", again.trained_on)
+    assert again.forget([PEOPLE[GONE]], is_trained_on=True) is not None
+    assert again.trained_on.is_known
+    assert again.can_predict
+
+
+def test_a_job_that_another_erasure_ends_is_asked_for_again(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uploaded(service, PEOPLE)
+    live = model(service)
+    trained(service, live, dataset="d")
+    wait_until = threading.Event()
+
+    def slow(_work: str, asked: dict[str, Any], tell: Any, check: Any) -> dict[str, Any]:
+        while not wait_until.wait(0.01):
+            check()
+        return retrain(asked, tell)
+
+    monkeypatch.setattr(retraining, "run_beside", slow)
+    first = service.erasures.erase_everywhere(Sought((PEOPLE[GONE],)), ASKED).receipt
+    second = service.erasures.erase_everywhere(Sought((PEOPLE[30],)), ASKED).receipt
+    assert first["parts"] and not second["parts"]
+    wait_until.set()
+    retrained(live)
+    np.testing.assert_allclose(live.predict(PROBE).decision, rival([GONE, 30]), atol=1e-2)
+    check_gone(tmp_path, [GONE, 30])
