@@ -48,8 +48,8 @@ class Reply:
 class Erased:
     """An erasure that the model and its history have behind them, and the certificate of the optimum that is left.
 
-    ``requests`` is how many were forgotten; there is no certificate of a model without examples. Of a model whose
-    updates lead to no optimum ``training`` says what became of its last training; ``owed`` is what a job has to be
+    ``requests`` is how many were forgotten; there is no certificate of a model without examples. Of a model
+    that is only trained by jobs ``training`` says what became of its last training; ``owed`` is what a job has to be
     asked for where it has none any more.
     """
 

@@ -37,6 +37,7 @@ from livesvm.service.models.fields import Request
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.size import model_bytes
+from livesvm.service.models.state import ModelCopy
 from livesvm.service.models.trained_on import TrainedOn
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.compiling import Compiling
@@ -127,6 +128,7 @@ class Jobs:
         self._wanted: dict[str, Wanted] = {}
         self._under_way: dict[str, Future[None]] = {}
         self._shown: dict[str, Document] = {}
+        self._copies: dict[str, Any] = {}
         self._threads = ThreadPoolExecutor(limits.running, "job")
         self._records = {record.id: record for record in files.load()}
         for record in list(self._records.values()):
@@ -286,9 +288,15 @@ class Jobs:
                     self._forget(record.id)
 
     def naming(self, model: str, keys: Collection[Key], tags: Collection[str] = ()) -> set[Key]:
-        """Return which of these keys and tags the results of a model's jobs name; all, where one cannot be read."""
+        """Return which of these keys and tags the jobs of a model name, by their results, or copies that they work on.
+
+        All of them, where a result cannot be read.
+        """
         found: set[Key] = set()
         for record in self.all():
+            if record.model == model and isinstance(copy := self._copies.get(record.id), ModelCopy):
+                found |= _named_in(copy.arrays, keys, tags)
+                found |= {tag for key, own in copy.window.tags.items() for tag in own if tag in tags}
             if record.model == model and record.state == "done":
                 try:
                     found |= _keys_in(self.result(record.id), keys)
@@ -350,6 +358,8 @@ class Jobs:
             if not is_foreseen(error):
                 log.exception("job %s failed in an unforeseen way", id)
             self._finish(id, "failed", error)
+        finally:
+            self._copies.pop(id, None)
 
     def _work(self, id: str, live: Subject, given: dict[str, Any], wanted: Wanted) -> None:
         def progress(done: int, total: int) -> bool:
@@ -363,6 +373,7 @@ class Jobs:
         self._wait_for_solvers(id, record.kind, wanted)
         model = _copied(live, wanted)
         self._change(id, version=model.version)
+        self._copies[id] = model
         needed, kind = self._needed(record.kind, live, record.asked, given), self._kinds[record.kind]
         with self._budget.holding("jobs", needed):
             if kind.in_process is not None:

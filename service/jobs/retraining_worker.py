@@ -136,6 +136,9 @@ def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDat
     solver = {"usmo": _by_usmo, "batch": _by_engine}.get(asked["solver"], _by_frank_wolfe)
     with threads(asked["threads"]):
         found = solver(work)
+    used = ModelState(spec, work.cache_mb, found.estimator).changed
+    if "kernel" not in asked:  # gamma "scale" stays that, and what it is of is known to erasures
+        found.estimator.gamma = (work.made | work.before)["gamma"]
     changed = ModelState(spec, work.cache_mb, found.estimator).changed
     document: Document = {"arrays": found.estimator.to_arrays(), "changed": changed, "sizes": asdict(found.sizes)}
     document |= {"asked": _asked_names(asked), "scale": feature_scale.kept(given["arrays"])}
@@ -147,7 +150,7 @@ def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDat
         "n_support": int(found.estimator.predictor().n_support),
         "relative_gap": found.sizes.relative_gap,
         "seconds": time.perf_counter() - began,
-        "parameters": changed,
+        "parameters": used,
         "history": {"seconds": history[:, 0].tolist(), "relative_gap": history[:, 1].tolist()},
         **found.reported,
     }

@@ -105,7 +105,7 @@ class Erasures:
         self._lock = threading.Lock()
         self._owed: set[str] = set()
         self._retraining: dict[str, tuple[str | None, Document]] = {}
-        """Models whose training an erasure has taken, with the job that makes another, and what it was asked for."""
+        """Models that an erasure has left untrained, with the job that trains them, and what it was asked for."""
         self._followed: set[DocumentName] = set()
         self._metrics.erasures_unfinished.set_function(lambda: len(self._owed))
 
@@ -409,7 +409,7 @@ class Erasures:
             log.warning("model %s stays untrained after an erasure, as job %s came to nothing: %s", stored, job, error)
 
     def _retrain_again(self) -> None:
-        """Ask again for the retrainings of before whose jobs have gone with this erasure."""
+        """Ask again for earlier retrainings that have lost their jobs by this erasure."""
         for stored, (job, asked) in list(self._retraining.items()):
             if job is None:
                 continue
@@ -419,7 +419,7 @@ class Erasures:
                 log.info("model %s: %s", stored, self._asked_for(stored, asked))
 
     def untrained(self) -> list[str]:
-        """Return the models whose training an erasure here has taken, and that have no other yet."""
+        """Return the models that an erasure here has left untrained, and that still are."""
         found = []
         for stored in list(self._retraining):
             with suppress(ServiceError):

@@ -73,7 +73,7 @@ def around(intent: Intent, rows: Sequence[Found], n_jobs: int, n_files: int) -> 
             named = f"{', '.join(intent.elsewhere)}: named there, and not forgotten; POST /erase does"
             own["other models and feeds"] = named if intent.elsewhere else "none names any of them"
     if intent.trainings:
-        own["trainings"] = f"not searched, as it is not known which rows they are of: {', '.join(intent.trainings)}"
+        own["trainings"] = f"not searched, as it is not known which rows they used: {', '.join(intent.trainings)}"
     if intent.respelled:
         own["other spellings"] = f"{len(intent.respelled)} keys are there otherwise spelled, and stay"
     jobs = f"all of its own removed, and those that used such datasets, {n_jobs} at the end"

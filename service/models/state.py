@@ -375,9 +375,9 @@ class ModelState:
         """Be the optimum without these examples, as the next version; None, and nothing, if that changes nothing.
 
         Where a class, a scale or a gamma is not that of the rest, the model learns the rest from nothing. Of one
-        whose updates lead to no optimum a training that may rest on them is forgotten, and the model retrained on its
+        that is only trained by jobs a training that may rest on them is forgotten, and the model retrained on its
         window, or left without a training that is ``owed``. Raises SolverError with the model as it was. A test for
-        drift begins again, as its scores may be of them.
+        drift begins again, as it may have scored them.
 
         Parameters
         ----------
@@ -411,7 +411,7 @@ class ModelState:
         return training is not None and (is_trained_on or bool(keys and training.dataset is None))
 
     def _retrain_without(self, model: LiveL2SVC, keys: list[Key], is_trained_on: bool) -> Outcome | None:
-        """Retrain a model whose updates lead to no optimum without these, where its training may rest on them."""
+        """Retrain a large window without these, where its training may rest on them."""
         training, is_to_go = self.trained_on, self.is_retrained_without(keys, is_trained_on=is_trained_on)
         if not keys and not is_to_go:
             return None

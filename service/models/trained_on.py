@@ -54,7 +54,7 @@ class TrainedOn:
         return cls.of(arrays.get("names"), arrays.get("origin"))
 
     def origin(self, names: Any) -> Document:
-        """Return what is kept with a training whose support vectors have these names."""
+        """Return what is kept with a training by the names of its support vectors."""
         if self.dataset is not None:
             return {"solver": self.solver, "tol": self.tol, "dataset": dict(self.dataset)}
         tags = {key: list(self.tags[key]) for key in names or () if key in self.tags}

@@ -64,7 +64,7 @@ class Health:
         self._sources = troubles
 
     def watch_untrained(self, untrained: Callable[[], Iterable[str]]) -> None:
-        """Tell of the models whose training an erasure has taken."""
+        """Tell of the models that an erasure has left untrained."""
         self._untrained = untrained
 
     def watch_head(self, is_up: Callable[[], bool]) -> None:

@@ -50,7 +50,7 @@ SOLVERS = {"auto": 1e-6, "fw": 1e-3, "mfw": 1e-6}
 
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    """A service whose jobs and uploads work here, in place of processes of their own."""
+    """A service that does the work of jobs and uploads here, in place of processes of their own."""
     monkeypatch.setattr(catalogue, "run_beside", lambda _work, asked, tell, _check: parse(asked, tell))
     monkeypatch.setattr(retraining, "run_beside", lambda _work, asked, tell, _check: retrain(asked, tell))
     monkeypatch.setattr(Compiling, "left", lambda _: ())
@@ -237,6 +237,35 @@ def test_what_a_job_has_found_goes_too_where_it_was_not_applied(service: Service
     check_gone(tmp_path, [GONE])
 
 
+@pytest.mark.parametrize("by", ["key", "tag"])
+def test_a_job_that_works_on_a_copy_ends_with_what_it_knows(
+    by: str, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an example that has left the model, and its history, since the job began."""
+    begun = threading.Event()
+
+    def endless(_work: str, asked: dict[str, Any], tell: Any, check: Any) -> None:
+        begun.set()
+        while True:
+            check()
+            time.sleep(0.01)
+
+    monkeypatch.setattr(retraining, "run_beside", endless)
+    live = model(service)
+    learn(live, PEOPLE, [[f"tag of {one}"] for one in PEOPLE])
+    service.jobs.ask("retrain", live, RetrainRequest())
+    assert begun.wait(SECONDS)
+    live.update(Update(remove=Removal(keys=[PEOPLE[GONE]])), None).result()
+    for _ in range(4):
+        live.update(Update(remove=Removal(oldest=0)), None).result()
+        live.checkpoint().result()
+    asked = Sought((PEOPLE[GONE],)) if by == "key" else Sought((), (f"tag of {PEOPLE[GONE]}",))
+    receipt = service.erasures.erase_everywhere(asked, ASKED).receipt
+    assert [part["model"] for part in receipt["parts"]] == ["m"]
+    assert service.jobs.all() == []
+    check_gone(tmp_path, [GONE])
+
+
 def test_what_cannot_be_searched_is_said(service: Service) -> None:
     """A training on a dataset without keys; in the receipt, and where nothing was found."""
     live = model(service)
@@ -317,7 +346,7 @@ def test_a_key_in_another_spelling_is_named_and_stays(service: Service) -> None:
     with pytest.raises(NothingToErase, match="otherwise spelled are '9' in model m"):
         service.erasures.erase_everywhere(Sought((9,)), ASKED)
     with pytest.raises(NothingToErase, match="nothing that is stored"):
-        service.erasures.erase_everywhere(Sought(("unheard-of",), ("nobody",)), ASKED)
+        service.erasures.erase_everywhere(Sought(("unheard-of",), ("unknown",)), ASKED)
 
 
 def test_a_training_that_was_made_before_its_examples_were_kept_is_made_again(service: Service) -> None:
@@ -325,6 +354,8 @@ def test_a_training_that_was_made_before_its_examples_were_kept_is_made_again(se
     learn(live, PEOPLE)
     trained(service, live)
     state = live.current
+    assert isinstance(state.estimator, LiveL2SVC)
+    assert state.estimator._trained is not None
     state.estimator._trained = state.estimator._trained._replace(names=None, origin=None)
     again = type(state).decode(state.spec, 16, state.encode())
     assert again.trained_on is not None
@@ -352,8 +383,29 @@ def test_a_job_that_another_erasure_ends_is_asked_for_again(
     monkeypatch.setattr(retraining, "run_beside", slow)
     first = service.erasures.erase_everywhere(Sought((PEOPLE[GONE],)), ASKED).receipt
     second = service.erasures.erase_everywhere(Sought((PEOPLE[30],)), ASKED).receipt
-    assert first["parts"] and not second["parts"]
+    assert first["parts"]
+    assert not second["parts"]
     wait_until.set()
     retrained(live)
     np.testing.assert_allclose(live.predict(PROBE).decision, rival([GONE, 30]), atol=1e-2)
     check_gone(tmp_path, [GONE, 30])
+
+
+@pytest.mark.parametrize("more", [{}, {"task": "svr"}, {"task": "pu", "prior": 0.5}, {"task": "l2svc"}])
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_gamma_of_the_examples_is_that_of_the_rest_after_a_retraining_too(
+    batch: bool, more: dict[str, Any], service: Service
+) -> None:
+    targets = X[:, 0] if more.get("task") == "svr" else np.maximum(Y, 0.0) if more.get("task") == "pu" else Y
+    spec = ModelSpec.model_validate({"id": "m", "kernel": {"name": "rbf", "gamma": "scale"}, **more})
+    service.hosting.models.create("m", spec)
+    live: Any = service.hosting.models.get("m")
+    live.update(Update(Batch(X, targets, [*PEOPLE])), None).result()
+    for _ in range(2 * batch + (more == {"task": "l2svc"})):
+        record = service.jobs.ask("retrain", live, RetrainRequest())
+        wait(service, record.id)
+        live.swap(service.jobs.update_of(record.id, {})[1], None).result()
+    service.erasures.erase("m", Sought((PEOPLE[GONE],)), ASKED)
+    now = live.describe()
+    assert now.gamma == pytest.approx(1.0 / (2 * np.delete(X, GONE, 0).var()), rel=1e-12)
+    assert now.kernel["gamma"] == "scale"

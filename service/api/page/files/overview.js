@@ -8,8 +8,7 @@ const TICK = 5000; // ms between two looks at the clock
 const rate = (model, name) => rates(model.id)?.[name] ?? null;
 const STATES = { live: "live", restoring: "coming back", failed: "failed", held: "held elsewhere", fenced: "taken over", behind: "store behind" };
 
-const untrained = (m) => m.state === "live" && (m.warnings ?? []).some((one) => one.name === "untrained");
-const stateOf = (m) => (untrained(m) ? "untrained" : m.state);
+const stateOf = (m) => (m.state === "live" && m.untrained ? "untrained" : m.state);
 
 /** Title, what is sorted by, what is written, and whether a telephone shows it. */
 const COLUMNS = [
