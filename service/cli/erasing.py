@@ -141,9 +141,9 @@ def _tell(answer: dict[str, Any], path: Path | None, as_json: bool) -> None:
     where = [f"version {answer['version']}"] if "version" in answer else []
     where += [f"{one['kind']} {one['model']} is at version {one['version_after']}" for one in answer.get("erased", [])]
     print(f"{answer['removed']} erased; {'; '.join([*where, f'the receipt is in {path}'])}")
-    for found in answer["datasets"]:
+    for found in answer.get("datasets", []):
         print(f"{found['rows']} rows removed from dataset {found['name']}")
-    if answer["respelled"]:
+    if answer.get("respelled"):
         print(f"stored too, and not erased: {', '.join(map(repr, answer['respelled']))}; --text takes digits as texts")
     if answer["not_found"]:
         print(f"not found: {', '.join(map(str, answer['not_found']))}")

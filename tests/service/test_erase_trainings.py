@@ -31,6 +31,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.receipts.receipt import hashed, verified
 from livesvm.service.resources.compiling import Compiling
 from livesvm.service.settings import Settings
+from livesvm.service.store.base import StoreUnavailable
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from tests.support.erasing import bytes_of_directory, intent_of, traces
@@ -409,3 +410,27 @@ def test_a_gamma_of_the_examples_is_that_of_the_rest_after_a_retraining_too(
     now = live.describe()
     assert now.gamma == pytest.approx(1.0 / (2 * np.delete(X, GONE, 0).var()), rel=1e-12)
     assert now.kernel["gamma"] == "scale"
+
+
+def test_an_erasure_that_was_cut_off_ends_with_the_model_retrained(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uploaded(service, PEOPLE)
+    live = model(service)
+    trained(service, live, dataset="d")
+    keep = service.erasures.receipts.keep
+
+    def fail(*_: Any) -> None:
+        raise StoreUnavailable("the disk is full")
+
+    monkeypatch.setattr(service.erasures.receipts, "keep", fail)
+    with pytest.raises(StoreUnavailable):
+        service.erasures.erase_everywhere(Sought((PEOPLE[GONE],)), ASKED)
+    monkeypatch.setattr(service.erasures.receipts, "keep", keep)
+    retrained(live)
+    service.erasures.finish()
+    (receipt,) = service.erasures.receipts.all()
+    assert receipt["datasets"] == [{"name": "d", "rows": 1}]
+    retrained(live)
+    np.testing.assert_allclose(live.predict(PROBE).decision, rival([GONE]), atol=1e-2)
+    check_gone(tmp_path, [GONE])
