@@ -20,6 +20,7 @@ ReceiptFile = Annotated[
 
 Keys = Annotated[list[str] | None, typer.Argument(help="Keys of examples, in the window or not.")]
 KeysFrom = Annotated[Path | None, typer.Option(help="A file with more of them, one a line.")]
+Texts = Annotated[bool, typer.Option("--text", help="Take keys of digits alone as texts, not as numbers.")]
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="A tag of examples; may be repeated.")]
 Request = Annotated[str | None, typer.Option(help="Sent again under this name, it is answered by the first receipt.")]
 
@@ -29,6 +30,7 @@ def erase(
     keys: Keys = None,
     keys_from: KeysFrom = None,
     tag: Tags = None,
+    text: Texts = False,
     receipt: ReceiptFile = None,
     idempotency_key: Request = None,
     yes: Yes = False,
@@ -37,7 +39,7 @@ def erase(
     as_json: AsJson = False,
 ) -> None:
     """Erase examples from a model for good, with its history, its jobs, and rows of datasets with these keys."""
-    wanted, tags = _wanted(keys, keys_from, tag)
+    wanted, tags = _wanted(keys, keys_from, tag, is_text=text)
     confirm(f"Erase {_counted(wanted, tags)} from model {model}, its history and its jobs?", yes)
     with connected(url, key) as client:
         _tell(client.erase(model, wanted, tags=tags, idempotency_key=idempotency_key), receipt, as_json)
@@ -47,6 +49,7 @@ def erase_everywhere(
     keys: Keys = None,
     keys_from: KeysFrom = None,
     tag: Tags = None,
+    text: Texts = False,
     receipt: ReceiptFile = None,
     idempotency_key: Request = None,
     yes: Yes = False,
@@ -55,20 +58,20 @@ def erase_everywhere(
     as_json: AsJson = False,
 ) -> None:
     """Erase examples from all models, feeds and datasets that know them, for good, with one receipt."""
-    wanted, tags = _wanted(keys, keys_from, tag)
+    wanted, tags = _wanted(keys, keys_from, tag, is_text=text)
     confirm(f"Erase {_counted(wanted, tags)} from all models, feeds and datasets, their history and jobs?", yes)
     with connected(url, key) as client:
         _tell(client.erase_everywhere(wanted, tags=tags, idempotency_key=idempotency_key), receipt, as_json)
 
 
 def _wanted(
-    keys: list[str] | None, keys_from: Path | None, tags: list[str] | None
+    keys: list[str] | None, keys_from: Path | None, tags: list[str] | None, *, is_text: bool
 ) -> tuple[list[int | str], list[str]]:
     """Return keys and tags as they were given; raises BadParameter where there are none."""
     from livesvm.service.cli.files import as_key
 
     lines = [] if keys_from is None else keys_from.read_text(encoding="utf-8").splitlines()
-    wanted = [as_key(text) for text in [*(keys or []), *(line.strip() for line in lines)] if text]
+    wanted = [text if is_text else as_key(text) for text in [*(keys or []), *(line.strip() for line in lines)] if text]
     if not (wanted or tags):
         raise typer.BadParameter("give keys, a file with some, or tags")
     return wanted, tags or []
@@ -138,6 +141,10 @@ def _tell(answer: dict[str, Any], path: Path | None, as_json: bool) -> None:
     where = [f"version {answer['version']}"] if "version" in answer else []
     where += [f"{one['kind']} {one['model']} is at version {one['version_after']}" for one in answer.get("erased", [])]
     print(f"{answer['removed']} erased; {'; '.join([*where, f'the receipt is in {path}'])}")
+    for found in answer.get("datasets", []):
+        print(f"{found['rows']} rows removed from dataset {found['name']}")
+    if answer.get("respelled"):
+        print(f"stored too, and not erased: {', '.join(map(repr, answer['respelled']))}; --text takes digits as texts")
     if answer["not_found"]:
         print(f"not found: {', '.join(map(str, answer['not_found']))}")
     if receipt["elsewhere"]:

@@ -28,7 +28,6 @@ from livesvm.service import crash
 from livesvm.service.datasets import parquet_file, rewriting
 from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.datasets.disk_share import DiskShare
-from livesvm.service.datasets.keys import among, from_text, marks_of, to_text
 from livesvm.service.datasets.parsing import Format
 from livesvm.service.errors import (
     BodyTooLarge,
@@ -39,6 +38,7 @@ from livesvm.service.errors import (
     UnknownDataset,
     UnsupportedMedia,
 )
+from livesvm.service.models.row_marks import among, from_text, marks_of, to_text
 from livesvm.service.monitoring.health import Health
 from livesvm.service.resources.memory import MEGABYTE, Budget
 from livesvm.service.resources.subprocess_work import run_beside

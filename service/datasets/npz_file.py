@@ -22,7 +22,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from livesvm.service.datasets.arrays import BLOCK, Sink, blocks
-from livesvm.service.datasets.keys import marks_of
+from livesvm.service.models.row_marks import marks_of
 from livesvm.solvers.errors import InvalidInput
 
 MOST_MEMBERS = 16

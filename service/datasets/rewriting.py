@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.datasets.arrays import BLOCK, Arrays, Sink, blocks
-from livesvm.service.datasets.keys import Marks, among
+from livesvm.service.models.row_marks import Marks, among
 
 NO_LIMIT = 2**62
 

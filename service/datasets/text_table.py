@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.datasets.arrays import Sink
-from livesvm.service.datasets.keys import marks_of
+from livesvm.service.models.row_marks import marks_of
 from livesvm.solvers.errors import InvalidInput
 
 LONGEST = 2**22

@@ -10,12 +10,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Protocol
 
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.commands import RULES, Command
 from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.state import ModelState
+from livesvm.service.models.trained_on import TrainedOn
 from livesvm.service.store import codec
 from livesvm.service.store.base import Durability
 
@@ -54,6 +56,10 @@ class Entry(Protocol):
     def named(self) -> Iterable[tuple[Key, Sequence[str]]]:
         """Return every key that it names, with tags where it gives any."""
 
+    @property
+    def whole(self) -> bytes | None:
+        """The state of a model that it holds, if it does."""
+
 
 class _Whole(ABC):
     """An entry that holds the state after it whole, so that no path leads there."""
@@ -61,6 +67,11 @@ class _Whole(ABC):
     state: bytes
     rules = RULES
     plain = None
+
+    @property
+    def whole(self) -> bytes:
+        """The state."""
+        return self.state
 
     @abstractmethod
     def apply(self, state: ModelState) -> Outcome:
@@ -181,9 +192,10 @@ def features_of(arrays: dict[str, Any] | None) -> dict[Key, Any]:
 
 
 def named_in(document: dict[str, Any]) -> Iterable[tuple[Key, Sequence[str]]]:
-    """Return the keys of a snapshot, or of a solution, with their tags."""
-    tags = document.get("tags", {})
-    return ((key, tags.get(key, ())) for key in document["keys"])
+    """Return the keys of a snapshot, or of a solution, with their tags: of the window, and of what it is trained on."""
+    tags, training = document.get("tags", {}), TrainedOn.in_arrays(document.get("arrays"))
+    own = ((key, tags.get(key, ())) for key in document["keys"])
+    return own if training is None else chain(own, training.named())
 
 
 def digest_of_restore(version: int) -> bytes:

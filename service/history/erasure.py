@@ -15,6 +15,7 @@ from typing import Any
 
 from livesvm.service.history.names import is_feed
 from livesvm.service.models.arrays import Key
+from livesvm.service.models.trained_on import TrainedOn
 from livesvm.service.receipts.receipt import hashed
 from livesvm.service.store.base import ERASED, DocumentName, Remembered, Store
 from livesvm.solvers.errors import InvalidInput
@@ -36,6 +37,7 @@ class Seen:
     found : how many of the examples or readings that were asked for the window holds
     times : of a feed's readings, as text; one from before the window stands for all that have left it
     missing : those that were asked for at which a feed has no reading
+    rows : marks of rows of a dataset with these keys, which the last training of a model has
     """
 
     version: int
@@ -43,6 +45,7 @@ class Seen:
     found: int = 0
     times: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class Part:
     is_named : whether its history names any of them; otherwise it stays as it is
     in_jobs : whether its jobs go
     keys : salted hashes of keys that are sought here alone, as integers that a tag has led to
+    rows : marks of rows of a dataset that its last training has
     """
 
     stored: str
@@ -65,6 +69,7 @@ class Part:
     is_named: bool = True
     in_jobs: bool = True
     keys: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,8 @@ class Intent:
     request, body : of the name and the content of the request that asked for it
     rows : of datasets, as :class:`~livesvm.service.datasets.catalogue.Found` has them
     unsearched : names of datasets without keys, or that could not be read
+    trainings : of models, in words, that could not be searched
+    respelled : salted hashes of keys that are stored as a number in place of a text that was asked for, or vice versa
     """
 
     target: str
@@ -101,6 +108,8 @@ class Intent:
     body: str | None = None
     rows: tuple[dict[str, Any], ...] = ()
     unsearched: tuple[str, ...] = ()
+    trainings: tuple[str, ...] = ()
+    respelled: tuple[str, ...] = ()
     id: str = field(default_factory=lambda: f"e-{secrets.token_hex(6)}")
     at: float = field(default_factory=time.time)
 
@@ -153,6 +162,13 @@ class Intent:
             key for key in keys if self.hash(key) in wanted or not tagged.isdisjoint(map(self.hash, tags.get(key, ())))
         ]
 
+    def is_of_training(self, stored: str, training: TrainedOn | None) -> bool:
+        """Return whether the last training of a model rests on any of it; on what is not known, it may."""
+        if training is None or not training.is_known:
+            return training is not None
+        rows = {*self.part(stored).rows, *directories_in(self.rows)}.union(*(one["marks"] for one in self.rows))
+        return training.has_rows(rows) or bool(self.leaving(stored, training.keys, training.tags))
+
     def going(self, stored: str, requests: Mapping[str, Remembered]) -> dict[str, int]:
         """Return those of a model's requests that have to go, with their records.
 
@@ -173,6 +189,11 @@ class Intent:
     def _tells(self, known: Remembered, of_keys: set[str]) -> bool:
         named = names_in(known)
         return named is None or any(self.hash(name) in of_keys for name in named)
+
+
+def directories_in(rows: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return the directories of the datasets that are known to have such rows."""
+    return {str(found["directory"]) for found in rows if found["rows"] is not None}
 
 
 def _tuples(document: dict[str, Any]) -> dict[str, Any]:

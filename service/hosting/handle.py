@@ -48,12 +48,16 @@ class Reply:
 class Erased:
     """An erasure that the model and its history have behind them, and the certificate of the optimum that is left.
 
-    ``requests`` is how many were forgotten; there is no certificate of a model without examples.
+    ``requests`` is how many were forgotten; there is no certificate of a model without examples. Of a model
+    that is only trained by jobs ``training`` says what became of its last training; ``owed`` is what a job has to be
+    asked for where it has none any more.
     """
 
     version: int
     requests: int
     certificate: dict[str, Any] | None
+    training: str | None = None
+    owed: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -266,8 +270,11 @@ class ModelHandle(Hosted, Reader, Protocol):
     def versions(self) -> dict[str, Any]:
         """Return which versions can be had; asks the store, so it belongs in a thread."""
 
-    def seen(self, keys: Sequence[Key]) -> Future[Seen]:
-        """Return how many of these keys the window holds, in the version that is newest when its turn comes."""
+    def seen(self, keys: Sequence[Key], tags: Sequence[str] = ()) -> Future[Seen]:
+        """Return how many of these keys the window holds, in the version that is newest when its turn comes.
+
+        Also the rows of a dataset, with one of the keys or tags as their key, that its last training has.
+        """
 
     def calibrated(self, solve: Solve | None = None) -> Future[Published]:
         """Return the newest version with what its decisions become as probabilities; of a model that has them."""

@@ -177,11 +177,16 @@ class HostedModel(Replica[ModelState]):
         return {"current": current, "oldest": oldest, "stale": self.stale or current > served, "snapshots": kept}
 
     @queued(reads=True, always=True)
-    def seen(self, keys: Sequence[Key]) -> Seen:
-        """Return how many of these keys the window of a live model has now; raises StoreError otherwise."""
+    def seen(self, keys: Sequence[Key], tags: Sequence[str] = ()) -> Seen:
+        """Return how many of these keys the window of a live model has now; raises StoreError otherwise.
+
+        Also the rows of a dataset, with one of the keys or tags as their key, that its last training has.
+        """
         self.check_open()
         state = self.current
-        return Seen(state.version, state.sequence, sum(key in state.window.arrivals for key in keys))
+        training, found = state.trained_on, sum(key in state.window.arrivals for key in keys)
+        rows = () if training is None else tuple(training.marks_among([*keys, *tags]).values())
+        return Seen(state.version, state.sequence, found, rows=rows)
 
     @queued(always=True)
     def erase(self, intent: Intent, solve: Solve | None = None) -> Erased:
@@ -192,15 +197,22 @@ class HostedModel(Replica[ModelState]):
         solve = self.begun(solve)
         self.check_open()
         state = self.current
+        training = state.trained_on
         with self.solving(solve):
-            outcome = state.forget(intent.leaving(self.id, state.window.arrivals, state.window.tags))
-            certificate = state.certificate() if state.can_predict else None
+            leaving = intent.leaving(self.id, state.window.arrivals, state.window.tags)
+            rests = intent.is_of_training(self.id, training)
+            goes = state.is_retrained_without(leaving, is_trained_on=rests)
+            outcome = state.forget(leaving, is_trained_on=rests)
+            is_of_window = state.trained_on is None or state.trained_on.dataset is None
+            certificate = state.certificate() if state.can_predict and is_of_window else None
         requests = self.supersede(intent)
         counts = {"asked": len(intent.all_keys), "removed": intent.part(self.id).found, "requests": requests}
         changed("erase", self.id, version=state.version, **counts)
         if outcome is not None:
             self.context.source.metrics.solve_seconds.labels(self.spec.task).observe(outcome.seconds)
-        return Erased(state.version, requests, certificate)
+        became = None if training is None and state.owed is None else _became(state, goes=goes)
+        owed = None if state.owed is None else dict(state.owed.asked)
+        return Erased(state.version, requests, certificate, became, owed)
 
     @queued(reads=True)
     def certificate(self, solve: Solve | None = None) -> dict[str, Any]:
@@ -310,6 +322,16 @@ class HostedModel(Replica[ModelState]):
         self.remember(entry.request, answer)
         self.checkpoints.keep_solution(state, record, outcome.seconds)
         return Reply(answer)
+
+
+def _became(state: ModelState, *, goes: bool) -> str:
+    """Return what an erasure has made of a training, as its receipt says it."""
+    if state.owed is not None:
+        return f"removed, as {state.owed.reason}; the model predicts nothing until it is retrained"
+    if not goes:
+        return "rests on none of them, and stays"
+    gap = state.sizes.relative_gap
+    return f"made again from nothing on the window without them, to a relative gap of {gap or 0.0:.1g}"
 
 
 def _bytes(sizes: Sizes, row_bytes: float, classes: dict[Any, int] | None, cache_mb: int) -> int:

@@ -60,10 +60,13 @@ def what_if(copy: ModelCopy, asked: WhatIfQuestion, settings: Settings) -> Docum
     InvalidInput, DuplicateKey, UnknownKey : the change cannot be made
     NotSolved, SolverError : no optimum was reached
     """
-    if not task_of(copy.spec).is_exact:
+    if not task_of(copy.spec).is_exact and asked.update is not None:
         reason = f"models of task {copy.spec.task} predict by their last training, which no update changes"
         raise InvalidInput(reason, field="body")
     state = copy.state()
+    if (training := state.trained_on) is not None and training.dataset is not None:
+        reason = f"model {copy.spec.id} was trained on dataset {training.dataset['name']}, which a job has to do again"
+        raise InvalidInput(f"{reason} after an erasure; that cannot be weighed", field="erase")
     before = Published.of(state)
     before.check_known(copy.spec)
     if asked.X is not None:
@@ -93,7 +96,11 @@ def _apply(state: ModelState, update: Update, settings: Settings) -> Document:
 def _erase(state: ModelState, asked: WhatIfQuestion) -> Document:
     wanted, tagged, window = set(asked.keys), set(asked.tags), state.window
     keys = [key for key in window.arrivals if key in wanted or not tagged.isdisjoint(window.tags.get(key, ()))]
-    outcome = state.forget(keys) or Outcome(state.sizes)
+    training = state.trained_on
+    rests = training is not None and any(key in wanted or not tagged.isdisjoint(tags) for key, tags in training.named())
+    outcome = state.forget(keys, is_trained_on=rests) or Outcome(state.sizes)
+    if state.owed is not None:
+        raise InvalidInput(f"{state.owed.reason}", field="erase")
     return {"added": [], "removed": keys, "changed": 0, **_path(outcome)}
 
 

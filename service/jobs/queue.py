@@ -37,6 +37,8 @@ from livesvm.service.models.fields import Request
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.size import model_bytes
+from livesvm.service.models.state import ModelCopy
+from livesvm.service.models.trained_on import TrainedOn
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.compiling import Compiling
 from livesvm.service.resources.memory import Budget
@@ -126,6 +128,7 @@ class Jobs:
         self._wanted: dict[str, Wanted] = {}
         self._under_way: dict[str, Future[None]] = {}
         self._shown: dict[str, Document] = {}
+        self._copies: dict[str, Any] = {}
         self._threads = ThreadPoolExecutor(limits.running, "job")
         self._records = {record.id: record for record in files.load()}
         for record in list(self._records.values()):
@@ -224,6 +227,13 @@ class Jobs:
         one = now.memory if data is None else _of_data(data, now)
         return self._kinds[kind].copies * one
 
+    def when_ended(self, id: str, call: Callable[[], None]) -> None:
+        """Have something called, in a job's thread, when a job has ended; at once if it has."""
+        if (turn := self._under_way.get(id)) is None:
+            call()
+        else:
+            turn.add_done_callback(lambda _: call())
+
     def remove(self, id: str) -> JobRecord:
         """Have a job stop, see :meth:`cancel`; forget one that has ended, with its result. As it was or is now."""
         with self._lock:
@@ -277,19 +287,25 @@ class Jobs:
                     self.cancel(record.id)
                     self._forget(record.id)
 
-    def naming(self, model: str, keys: Collection[Key]) -> set[Key]:
-        """Return which of these keys the results of a model's jobs name; all, where one cannot be read."""
+    def naming(self, model: str, keys: Collection[Key], tags: Collection[str] = ()) -> set[Key]:
+        """Return which of these keys and tags the jobs of a model name, by their results, or copies that they work on.
+
+        All of them, where a result cannot be read.
+        """
         found: set[Key] = set()
         for record in self.all():
+            if record.model == model and isinstance(copy := self._copies.get(record.id), ModelCopy):
+                found |= _named_in(copy.arrays, keys, tags)
+                found |= {tag for key, own in copy.window.tags.items() for tag in own if tag in tags}
             if record.model == model and record.state == "done":
                 try:
                     found |= _keys_in(self.result(record.id), keys)
                     if (file := self._files.place(record.id) / FOUND).exists():
-                        found |= set(keys).intersection(codec.decode(file.read_bytes())["arrays"]["keys"])
+                        found |= _named_in(codec.decode(file.read_bytes())["arrays"], keys, tags)
                 except UnknownJob:  # it has just been removed
                     continue
                 except (StoreError, OSError):
-                    return set(keys)
+                    return {*keys, *tags}
         return found
 
     def erase(self, model: str, directories: Container[str] = (), until: float = inf) -> int:
@@ -342,6 +358,8 @@ class Jobs:
             if not is_foreseen(error):
                 log.exception("job %s failed in an unforeseen way", id)
             self._finish(id, "failed", error)
+        finally:
+            self._copies.pop(id, None)
 
     def _work(self, id: str, live: Subject, given: dict[str, Any], wanted: Wanted) -> None:
         def progress(done: int, total: int) -> bool:
@@ -355,6 +373,7 @@ class Jobs:
         self._wait_for_solvers(id, record.kind, wanted)
         model = _copied(live, wanted)
         self._change(id, version=model.version)
+        self._copies[id] = model
         needed, kind = self._needed(record.kind, live, record.asked, given), self._kinds[record.kind]
         with self._budget.holding("jobs", needed):
             if kind.in_process is not None:
@@ -457,6 +476,17 @@ def _keys_in(result: Any, keys: Collection[Key], field: str = "") -> set[Key]:
     if isinstance(result, list):
         return set[Key]().union(*(_keys_in(value, keys, field) for value in result))
     return {result} if field in KEY_FIELDS and type(result) in (int, str) and result in keys else set()
+
+
+def _named_in(arrays: Document, keys: Collection[Key], tags: Collection[str]) -> set[Key]:
+    """Return which of the keys and tags a model that a job has left names: its window, and what it is trained on."""
+    found, training = set(keys).intersection(arrays["keys"]), TrainedOn.in_arrays(arrays)
+    if training is None:
+        return found
+    found |= training.marks_among([*keys, *tags]).keys()
+    for key, own in training.named():
+        found |= ({key} & set(keys)) | (set(own) & set(tags))
+    return found
 
 
 def _uses(record: JobRecord, directories: Container[str]) -> bool:

@@ -129,8 +129,10 @@ def retrain(asked: Document, model: ModelCopy, progress: Progress, place: Workpl
     if "dataset" in asked:
         work["dataset"] = _checked(asked["dataset"], place, model.n_features)
     by = _over_shards(work, place) if asked.get("shards", 1) > 1 else _brought(work, place)
+    tags = {key: list(found) for key, found in model.window.tags.items()}
+    given = {"arrays": model.arrays, "changed": model.changed, "tags": tags}
     try:
-        write_whole(place.directory / "given", codec.encode({"arrays": model.arrays, "changed": model.changed}))
+        write_whole(place.directory / "given", codec.encode(given))
     except OSError as error:
         raise StoreUnavailable(f"there is no room for what a retraining is given: {error}") from error
 

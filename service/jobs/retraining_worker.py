@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from scipy import sparse
 
 from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.jobs.plots import MOST_POINTS
+from livesvm.service.models.arrays import Key
 from livesvm.service.models.classifier import check_kind, labels_of
 from livesvm.service.models.following import sizes_of
 from livesvm.service.models.labels import as_labels, check_among, check_labels
@@ -26,7 +27,8 @@ from livesvm.service.models.learners import (
 )
 from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.models.state import ModelState
+from livesvm.service.models.state import GAP, ModelState
+from livesvm.service.models.trained_on import TrainedOn
 from livesvm.service.store import codec
 from livesvm.service.store.files import write_whole
 from livesvm.solvers.errors import InvalidInput
@@ -47,7 +49,7 @@ from livesvm.solvers.sparse import SparseRows
 
 Document = dict[str, Any]
 Floats = NDArray[np.float64]
-GAP, TAU = 0.1, 1e-6
+TAU = 1e-6
 WRITTEN_OUT = 2**20
 """Numbers of sparse rows that are written out at once."""
 REPORT_EVERY = 0.1
@@ -66,6 +68,7 @@ class Work:
     progress: Progress
     look: Look  #: called with the gap as it gets smaller
     on_dataset: OnDataset
+    tags: dict[Key, list[str]] = field(default_factory=dict)  #: of the window's examples, by key
 
     @property
     def cache_mb(self) -> int:
@@ -128,10 +131,14 @@ def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDat
 
     changed = _parameters(asked, given)
     look = _telling(tell)
-    work = Work(asked, spec, given["arrays"], given["changed"], changed, progress, look, on_dataset or _on_dataset)
+    on = on_dataset or _on_dataset
+    work = Work(asked, spec, given["arrays"], given["changed"], changed, progress, look, on, given.get("tags", {}))
     solver = {"usmo": _by_usmo, "batch": _by_engine}.get(asked["solver"], _by_frank_wolfe)
     with threads(asked["threads"]):
         found = solver(work)
+    used = ModelState(spec, work.cache_mb, found.estimator).changed
+    if "kernel" not in asked:  # gamma "scale" stays that, and what it is of is known to erasures
+        found.estimator.gamma = (work.made | work.before)["gamma"]
     changed = ModelState(spec, work.cache_mb, found.estimator).changed
     document: Document = {"arrays": found.estimator.to_arrays(), "changed": changed, "sizes": asdict(found.sizes)}
     document |= {"asked": _asked_names(asked), "scale": feature_scale.kept(given["arrays"])}
@@ -143,7 +150,7 @@ def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDat
         "n_support": int(found.estimator.predictor().n_support),
         "relative_gap": found.sizes.relative_gap,
         "seconds": time.perf_counter() - began,
-        "parameters": changed,
+        "parameters": used,
         "history": {"seconds": history[:, 0].tolist(), "relative_gap": history[:, 1].tolist()},
         **found.reported,
     }
@@ -311,9 +318,19 @@ def _by_frank_wolfe(work: Work) -> Found:
     for name, value in (work.made | work.changed).items():
         setattr(model, name, value)
     found, n, reported = _on_window(work, model, how) if "dataset" not in asked else work.on_dataset(work, model, how)
+    model.keep_origin(_origin(work, model))
     gap, n_support = found.relative_gap, int(model.predictor().n_support)
     sizes = Sizes(n, n_support, 0, 0.5 * gap, gap)
     return Found(model, sizes, found.trace, reported | {"steps": found.steps})
+
+
+def _origin(work: Work, model: LiveL2SVC) -> Document:
+    """Return what an erasure has to know of a training that has just been made."""
+    described = work.asked["dataset"]["described"] if "dataset" in work.asked else None
+    dataset = None if described is None else {name: described.get(name) for name in ("name", "directory", "salt")}
+    made = TrainedOn(True, work.asked["solver"], work.asked.get("tol", GAP), tags=work.tags, dataset=dataset)
+    (names, _) = model.trained_on or (None, None)
+    return made.origin(names)
 
 
 class Trained(Protocol):
@@ -371,4 +388,4 @@ def _on_dataset(work: Work, model: LiveL2SVC, how: Document) -> tuple[Training, 
         rows, out = np.flatnonzero(~held), np.flatnonzero(held)
         model.retrain_on(X[rows], y[rows], None if weights is None else weights[rows], **how)
         reported = _held_back(work, model, X[out], y[out])
-    return model.retrain_on(X, y, weights, **how), data.n, reported
+    return model.retrain_on(X, y, weights, **how, names=data.marks()), data.n, reported

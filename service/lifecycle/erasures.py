@@ -10,10 +10,12 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from livesvm.service import crash
@@ -25,10 +27,11 @@ from livesvm.service.errors import (
     ServiceError,
     UnknownDataset,
     UnknownFeed,
+    UnknownJob,
     UnknownModel,
 )
 from livesvm.service.feeds.wanted import Wanted
-from livesvm.service.history.erasure import EVERYWHERE, Intent, Part, Seen, begun
+from livesvm.service.history.erasure import EVERYWHERE, Intent, Part, Seen, begun, directories_in
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, FLEET, is_feed, stored_feed
 from livesvm.service.history.rescue import remove_all
@@ -36,12 +39,13 @@ from livesvm.service.hosting.collection import Feeds, Hosting, Models
 from livesvm.service.hosting.handle import Erased
 from livesvm.service.jobs.other_front_ends import FrontEnds
 from livesvm.service.jobs.queue import Jobs
+from livesvm.service.jobs.retraining import RetrainRequest
 from livesvm.service.lifecycle.deletions import DELETED_AT_ONCE, Deletions, delete_feeds
 from livesvm.service.lifecycle.finding import Finder
 from livesvm.service.lifecycle.name_index import NameIndex
 from livesvm.service.lifecycle.places import around, in_words, on_ray
 from livesvm.service.lifecycle.receipts import RECEIPT, Done, Receipts, conflict, places_of
-from livesvm.service.lifecycle.remote_erasure import RemoteErasures
+from livesvm.service.lifecycle.remote_erasure import ErasureOutcome, RemoteErasures
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import DocumentName, StoreError, StoreUnavailable
@@ -100,6 +104,8 @@ class Erasures:
         self.receipts = Receipts(settings, source)
         self._lock = threading.Lock()
         self._owed: set[str] = set()
+        self._retraining: dict[str, tuple[str | None, Document]] = {}
+        """Models that an erasure has left untrained, with the job that trains them, and what it was asked for."""
         self._followed: set[DocumentName] = set()
         self._metrics.erasures_unfinished.set_function(lambda: len(self._owed))
 
@@ -328,7 +334,7 @@ class Erasures:
         be later: raises SolverError or NotSolved. Raises StoreError or ModelUnavailable where it is to be tried again.
         """
         stored = [part.stored for part in intent.parts if part.in_jobs]
-        n_jobs = self._erase_jobs(stored, _directories(intent.rows))
+        n_jobs = self._erase_jobs(stored, directories_in(intent.rows))
         done, refused, failures = list[Done](), dict(intent.refused), list[Exception]()
         for part in intent.parts:
             try:
@@ -351,6 +357,7 @@ class Erasures:
         if not (any(part.in_jobs for part, _ in done) or outcome.rows or outcome.open):
             self._store.delete_document(intent.at_store)
             raise NothingToErase("no row of a dataset is named by any of these; nothing was changed")
+        done = [(part, self._retrained(part.stored, erased, outcome)) for part, erased in done]
         n_files = sum(map(self._remove_files, stored))
         with self._health.store_call("wipe"):
             if intent.by_time or self._store.shared:  # the index has marks of what went, or another service may
@@ -360,14 +367,67 @@ class Erasures:
         crash.point("erase-wiped")
         others = on_ray(outcome) if self._settings.ray else {}
         searched = around(intent, outcome.rows, n_jobs, n_files) | wiped | others
-        receipt = self.receipts.keep(replace(intent, refused=refused), done, searched)
+        receipt = self.receipts.keep(replace(intent, refused=refused), done, searched, outcome.rows)
         crash.point("erase-signed")
         with self._health.store_call("document"):
             self._store.delete_document(intent.at_store)
             self._errands.end(intent.id)
         self._owed.discard(intent.id)
         self.receipts.drop_old()
+        self._retrain_again()
         return receipt
+
+    def _retrained(self, stored: str, erased: Erased, outcome: ErasureOutcome) -> Erased:
+        """Have a job retrain a model without a training on what is left of a dataset; what the receipt says then."""
+        asked = erased.owed
+        if asked is None:
+            return erased
+        how = self._asked_for(stored, asked, {name for names in outcome.open.values() for name in names})
+        return replace(erased, training=f"{erased.training}; {how}")
+
+    def _asked_for(self, stored: str, asked: Document, away: Container[str] = ()) -> str:
+        """Ask for the job that retrains a model, and have its result applied; which job it is, or why there is none."""
+        self._retraining[stored] = None, asked
+        if asked.get("dataset") in away:
+            return "retrain it when the front end that has the dataset is back"
+        try:
+            request = RetrainRequest.model_validate(asked)
+            record = self._jobs.ask("retrain", self._models.get(stored), request)
+        except (ServiceError, SolverError) as error:
+            return f"no job retrains it: {error}"
+        self._retraining[stored] = record.id, asked
+        self._jobs.when_ended(record.id, partial(self._apply, stored, record.id))
+        return f"job {record.id} retrains it"
+
+    def _apply(self, stored: str, job: str) -> None:
+        """Bring the retraining of a model in that an erasure has asked for; what fails is said in the log."""
+        try:
+            model, found = self._jobs.update_of(job, {})
+            self._models.get(model).swap(found, f"retraining-{job}").result()
+            self._retraining.pop(stored, None)
+        except (ServiceError, SolverError, StoreError) as error:
+            log.warning("model %s stays untrained after an erasure, as job %s came to nothing: %s", stored, job, error)
+
+    def _retrain_again(self) -> None:
+        """Ask again for earlier retrainings that have lost their jobs by this erasure."""
+        for stored, (job, asked) in list(self._retraining.items()):
+            if job is None:
+                continue
+            try:
+                self._jobs.get(job)
+            except UnknownJob:
+                log.info("model %s: %s", stored, self._asked_for(stored, asked))
+
+    def untrained(self) -> list[str]:
+        """Return the models that an erasure here has left untrained, and that still are."""
+        found = []
+        for stored in list(self._retraining):
+            with suppress(ServiceError):
+                if any(one["name"] == "untrained" for one in self._models.get(stored).describe().warnings):
+                    found.append(stored)
+                    continue
+            self._retraining.pop(stored, None)
+        return found
 
     def _forgotten(self, part: Part, intent: Intent) -> Erased:
         """Have the writer of a model or feed do its part; a history that names none of them stays as it is."""
@@ -386,8 +446,3 @@ def _of_times(stored: str, seen: Seen) -> Intent:
     intent = Intent(stored, (part,), by_time=True)
     keys, missing = (tuple(map(intent.hash, times)) for times in (seen.times, seen.missing))
     return replace(intent, keys=keys, not_found=missing)
-
-
-def _directories(rows: Iterable[Document]) -> set[str]:
-    """Return the directories of the datasets that hold such rows."""
-    return {str(found["directory"]) for found in rows if found["rows"] is not None}

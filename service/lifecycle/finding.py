@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from livesvm.service.datasets.catalogue import Datasets
@@ -35,26 +35,33 @@ class Finder:
         with self._health.store_call("load"):
             if target != EVERYWHERE and self._store.model(target) is None:
                 raise StoreBehind(f"the store has lost {in_words(target)}; write it back first")
-            holds = self._index.holding(sought)
+            seen = self._index.holding(sought)
+            holds = {one: found for one, found in seen.items() if found}
             mine = [one for one in holds if target in (EVERYWHERE, one)]
             texts = {key for one in mine for key in holds[one].tagged if isinstance(key, str)}
             keys = tuple(dict.fromkeys([*sought.keys, *sorted(texts)]))  # an integer may be another example elsewhere
-            if texts.difference(sought.keys):
-                holds = self._index.holding(replace(sought, keys=keys))
-        rows, unsearched, in_rows = self._datasets.find(keys)
+        rows, unsearched, in_rows = self._datasets.find([*dict.fromkeys([*keys, *sought.tags])])
+        directories = frozenset(one.directory for one in rows if one.rows is not None)
+        if directories or texts.difference(sought.keys):
+            with self._health.store_call("load"):
+                seen = self._index.holding(replace(sought, keys=keys, directories=directories))
+            holds = {one: found for one, found in seen.items() if found}
         asked = self._concerned(holds) if target == EVERYWHERE else [target]
         elsewhere = tuple(in_words(one) for one in sorted(holds.keys() - asked))
         holds = {one: holds.get(one, Held()) for one in asked}
-        in_jobs = {one: self._jobs.naming(one, {*keys, *holds[one].tagged}) for one in asked}
+        in_jobs = {one: self._jobs.naming(one, {*keys, *holds[one].tagged}, sought.tags) for one in asked}
         known = in_rows.union(*(holds[one].names for one in asked), *in_jobs.values())
         is_open = any(one.rows is None for one in rows)  # to be searched by the front ends that have them
         if not known and not is_open:
             where = "" if target == EVERYWHERE else f" of {in_words(target)}"
-            raise NothingToErase(f"nothing that is stored{where}, nor a row of a dataset, is named by any of these")
+            reason = f"nothing that is stored{where}, nor a row of a dataset, is named by any of these"
+            raise NothingToErase("; ".join([reason, *_hints(seen, unsearched)]))
         missing = [] if is_open else [name for name in (*sought.keys, *sought.tags) if name not in known]
         intent = Intent(target, (), rows=tuple(map(asdict, rows)), unsearched=tuple(unsearched))
         intent = replace(
             intent,
+            trainings=_trainings(seen),
+            respelled=tuple(sorted({intent.hash(key) for found in seen.values() for key in found.respelled})),
             keys=tuple(intent.hash(key) for key in keys if key not in missing),
             tags=tuple(intent.hash(tag) for tag in sought.tags if tag not in missing),
             not_found=tuple(map(intent.hash, missing)),
@@ -76,9 +83,10 @@ class Finder:
         """Return the erasure with a model or feed, and the requests there that tell of what is sought."""
         own = [key for key in holds.tagged if key not in sought.keys]
         keys = [*sought.keys, *own]
-        seen = self._seen(stored, keys)
+        seen = self._seen(stored, keys, sought.tags)
         marks = tuple(map(intent.hash, own))
         part = Part(stored, seen.version, seen.sequence, seen.found, bool(holds), bool(holds) or in_jobs, marks)
+        part = replace(part, rows=seen.rows)
         with self._health.store_call("load"):
             going = requests_of(self._store.requests(stored), keys, sought.texts)
             requests = dict.fromkeys([*intent.requests, *map(intent.hash, going)])
@@ -90,7 +98,20 @@ class Finder:
         with self._health.store_call("load"):
             return sorted({*holds, *(one for one in with_jobs if self._store.model(one) is not None)})
 
-    def _seen(self, stored: str, keys: Sequence[Key]) -> Seen:
+    def _seen(self, stored: str, keys: Sequence[Key], tags: Sequence[str]) -> Seen:
         if is_feed(stored):
             return self._hosting.feeds.get(stored.removeprefix(FEEDS)).seen(None).result()
-        return self._hosting.models.get(stored).seen(keys).result()
+        return self._hosting.models.get(stored).seen(keys, tags).result()
+
+
+def _trainings(seen: Mapping[str, Held]) -> tuple[str, ...]:
+    """Return the trainings that could not be searched, in words."""
+    return tuple(f"{in_words(one)} ({what})" for one in sorted(seen) for what in sorted(seen[one].unsearched))
+
+
+def _hints(seen: Mapping[str, Held], unsearched: Sequence[str]) -> list[str]:
+    """Return what else has to be known where nothing was found."""
+    other = [f"{key!r} in {in_words(one)}" for one in sorted(seen) for key in sorted(seen[one].respelled, key=str)]
+    hints = [f"otherwise spelled are {', '.join(other)}: a number and a text are two keys"] if other else []
+    away = [*(f"dataset {name}" for name in unsearched), *(f"the training of {one}" for one in _trainings(seen))]
+    return hints + ([f"not searched, having no keys or not to be read here: {', '.join(away)}"] if away else [])

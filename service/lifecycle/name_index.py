@@ -88,7 +88,10 @@ class NameIndex:
         self._store, self._data_dir = store, data_dir
 
     def holding(self, sought: Sought) -> dict[str, Held]:
-        """Return what names any of it, by what that is stored under; of histories that may, all is read."""
+        """Return what names any of it, by what that is stored under; of histories that may, all is read.
+
+        Among them are those that name none, and have a key otherwise spelled, or a training that cannot be searched.
+        """
         before, ids = self._erasures(), [found.id for found in self._store.index()]
         unfit = rescued(self._data_dir, ids) | {part.stored for one in begun(self._store) for part in one.parts}
         buckets: list[list[str]] = [[] for _ in range(BUCKETS)]
@@ -122,9 +125,9 @@ class NameIndex:
                 now[id_] = entry
                 continue
             what, entry = self._mended(id_, entry, head, sought) or self._read(id_, head, sought)
-            if what:
+            if what or what.respelled or what.unsearched:
                 found[id_] = what
-            elif entry is not None and id_ not in unfit:
+            if not what and entry is not None and id_ not in unfit:
                 now[id_], n_new = entry, n_new + 1
         is_to_go = not suspects.isdisjoint(before) or not before.keys() <= now.keys()
         if is_to_go or n_new * STALE > len(ids) >= LEAST:

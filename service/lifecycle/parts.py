@@ -240,6 +240,7 @@ class Service:
         )
         self.metrics.watch_jobs(self.jobs.counts)
         self.erasures = Erasures(settings, source, self.hosting, (self.jobs, self.datasets), self.fronts)
+        self.health.watch_untrained(self.erasures.untrained)
         self.fleets = Fleets(source)
         sources = FleetSources(self.fleets, feeds, settings, holder)
         self.fleet_supervisor = FleetSupervisor(self.fleets, feeds, self.erasures, sources)

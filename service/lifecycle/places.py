@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from livesvm.service.datasets.catalogue import Found
 from livesvm.service.history.erasure import EVERYWHERE, Intent, Part
 from livesvm.service.history.names import FEEDS, FLEET, is_feed
+from livesvm.service.hosting.handle import Erased
 from livesvm.service.lifecycle.remote_erasure import ErasureOutcome
 
 Places = dict[str, str]
@@ -34,25 +35,27 @@ def on_ray(outcome: ErasureOutcome) -> Places:
     }
 
 
-def of_part(part: Part, intent: Intent, requests: int) -> Places:
+def of_part(part: Part, intent: Intent, erased: Erased) -> Places:
     """Return those of one model or feed."""
+    requests = f"{erased.requests} forgotten, the others name none of them"
     if not part.is_named:
         return {"log, snapshots, solutions": "name none of these, and stay as they are"}
     if not is_feed(part.stored):
         return {
-            "window": "solved without them",
+            "window": "solved without them" if erased.training is None else "without them; this solves nothing",
+            **({} if erased.training is None else {"training": erased.training}),
             "classes, scale of features, gamma": "those of the examples that stay",
             "log, snapshots, solutions": "replaced by one snapshot without them",
-            "requests and answers": f"{requests} forgotten, the others name none of them",
+            "requests and answers": requests,
         }
     history = {"log, snapshots": "replaced by one snapshot without them"}
     if not intent.by_time:
-        return history | {"requests and answers": f"{requests} forgotten, the others name none of them"}
+        return history | {"requests and answers": requests}
     return {
         "window": "missing ones in their place; every model learnt anew without them",
         "record of forecasts": "without those at them, of them, or beside them; sums over what is older stay",
         **history,
-        "requests and answers": f"all {requests} forgotten",
+        "requests and answers": f"all {erased.requests} forgotten",
         "its source, and entries that it refused": "not searched: a stream is its owner's",
     }
 
@@ -69,6 +72,10 @@ def around(intent: Intent, rows: Sequence[Found], n_jobs: int, n_files: int) -> 
         if intent.target != EVERYWHERE:
             named = f"{', '.join(intent.elsewhere)}: named there, and not forgotten; POST /erase does"
             own["other models and feeds"] = named if intent.elsewhere else "none names any of them"
+    if intent.trainings:
+        own["trainings"] = f"not searched, as it is not known which rows they used: {', '.join(intent.trainings)}"
+    if intent.respelled:
+        own["other spellings"] = f"{len(intent.respelled)} keys are there otherwise spelled, and stay"
     jobs = f"all of its own removed, and those that used such datasets, {n_jobs} at the end"
     files = f"{n_files} removed"
     return own | {"jobs and their results": jobs, "files of lost models": files} | ELSEWHERE
@@ -76,9 +83,7 @@ def around(intent: Intent, rows: Sequence[Found], n_jobs: int, n_files: int) -> 
 
 def _datasets(intent: Intent, found: Sequence[Found]) -> str:
     rows = [f"{one.rows} rows removed from {one.name}" for one in found]
-    said = [", ".join(rows) or "no row of those with keys is of them"]
-    if rows:
-        said.append("other models keep what they were trained to on these")
+    said = [", ".join(rows) or "no row of those with keys has one of these keys or tags as its key"]
     if intent.unsearched:
         said.append(f"not searched, having no keys or not to be read here: {', '.join(intent.unsearched)}")
     return "; ".join(said)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from livesvm.service.datasets.catalogue import Found
 from livesvm.service.errors import IdempotencyConflict
 from livesvm.service.history.erasure import EVERYWHERE, Intent, Part
 from livesvm.service.history.journal import Source
@@ -38,9 +39,9 @@ class Receipts:
         self._store, self._health, self._days = source.store, source.health, settings.receipt_days
         self._signer = Signer(settings.data_dir / FILE)
 
-    def keep(self, intent: Intent, done: Sequence[Done], searched: Places) -> Document:
+    def keep(self, intent: Intent, done: Sequence[Done], searched: Places, rows: Sequence[Found] = ()) -> Document:
         """Sign the receipt of an erasure, and keep it; raises StoreError."""
-        receipt = self._made(intent, done, searched)
+        receipt = self._made(intent, done, searched, rows)
         with self._health.store_call("document"):
             at = DocumentName(RECEIPT, intent.id)
             self._store.put_document(at, json.dumps(receipt, ensure_ascii=False).encode())
@@ -103,7 +104,7 @@ class Receipts:
         except StoreError as error:
             log.warning("receipts whose time is over are kept on: %s", error)
 
-    def _made(self, intent: Intent, done: Sequence[Done], searched: Places) -> Document:
+    def _made(self, intent: Intent, done: Sequence[Done], searched: Places, rows: Sequence[Found]) -> Document:
         now = datetime.now(UTC)
         keys = {"count": len(intent.all_keys), "in_window": intent.found, "hash": HASH, "salt": intent.salt}
         marks = {"hashes": intent.all_keys, "tags": list(intent.tags), "not_found": list(intent.not_found)}
@@ -123,7 +124,8 @@ class Receipts:
             "request": None if intent.request is None else {"name": intent.request, "body": intent.body},
             "erased_at": now.isoformat(),
             "kept_until": (now + timedelta(days=self._days)).isoformat(),
-            "keys": keys | marks,
+            "keys": keys | marks | ({"respelled": list(intent.respelled)} if intent.respelled else {}),
+            "datasets": [{"name": found.name, "rows": found.rows} for found in rows],
             "elsewhere": list(intent.elsewhere),
             "refused": intent.refused,
             "places": searched,
@@ -148,7 +150,7 @@ def _told(part: Part, intent: Intent, erased: Erased) -> Document:
         "version_after": erased.version,
         "in_window": part.found,
         "certificate": erased.certificate,
-        "places": of_part(part, intent, erased.requests),
+        "places": of_part(part, intent, erased),
     }
 
 

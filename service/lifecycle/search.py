@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from zlib import crc32
 
 from livesvm.service.feeds.commands import decode_call
@@ -19,6 +19,7 @@ from livesvm.service.history.erasure import names_in
 from livesvm.service.history.names import is_feed
 from livesvm.service.history.rescue import files_of, snapshot_in
 from livesvm.service.models.arrays import Key
+from livesvm.service.models.trained_on import TrainedOn
 from livesvm.service.store import codec
 from livesvm.service.store.base import Remembered, Solution, Store, StoreDamaged
 
@@ -28,10 +29,14 @@ _WORDS = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True)
 class Sought:
-    """What is to be erased: examples with these keys, and those with one of these tags."""
+    """What is to be erased: examples with these keys, and those with one of these tags.
+
+    Also trainings on datasets in these ``directories``, which have rows with these keys.
+    """
 
     keys: tuple[Key, ...]
     tags: tuple[str, ...] = ()
+    directories: frozenset[str] = frozenset()
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -43,15 +48,21 @@ class Sought:
 class Held:
     """What is named of that: ``names`` that were asked for, keys or tags; and ``tagged`` keys with such a tag.
 
-    ``marks`` stand for all that is named at all; None where that is not known, or may be more at any moment.
+    ``trainings`` are on datasets: rows of those sought, by the names of these datasets. ``unsearched`` are datasets
+    without keys that something was trained on, ``respelled`` keys that are there as a number in place of a text, or
+    the other way round. ``marks`` stand for all that is named at all; None where that is not known, or may be more at
+    any moment.
     """
 
     names: set[Key] = field(default_factory=set)
     tagged: set[Key] = field(default_factory=set)
+    trainings: set[str] = field(default_factory=set)
+    unsearched: set[str] = field(default_factory=set)
+    respelled: set[Key] = field(default_factory=set)
     marks: set[int] | None = field(default_factory=set)
 
     def __bool__(self) -> bool:
-        return bool(self.names or self.tagged)
+        return bool(self.names or self.tagged or self.trainings)
 
 
 def held(store: Store, data_dir: Path, stored: str, sought: Sought, *, behind: int = 0) -> Held:
@@ -76,6 +87,13 @@ def held(store: Store, data_dir: Path, stored: str, sought: Sought, *, behind: i
     return found.held
 
 
+def respelled(key: Key) -> Key | None:
+    """Return a key as a text in place of a number, or the other way round; None where there is no other way."""
+    if isinstance(key, int):
+        return str(key)
+    return int(key) if re.fullmatch(r"0|-?[1-9][0-9]{0,17}", key) else None
+
+
 def mark(name: Key) -> int:
     """Return the index's mark of a key, a tag or a word; others may have the same."""
     return crc32(str(name).encode())
@@ -91,7 +109,8 @@ class _Search:
 
     def __init__(self, sought: Sought) -> None:
         self.held = Held()
-        self._keys, self._tags = set(sought.keys), set(sought.tags)
+        self._keys, self._tags, self._directories = set(sought.keys), set(sought.tags), sought.directories
+        self._respelled = set(filter(None, map(respelled, sought.keys))) - self._keys
         self._as_words = {
             text: re.compile(rf"(?<![^\W_]){re.escape(text)}(?![^\W_])") for text in sought.texts
         }  # "customer-1" is no part of "customer-17"
@@ -109,6 +128,8 @@ class _Search:
         entry = decode_entry(data)
         self.request(entry.request)
         self._note(entry.named())
+        if entry.whole is not None:
+            self._training(codec.decode(entry.whole))
 
     def call(self, data: bytes) -> None:
         """Look at a record of a feed's log."""
@@ -117,7 +138,9 @@ class _Search:
     def snapshot(self, data: bytes | None) -> None:
         """Look at a snapshot of a model, if it is there."""
         if data is not None:
-            self._note(named_in(codec.decode(data)))
+            document = codec.decode(data)
+            self._note(named_in(document))
+            self._training(document)
 
     def solution(self, solution: Solution | None) -> None:
         """Look at what a model was solved to."""
@@ -139,6 +162,22 @@ class _Search:
         if known.answer is None:
             self.held.marks = None
 
+    def _training(self, document: dict[str, Any]) -> None:
+        """Look at what a model was trained on besides its window; no mark can stand for rows of a dataset."""
+        training = TrainedOn.in_arrays(document.get("arrays"))
+        if training is None or (training.is_known and training.dataset is None):
+            return
+        self.held.marks = None
+        if training.dataset is None:
+            self.held.unsearched.add("examples that had left its window")
+            return
+        name, known = str(training.dataset["name"]), training.marks_among([*self._keys, *sorted(self._tags)])
+        self.held.names |= known.keys()
+        if known or training.dataset["directory"] in self._directories:
+            self.held.trainings.add(name)
+        elif training.marks is None:
+            self.held.unsearched.add(f"dataset {name}")
+
     def _mark(self, names: Iterable[Key]) -> None:
         if self.held.marks is not None:
             self.held.marks.update(map(mark, names))
@@ -151,6 +190,8 @@ class _Search:
                 self._mark(tags)
             if key in self._keys:
                 self.held.names.add(key)
+            elif key in self._respelled:
+                self.held.respelled.add(key)
             if not self._tags.isdisjoint(tags):
                 self.held.tagged.add(key)
                 self.held.names |= self._tags.intersection(tags)

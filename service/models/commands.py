@@ -253,6 +253,8 @@ class Command:
             features.update(zip(self.added, self.add.X, strict=True))
         return features
 
+    whole = None
+
     def named(self) -> Iterator[tuple[Key, Sequence[str]]]:
         """Yield every key that it names, with tags where it gives any."""
         edits = self.edits or NO_EDITS

@@ -62,7 +62,7 @@ class Retrained:
         else:
             estimator, brought, count = _brought(state, estimator, found)
             sizes = brought or sizes
-        return replace(state, estimator=estimator, window=window, sizes=sizes).encode(), count
+        return replace(state, estimator=estimator, window=window, sizes=sizes, owed=None).encode(), count
 
     def _read(self) -> bytes:
         if self.data is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from livesvm.service.errors import NotSolved
 from livesvm.service.models.arrays import Key, Vector
 from livesvm.service.models.classifier import Served, ServedClassifier
 from livesvm.service.models.commands import CONVEX, DRIFT_ALARMS, NO_EDITS, Batch, Command, Edits, Robust, Update
@@ -28,6 +29,7 @@ from livesvm.service.models.learners import (
 from livesvm.service.models.outcome import Outcome, Sizes
 from livesvm.service.models.proofs import proof_of
 from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.trained_on import TrainedOn
 from livesvm.service.models.watch import Scored, Watch
 from livesvm.service.models.window import Limits, Window
 from livesvm.service.store import codec
@@ -43,6 +45,8 @@ from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.pu.held_out import HeldOut
 from livesvm.solvers.sparse import SparseRows
 
+GAP = 0.1
+"""Relative gap of a training by Frank-Wolfe steps for which no other was asked."""
 PART = 1000
 """Examples that are learnt at a time from nothing: much faster than all at once, as most soon have no part in it."""
 
@@ -85,6 +89,14 @@ class ModelCopy:
         return ModelState(self.spec, self.cache_mb, self.estimator(), window, self.sizes, self.version)
 
 
+@dataclass(frozen=True)
+class Owed:
+    """A retraining that an erasure owes a model: why it has none any more, and what to ask a job for."""
+
+    reason: str
+    asked: dict[str, Any]
+
+
 @dataclass
 class ModelState:
     """One model; changed by its writer alone.
@@ -102,6 +114,7 @@ class ModelState:
     sequence: int = 0
     updated_at: float | None = None
     watch: Watch | None = None  #: None: its examples are not scored before they are learnt
+    owed: Owed | None = None  #: the retraining that an erasure has left to be done
     _warnings: list[ModelWarning] = field(default_factory=list)  #: of the scale of its features, as last looked at
     _until_look: int = 0  #: examples that may come before it is looked at again
 
@@ -178,6 +191,9 @@ class ModelState:
     @property
     def warnings(self) -> list[dict[str, str]]:
         """What makes the model useless: its scale as last looked at, and what it makes of its window now."""
+        if not task_of(self.spec).is_exact and not self.estimator.is_trained:
+            why = "the model has not been trained yet" if self.owed is None else self.owed.reason
+            return [{"name": "untrained", "message": f"{why}; it predicts nothing until it is retrained"}]
         flagged = self.estimator.flagged_warnings if self.is_fitted and self.window.arrivals else []
         return [{"name": one.name, "message": one.message} for one in (*self._warnings, *flagged)]
 
@@ -355,30 +371,77 @@ class ModelState:
 
         return calibrated(self.estimator, METHODS[self.spec.probability])
 
-    def forget(self, keys: list[Key]) -> Outcome | None:
+    def forget(self, keys: list[Key], *, is_trained_on: bool = False) -> Outcome | None:
         """Be the optimum without these examples, as the next version; None, and nothing, if that changes nothing.
 
         Where a class, a scale or a gamma is not that of the rest, the model learns the rest from nothing. Of one
-        whose updates lead to no optimum the last training is forgotten, as it holds examples that left. Raises
-        SolverError with the model as it was. A test for drift begins again, as its scores may be of them.
+        that is only trained by jobs a training that may rest on them is forgotten, and the model retrained on its
+        window, or left without a training that is ``owed``. Raises SolverError with the model as it was. A test for
+        drift begins again, as it may have scored them.
+
+        Parameters
+        ----------
+        keys : of the window
+        is_trained_on : whether the last training rests on something else that is erased, as rows of a dataset
         """
         if self.watch is not None:
             self.watch.begin()
-        afresh, is_exact = self._holds_of_others(keys), task_of(self.spec).is_exact
-        if not keys and not afresh and (is_exact or not self.estimator.is_trained):
+        if isinstance(self.estimator, LiveL2SVC):
+            return self._retrain_without(self.estimator, keys, is_trained_on)
+        afresh = self._holds_of_others(keys)
+        if not keys and not afresh:
             return None
         command = Command(None, keys, time.time(), self.window.next_key, None)
-        if afresh and is_exact:
+        if afresh:
             return self._learn_again(command)
         try:
-            outcome = self.apply(command)
+            return self.apply(command)
         except SolverError:
-            outcome = self.apply_cold(command)
-        if isinstance(self.estimator, LiveL2SVC):
-            self.estimator.forget_training()
+            return self.apply_cold(command)
+
+    @property
+    def trained_on(self) -> TrainedOn | None:
+        """What the last training was on; None where there is none that holds examples besides the window."""
+        found = self.estimator.trained_on if isinstance(self.estimator, LiveL2SVC) else None
+        return None if found is None else TrainedOn.of(*found)
+
+    def is_retrained_without(self, keys: list[Key], *, is_trained_on: bool) -> bool:
+        """Return whether the last training has to go with these; parameters as of :meth:`forget`."""
+        training = self.trained_on
+        return training is not None and (is_trained_on or bool(keys and training.dataset is None))
+
+    def _retrain_without(self, model: LiveL2SVC, keys: list[Key], is_trained_on: bool) -> Outcome | None:
+        """Retrain a large window without these, where its training may rest on them."""
+        training, is_to_go = self.trained_on, self.is_retrained_without(keys, is_trained_on=is_trained_on)
+        if not keys and not is_to_go:
+            return None
+        outcome = self.apply(Command(None, keys, time.time(), self.window.next_key, None))
+        if training is not None and is_to_go:
+            model.forget_training()
             self.sizes = Sizes(outcome.sizes.n_examples)
-            outcome = replace(outcome, sizes=self.sizes)
+            began = time.perf_counter()
+            self.owed = self._retrained_by(model, training)
+            outcome = replace(outcome, sizes=self.sizes, seconds=outcome.seconds + time.perf_counter() - began)
+        model.forget_labels()
         return outcome
+
+    def _retrained_by(self, model: LiveL2SVC, training: TrainedOn) -> Owed | None:
+        """Train on the window as before; what is still owed where that is not to be done here, or did not end well."""
+        variant, tol = "auto" if training.solver == "blocks" else training.solver, training.tol or GAP
+        asked = {"solver": variant, "tol": tol}
+        if training.dataset is not None:
+            name = training.dataset["name"]
+            reason = f"its training on dataset {name} held rows that were erased"
+            return Owed(reason, asked | {"dataset": name})
+        try:
+            found = model.retrain(variant, tol)
+        except (SolverError, NotSolved) as error:
+            return Owed(f"its training held examples that were erased, and on the rest there is none: {error}", asked)
+        now = replace(training, is_known=True, tol=tol, tags=self.window.tags)
+        model.keep_origin(now.origin((model.trained_on or ((), None))[0]))
+        gap = found.relative_gap
+        self.sizes = Sizes(len(model.keys_), int(model.predictor().n_support), 0, 0.5 * gap, gap)
+        return None
 
     def _holds_of_others(self, keys: list[Key]) -> bool:
         """Return whether a class, scale, gamma or prior rests on examples outside of the window without ``keys``."""
@@ -410,7 +473,7 @@ class ModelState:
 
     def become(self, found: ModelState, at: float | None) -> Outcome:
         """Be what was found, as the next version."""
-        self.estimator, self.window, self.sizes = found.estimator, found.window, found.sizes
+        self.estimator, self.window, self.sizes, self.owed = found.estimator, found.window, found.sizes, found.owed
         self.version += 1
         self.sequence += 1
         self.updated_at = at
@@ -566,6 +629,7 @@ class ModelState:
             "updated_at": self.updated_at,
             "arrays": self.estimator.to_arrays() if self.is_fitted else None,
             **({"tags": self.window.tags} if self.window.tags else {}),
+            **({} if self.owed is None else {"owed": dataclasses.asdict(self.owed)}),
             **({} if self._is_watched_as_made else {"watch": self.watch and self.watch.to_document()}),
         }
 
@@ -607,4 +671,5 @@ class ModelState:
         watch = None if spec.drift_alarms is None else Watch(spec.drift_alarms)
         if "watch" in document:
             watch = None if document["watch"] is None else Watch.from_document(document["watch"])
-        return cls(spec, cache_mb, estimator, window, sizes, version, sequence, updated_at, watch)
+        owed = Owed(**document["owed"]) if "owed" in document else None
+        return cls(spec, cache_mb, estimator, window, sizes, version, sequence, updated_at, watch, owed)

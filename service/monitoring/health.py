@@ -37,6 +37,7 @@ class Health:
         self._states: Callable[[], Mapping[ServingState, int]] = dict
         self._uncompiled: Callable[[], Iterable[str]] = tuple
         self._sources: Callable[[], Iterable[str]] = tuple
+        self._untrained: Callable[[], Iterable[str]] = tuple
         self._head_is_up: Callable[[], bool] = lambda: True
         self._level: Durability | None = None
         self._lock = threading.Lock()
@@ -61,6 +62,10 @@ class Health:
     def watch_sources(self, troubles: Callable[[], Iterable[str]]) -> None:
         """Tell of what is wrong with sources of feeds."""
         self._sources = troubles
+
+    def watch_untrained(self, untrained: Callable[[], Iterable[str]]) -> None:
+        """Tell of the models that an erasure has left untrained."""
+        self._untrained = untrained
 
     def watch_head(self, is_up: Callable[[], bool]) -> None:
         """Tell where the head of the cluster, in which the models live, does not answer."""
@@ -115,7 +120,8 @@ class Health:
         """Return what a ready service does not do: models not served or read-only, waiting jobs, unread sources."""
         waiting = [f"solvers of {family} are being compiled: jobs that need them wait" for family in self._uncompiled()]
         head = [] if self._head_is_up() else [HEADLESS]
-        return [*_told(self._states()), *waiting, *head, *self._sources()]
+        without = [f"model {name} has no training since an erasure: retrain it" for name in self._untrained()]
+        return [*_told(self._states()), *waiting, *head, *self._sources(), *without]
 
     @property
     def _is_silent(self) -> bool:

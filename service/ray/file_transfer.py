@@ -89,6 +89,11 @@ class Reader:
         y, weights = self._arrays.y(), self._arrays.weights()
         return np.array(y), None if weights is None else np.array(weights)
 
+    def marks(self) -> Any:
+        """Return what stands for the keys of the rows, (n, 2), or None."""
+        marks = self._arrays.marks()
+        return None if marks is None else np.array(marks)
+
     def take(self, rows: Any) -> Any:
         """Return features of rows by a slice, or by their numbers."""
         found = self._arrays.X()[rows]

@@ -189,11 +189,14 @@ def _on_shards(work: Work, model: LiveL2SVC, how: Document) -> tuple[Trained, in
     n, size = int(described["n_examples"]), int(described["bytes"])
     with reading(work.asked["dataset"]["where"], described) as rows:
         y, weights = rows.ask("columns")
+        marks = rows.ask("marks") if described.get("has_keys") else None
         labels = checked_labels(work, y, model.labels_)
         memory = PROCESS_BYTES + COPIES * size // count
         parts = cut(n, count)
         crew = RayCrew(rows, parts, size // n, memory, work.asked["cluster"]["seconds"])
-        data = Sharded(crew, parts, labels, np.ones(n) if weights is None else weights, partial(rows.ask, "take"))
+        data = Sharded(
+            crew, parts, labels, np.ones(n) if weights is None else weights, partial(rows.ask, "take"), marks
+        )
         found, n, reported = _trained(work, model, data, how)
         return found, n, reported | {"shards": count, "lost_shards": crew.losses}
 

@@ -173,6 +173,11 @@ class LiveL2SVC(LiveEstimator):
         return {label: here.get(label, 0) for label in self.labels_.tolist()}
 
     @property
+    def trained_on(self) -> tuple[Any, Mapping[str, Any] | None] | None:
+        """What the last training was on: names of its support vectors, and what was kept; None: there is none."""
+        return None if self._trained is None else (self._trained.names, self._trained.origin)
+
+    @property
     def keys_(self) -> list[Key]:
         """Keys of the window, oldest first."""
         return list(self._examples_here.slots)
@@ -209,15 +214,19 @@ class LiveL2SVC(LiveEstimator):
     def forget_training(self) -> None:
         """Know the window alone from now on, and nothing of the examples that have left, nor of their classes."""
         self._trained = None
+        self.forget_labels()
+        if hasattr(self, "gamma_"):
+            self.gamma_ = np.nan
+        self._examples_here.forget()
+
+    def forget_labels(self) -> None:
+        """Know no class that neither the window nor the last training has."""
         w = self._examples_here
         if self.classes is None:
             here = np.unique(w.y[w.indices])
             numbers = np.searchsorted(here, np.arange(self._labels.size))
             w.rename(np.minimum(numbers, max(0, here.size - 1)))  # free slots have a number too
             self._labels = self._labels[here]
-        if hasattr(self, "gamma_"):
-            self.gamma_ = np.nan
-        w.forget()
 
     def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> NDArray[Any]:
         return validation.column(y, field)
@@ -252,10 +261,13 @@ class LiveL2SVC(LiveEstimator):
         Cancelled
         """
         w = self._examples_here
-        slots = w.indices[w.weights[w.indices] > 0]
+        counts = w.weights[w.indices] > 0
+        slots = w.indices[counts]
         here, codes = np.unique(w.y[slots], return_inverse=True)
         examples = w.X[slots], self._labels[here], codes, w.weights[slots]
         found, own, support = self._train(examples, variant, tol, threads, progress, look, slots)
+        keys = [key for key, is_in in zip(w.slots, counts.tolist(), strict=True) if is_in]
+        self._trained = self._known()._replace(names=[keys[row] for row in support.tolist()])
         w.place[slots[support]] = np.arange(support.size)
         w.taught[slots], w.costs[slots] = codes, float(self.C) * w.weights[slots]
         w.parts = np.zeros((2, here.size, w.y.size))
@@ -277,15 +289,22 @@ class LiveL2SVC(LiveEstimator):
         threads: int = 1,
         progress: Progress | None = None,
         look: Look | None = None,
+        names: NDArray[Any] | None = None,
     ) -> Training:
-        """Train on other examples, (n, d) dense or CSR, and leave the window as it is; as :meth:`retrain`."""
+        """Train on other examples, (n, d) dense or CSR, and leave the window as it is; as :meth:`retrain`.
+
+        ``names`` (n, ...) are what the examples are known by; those of support vectors are kept.
+        """
         _, labels = self._with_labels(self._labels, y, X.shape[0], "y")
         weights = validation.sample_weights(sample_weight, X.shape[0])
         counts = np.flatnonzero(weights > 0)
         if counts.size < weights.size:
             X, labels, weights = X[counts], labels[counts], weights[counts]
         examples = X, *np.unique(labels, return_inverse=True), weights
-        return self._train(examples, variant, tol, threads, progress, look)[0]
+        found, _, support = self._train(examples, variant, tol, threads, progress, look)
+        own = None if names is None else np.asarray(names)[counts[support]]
+        self._trained = self._known()._replace(names=own)
+        return found
 
     def _train(
         self,
@@ -318,6 +337,10 @@ class LiveL2SVC(LiveEstimator):
         age = max(solution.age for solution in found.solutions)
         self.predict_by(Trained(classes, kernel, X[support], coefficients, R, found.relative_gap, age))
         return found, own, support
+
+    def keep_origin(self, origin: Mapping[str, Any]) -> None:
+        """Keep with the last training what the caller has to know of it."""
+        self._trained = self._known()._replace(origin=origin)
 
     def take_over(self, other: LiveL2SVC) -> None:
         """Have the solution of another model, whose window was this one's before it slid."""

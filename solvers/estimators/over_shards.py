@@ -38,6 +38,7 @@ class Sharded:
     y: NDArray[Any]  #: (n,) labels of all rows
     weights: Floats  #: (n,)
     take: Callable[[Ints], Any]  #: features of rows by their numbers, (k, d), dense or CSR
+    names: NDArray[Any] | None = None  #: (n, ...) what the rows are known by
 
     def each(self, column: NDArray[Any]) -> list[NDArray[Any]]:
         """Return a shard's part of a column (n,), for each of them."""
@@ -157,7 +158,9 @@ class OverShards:
             coefficients[q, np.searchsorted(support, at)] = own.coefficients
         R = np.array([own.R for own in found])
         gap = max(own.gap.relative for own in found)
-        return Trained(classes, self._kernel, self._data.take(support), coefficients, R, gap)
+        names = None if self._data.names is None else self._data.names[support]
+        rows_of = self._data.take(support)
+        return Trained(classes, self._kernel, rows_of, coefficients, R, gap, names=names)
 
 
 class _Told:

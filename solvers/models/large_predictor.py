@@ -31,6 +31,8 @@ class Trained(NamedTuple):
     R: Floats  #: (pairs,) decisions are in its units
     relative_gap: float  #: the largest of all pairs
     age: int = 0  #: how often what is known of g was brought along, see ``frank_wolfe.problem.Known``
+    names: Any = None  #: (s,) keys of the support vectors, or (s, ...) what else they are known by; None: not known
+    origin: Mapping[str, Any] | None = None  #: what the caller keeps with the training; None: not known
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -41,7 +43,8 @@ class Trained(NamedTuple):
     def held_bytes(self) -> int:
         """Bytes of its arrays."""
         X = (self.X.data, self.X.indices, self.X.indptr) if sparse.issparse(self.X) else (self.X,)
-        return sum(int(array.nbytes) for array in (*X, self.coefficients, self.R))
+        names = 8 * len(self.names) if isinstance(self.names, list) else getattr(self.names, "nbytes", 0)
+        return sum(int(array.nbytes) for array in (*X, self.coefficients, self.R)) + int(names)
 
     def to_arrays(self, place: Ints) -> dict[str, Any]:
         """Return everything a checkpoint needs besides a window whose examples are at these places, or nowhere (-1)."""
@@ -53,6 +56,8 @@ class Trained(NamedTuple):
             "age": self.age,
             "support_shape": list(self.X.shape),
         }
+        found |= {} if self.names is None else {"names": self.names}
+        found |= {} if self.origin is None else {"origin": dict(self.origin)}
         if sparse.issparse(self.X):
             parts = {"data": self.X.data, "indices": self.X.indices, "indptr": self.X.indptr}
             return found | {f"support_{name}": part for name, part in parts.items()}
@@ -75,7 +80,8 @@ class Trained(NamedTuple):
             support[arrays["gone"]] = arrays["support_X"]
         coefficients, R = (np.asarray(arrays[name], np.float64) for name in ("coefficients", "R"))
         classes = np.array(arrays["classes"])
-        return cls(classes, kernel, support, coefficients, R, float(arrays["relative_gap"]), int(arrays["age"]))
+        gap, age, names = float(arrays["relative_gap"]), int(arrays["age"]), arrays.get("names")
+        return cls(classes, kernel, support, coefficients, R, gap, age, names, arrays.get("origin"))
 
     def predictor(self) -> Predictor | PairsPredictor:
         """Return the decision functions, those of two classes or those of all pairs."""

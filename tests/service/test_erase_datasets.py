@@ -166,13 +166,17 @@ def test_over_rest(http: httpx.Client) -> None:
     assert answer.json()["has_keys"] is True
     http.post("/models", json={"id": "erase-rows"}).raise_for_status()
     receipt = erased(http, "erase-rows", ["person 3"])
-    assert receipt["places"]["datasets"].startswith("2 rows removed from keyed; other models keep")
+    assert receipt["places"]["datasets"].startswith("2 rows removed from keyed")
+    assert {"name": "keyed", "rows": 2} in receipt["datasets"]
     assert receipt["keys"]["in_window"] == 0
     assert http.get("/datasets/keyed").json()["n_examples"] == 28
     assert receipt["version_before"] == receipt["version_after"] == 0  # the model never knew them
     again = http.post("/models/erase-rows/erase", json={"keys": ["person 3"]})
     assert (again.status_code, again.json()["type"]) == (404, "urn:livesvm:problem:nothing-to-erase")
     assert receipt["receipt"] in again.json()["detail"]
+    by_tag = http.post("/erase", json={"tags": ["person 5"]}).raise_for_status().json()
+    assert (by_tag["datasets"], by_tag["erased"], by_tag["removed"]) == ([{"name": "keyed", "rows": 2}], [], 0)
+    assert by_tag["receipt"]["datasets"] == by_tag["datasets"]
     http.delete("/datasets/keyed").raise_for_status()
     http.delete("/models/erase-rows").raise_for_status()
 

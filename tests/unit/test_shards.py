@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -101,9 +102,13 @@ def test_the_optimum_is_that_of_one_process(n: int, count: int) -> None:
     X, y = crescents(n)
     weights = np.random.default_rng(1).choice([0.0, 0.5, 2.0], n, p=[0.1, 0.5, 0.4])
     alone, model = LiveL2SVC(C=5.0), LiveL2SVC(C=5.0)
-    alone.retrain_on(X, y, weights, tol=1e-3)
+    alone.retrain_on(X, y, weights, tol=1e-3, names=np.arange(n))
     every_example = np.ones(n, bool)
-    found = OverShards(model, sharded(X, y, count, weights), every_example).train(every_example, 1e-3)
+    data = replace(sharded(X, y, count, weights), names=np.arange(n))
+    found = OverShards(model, data, every_example).train(every_example, 1e-3)
+    for one in (alone, model):  # each support vector is known by its own name
+        assert one.trained_on is not None
+        np.testing.assert_array_equal(X[one.trained_on[0]], one.to_arrays()["support_X"])
     assert model.gamma_ == pytest.approx(alone.gamma_, rel=1e-9)
     assert found.relative_gap <= 1e-3
     assert found.relative_gap == pytest.approx(true_gap(model, X, y, weights), abs=1e-6)

@@ -9,6 +9,8 @@ from pydantic import BaseModel, Field
 
 from livesvm.service.api.answers.certificates import Certificate
 
+RESPELLED = "Keys that are stored too, as a number in place of a text or the other way round; ask for them as well."
+
 
 class ErasedKeys(BaseModel):
     """Which keys, to whoever knows them; of a feed the times of its readings."""
@@ -20,6 +22,18 @@ class ErasedKeys(BaseModel):
     hashes: list[str]
     tags: list[str] = Field(default_factory=list, description="Hashes of the tags by which they were named.")
     not_found: list[str] = Field(default_factory=list, description="Hashes of what nothing that is stored names.")
+    respelled: list[str] = Field(
+        default_factory=list,
+        description="Hashes of keys that are stored too as a number in place of a text, or the other way round, and "
+        "were not asked for.",
+    )
+
+
+class ErasedRows(BaseModel):
+    """Rows that were removed from a dataset."""
+
+    name: str
+    rows: int
 
 
 class FeedProof(BaseModel):
@@ -67,6 +81,7 @@ class Receipt(BaseModel):
     version_before: int | None = Field(default=None, description="Of one model or feed.")
     version_after: int | None = Field(default=None, description="Of one model or feed.")
     keys: ErasedKeys
+    datasets: list[ErasedRows] = Field(default_factory=list, description="That rows were removed from.")
     certificate: Certificate | FeedProof | None = Field(default=None, description="Of the optimum without them.")
     elsewhere: list[str] = Field(
         default_factory=list, description="Models and feeds that name them and were not asked."
@@ -83,7 +98,9 @@ class EraseAnswer(BaseModel):
     """The version that never knew them."""
 
     version: int
-    removed: int
+    removed: int = Field(description="Examples of the window.")
+    datasets: list[ErasedRows] = Field(default_factory=list, description="That rows were removed from.")
+    respelled: list[int | str] = Field(default_factory=list, description=RESPELLED)
     not_found: list[int | str] = Field(description="What nothing that is stored names.")
     receipt: Receipt
 
@@ -101,7 +118,9 @@ class EraseEverywhereAnswer(BaseModel):
     """Where they were erased."""
 
     erased: list[ErasedIn]
-    removed: int
+    removed: int = Field(description="Examples of windows.")
+    datasets: list[ErasedRows] = Field(default_factory=list, description="That rows were removed from.")
+    respelled: list[int | str] = Field(default_factory=list, description=RESPELLED)
     not_found: list[int | str] = Field(description="What nothing that is stored names.")
     receipt: Receipt
 

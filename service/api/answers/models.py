@@ -22,6 +22,7 @@ class Warned(BaseModel):
         "nothing_is_flagged",
         "everything_is_flagged",
         "waits",
+        "untrained",
     ]
     message: str
 

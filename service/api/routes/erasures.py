@@ -25,6 +25,7 @@ from livesvm.service.fleets.names import feed_of, name_of
 from livesvm.service.fleets.readings import ids_of
 from livesvm.service.lifecycle.erasures import Answered, ErasureRequest
 from livesvm.service.lifecycle.parts import Service
+from livesvm.service.lifecycle.search import respelled
 from livesvm.service.logs.calls import current, note
 from livesvm.service.receipts.receipt import hashed
 from livesvm.solvers.errors import InvalidInput
@@ -102,7 +103,10 @@ def _told(receipt: dict[str, Any], wanted: EraseRequest | FeedEraseRequest) -> d
     """Return the answer with a receipt: what it says, with the names that whoever asked has given."""
     missing, salt = set(receipt["keys"]["not_found"]), bytes.fromhex(receipt["keys"]["salt"])
     not_found = [name for name in wanted.named() if hashed(salt, name) in missing]
-    answer = {"removed": receipt["keys"]["in_window"], "not_found": not_found, "receipt": receipt}
+    other = {hashed(salt, name): name for key in wanted.named() if (name := respelled(key)) is not None}
+    found = [other[one] for one in receipt["keys"].get("respelled", []) if one in other]
+    answer = {"removed": receipt["keys"]["in_window"], "datasets": receipt.get("datasets", [])}
+    answer |= {"respelled": found, "not_found": not_found, "receipt": receipt}
     if receipt["kind"] in ("everywhere", "fleet"):
         names = ("model", "kind", "version_after", "in_window")
         return {"erased": [{name: part[name] for name in names} for part in receipt["parts"]], **answer}

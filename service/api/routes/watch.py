@@ -110,6 +110,7 @@ def _row(model: ModelHandle) -> dict[str, object]:
     """Return what an overview shows of a model."""
     now = model.describe()
     shown = {name: getattr(now, name) for name in _SHOWN}
+    shown |= {"untrained": any(one["name"] == "untrained" for one in now.warnings)}
     return {"id": model.id, "task": model.spec.task, "updated_at": moment(now.updated_at)} | shown | asdict(now.sizes)
 
 

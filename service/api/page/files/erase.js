@@ -23,7 +23,8 @@ export function erase(main, id) {
     const done = await change(`/models/${id}/erase`, { keys: wanted }, once);
     keys.value = "";
     found.replaceChildren(receiptOf(done.receipt));
-    const missing = done.not_found.length ? ` Not found: ${done.not_found.join(", ")}.` : "";
+    const missing = (done.not_found.length ? ` Not found: ${done.not_found.join(", ")}.` : "") + (done.respelled.length ? ` Stored too, and not erased: ${done.respelled.map((key) => JSON.stringify(key)).join(", ")}.` : "")
+      + done.datasets.map((one) => ` ${count(one.rows)} rows of dataset ${one.name}.`).join("");
     return `${count(done.removed)} of the window and all that was stored of them; version ${count(done.version)} never knew them.${missing}`;
   });
   main.replaceChildren(...heading(id, "/erase"), section("Erase examples for good",
@@ -60,8 +61,8 @@ function said(receipt) {
   const one = receipt.kind !== "everywhere";
   return h("div", {}, facts({ [receipt.kind === "feed" ? "Feed" : "Model"]: one ? receipt.model : receipt.parts.map((part) => part.model).join(", "), [receipt.kind === "feed" ? "Times" : "Keys"]: count(keys.count), "In the window": count(keys.in_window),
     "Asked by": receipt.asked_by ?? "a caller without a key", Erased: stamp(receipt.erased_at.replace(/\.\d+/, "")), "Kept until": receipt.kept_until.slice(0, 10),
-    ...(keys.not_found?.length && { "Not found": count(keys.not_found.length) }), ...(receipt.elsewhere?.length && { "Also named, and not erased, in": receipt.elsewhere.join(", ") }),
-    ...(one && { Version: `${count(receipt.version_before)} → ${count(receipt.version_after)}`, "Relative gap": certificate ? short(certificate.relative_gap) : "no example is left" }) }),
+    ...(keys.not_found?.length && { "Not found": count(keys.not_found.length) }), ...Object.fromEntries((receipt.datasets ?? []).map((one) => [`Rows of dataset ${one.name}`, count(one.rows)])), ...(receipt.elsewhere?.length && { "Also named, and not erased, in": receipt.elsewhere.join(", ") }),
+    ...(one && { Version: `${count(receipt.version_before)} → ${count(receipt.version_after)}`, "Relative gap": certificate ? short(certificate.relative_gap) : "none" }) }),
   h("div", { class: "wrap" }, table("What was searched", ["Place", "What was done"], Object.entries(receipt.places))));
 }
 

@@ -84,7 +84,7 @@ function priorOf({ prior, prior_estimate: found }) {
 /** What it is. */
 function known(now) {
   const names = KERNELS[now.kernel.name] ?? Object.keys(now.kernel).filter((name) => name !== "name");
-  return facts({ State: now.state, Task: now.task, Kernel: [now.kernel.name, ...names.map((name) => `${name} ${written(now.kernel[name])}`)].join(", "),
+  return facts({ State: now.warnings?.some((one) => one.name === "untrained") ? `${now.state}, untrained` : now.state, Task: now.task, Kernel: [now.kernel.name, ...names.map((name) => `${name} ${written(now.kernel[name])}`)].join(", "),
     "gamma in use": now.gamma == null ? null : short(now.gamma), Scale: now.scale === "none" ? null : now.scale,
     Classes: now.classes?.map(({ label, n_examples: n }) => `${label}: ${count(n)}`).join(", "), C: now.C && short(now.C), Loss: now.loss, epsilon: now.epsilon, quantile: now.quantile, nu: now.nu, prior: priorOf(now),
     Version: count(now.version), Features: now.n_features && count(now.n_features), "Support vectors": count(now.n_support),

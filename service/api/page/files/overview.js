@@ -8,10 +8,12 @@ const TICK = 5000; // ms between two looks at the clock
 const rate = (model, name) => rates(model.id)?.[name] ?? null;
 const STATES = { live: "live", restoring: "coming back", failed: "failed", held: "held elsewhere", fenced: "taken over", behind: "store behind" };
 
+const stateOf = (m) => (m.state === "live" && m.untrained ? "untrained" : m.state);
+
 /** Title, what is sorted by, what is written, and whether a telephone shows it. */
 const COLUMNS = [
   { title: "Model", by: (m) => m.id, text: (m) => m.id, small: true },
-  { title: "State", by: (m) => (m.state === "live" ? 1 : 0), text: (m) => STATES[m.state] ?? m.state, small: true },
+  { title: "State", by: (m) => (stateOf(m) === "live" ? 1 : 0), text: (m) => STATES[stateOf(m)] ?? stateOf(m), small: true },
   { title: "Task", by: (m) => m.task, text: (m) => m.task },
   { title: "Examples", by: (m) => m.n_examples, text: (m) => count(m.n_examples), number: true, small: true },
   { title: "Free", by: (m) => m.n_free, text: (m) => count(m.n_free), number: true },
@@ -49,7 +51,7 @@ export function overview(main) {
   function order() {
     due = null;
     const words = kept.search.toLowerCase().split(/\s+/).filter(Boolean);
-    const fits = (m) => words.every((word) => `${m.id} ${m.state} ${STATES[m.state]} ${m.task}`.toLowerCase().includes(word));
+    const fits = (m) => words.every((word) => `${m.id} ${stateOf(m)} ${STATES[stateOf(m)] ?? ""} ${m.task}`.toLowerCase().includes(word));
     const { by } = COLUMNS[kept.column], sign = kept.falling ? -1 : 1;
     const now = [...service.models.values()].filter(fits).map((model) => [by(model), model.id])
       .sort(([a, x], [b, y]) => (a < b ? -sign : a > b ? sign : x < y ? -1 : 1)).map(([, id]) => id);
@@ -77,7 +79,7 @@ export function overview(main) {
       const text = row.texts[COLUMNS.indexOf(column)], now = column.text(model);
       if (text.data !== now) text.data = now;
     }
-    row.state.dataset.state = model.state;
+    row.state.dataset.state = stateOf(model);
   }
 
   function take(changed, gone) {
