@@ -85,7 +85,9 @@ def test_other_users_read_nothing_of_the_data(tmp_path: Path) -> None:
         with ServiceStartedAfresh(data) as service, service.http() as http:
             assert http.post("/models", json={"id": "m"}).status_code == 201
             assert http.post("/models/m/update", json={"add": {"X": [[0.0], [1.0]], "y": [1, -1]}}).status_code == 200
-            assert http.put("/datasets/new", content=b"0.5,1\n0.7,-1\n", headers={"content-type": "text/csv"}).is_success
+            assert http.put(
+                "/datasets/new", content=b"0.5,1\n0.7,-1\n", headers={"content-type": "text/csv"}
+            ).is_success
             found = {path: path.stat().st_mode & 0o777 for path in data.rglob("*")}
     finally:
         os.umask(before)
