@@ -40,6 +40,7 @@ class Health:
         self._untrained: Callable[[], Iterable[str]] = tuple
         self._head_is_up: Callable[[], bool] = lambda: True
         self._level: Durability | None = None
+        self._weakness: str | None = None
         self._lock = threading.Lock()
         self._store_up = True
         self._down_since = 0.0
@@ -121,7 +122,8 @@ class Health:
         waiting = [f"solvers of {family} are being compiled: jobs that need them wait" for family in self._uncompiled()]
         head = [] if self._head_is_up() else [HEADLESS]
         without = [f"model {name} has no training since an erasure: retrain it" for name in self._untrained()]
-        return [*_told(self._states()), *waiting, *head, *self._sources(), *without]
+        weak = [] if self._weakness is None else [self._weakness]
+        return [*_told(self._states()), *weak, *waiting, *head, *self._sources(), *without]
 
     @property
     def _is_silent(self) -> bool:
@@ -170,6 +172,7 @@ class Health:
             with self.store_call("ping"):
                 store.ping()
                 self._level = level = store.durability()
+                self._set_weakness(store.weakness)
         except StoreError as error:
             self._unanswered = True
             self._set_store(str(error))
@@ -179,6 +182,12 @@ class Health:
         self._set_store(None)
         for each in type(level):
             self._metrics.durability.labels(each.value).set(each is level)
+
+    def _set_weakness(self, weakness: str | None) -> None:
+        """Know why the store may lose what it acknowledges, if it may; each such reason is logged once."""
+        if weakness not in (None, self._weakness):
+            log.error("updates are answered with durability memory: %s", weakness)
+        self._weakness = weakness
 
     def _set_store(self, fault: str | None) -> None:
         """Know that the store can be written, or why not; the first and the last of it are logged."""

@@ -216,6 +216,11 @@ class Store(Protocol):
         """Return the level that an append reaches now, as the store itself says."""
         return Durability.FSYNCED
 
+    @property
+    def weakness(self) -> str | None:
+        """Why that level is no more than memory, and what to do, as of the last time that it was asked for."""
+        return None
+
     def ping(self) -> None:
         """Write that this service is alive; raise StoreUnavailable if the store could not take an update now.
 

@@ -27,6 +27,7 @@ A model may be taken over from another holder when that holder is gone, or its c
 from __future__ import annotations
 
 import logging
+import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -66,7 +67,7 @@ from livesvm.service.store.batches import batches
 from livesvm.service.store.chunks import Pointer, join, split
 from livesvm.service.store.connect import connect, root_of
 from livesvm.service.store.redis_files import ELSEWHERE, rewrite_log
-from livesvm.service.store.replies import checked, head, indexed, level, snapshot
+from livesvm.service.store.replies import checked, head, indexed, level, snapshot, weakness_of
 from livesvm.service.store.script_runner import ScriptRunner
 from livesvm.service.store.sealed import (
     older_request,
@@ -102,6 +103,11 @@ _INDEX = ("sequence", "described", "summary", "holder")
 log = logging.getLogger(__name__)
 
 
+def _literal(text: str) -> str:
+    """Return a pattern of Redis that a text alone matches."""
+    return re.sub(r"([*?\[\]\\^-])", r"\\\1", text)
+
+
 def _appending(record: Appending, keep: int) -> list[Any]:
     """Return what the script that appends a record is called with."""
     lease, sequence, asked = record.lease, record.sequence, record.idempotency
@@ -132,12 +138,14 @@ class RedisStore:
         self._writer = uuid.uuid4().hex
         self._lease_seconds = lease_seconds
         self._seen: dict[bytes, tuple[bytes | None, float]] = {}
+        self._weakness: str | None = None
         self._client = connect(url, timeout)
         self._patient = connect(url, timeout * SNAPSHOT_PATIENCE)
         self._scripts = ScriptRunner(self._client)
         self._patient_scripts = ScriptRunner(self._patient)
         with self._errors():
             found = int(self._client.get(f"{self._p}:schema") or 0)
+            self._check_index()
             if found < SCHEMA:
                 self._client.set(f"{self._p}:schema", SCHEMA)
         if found > SCHEMA:
@@ -153,8 +161,18 @@ class RedisStore:
                 self._client.connection_pool.disconnect(inuse_connections=False)
             raise StoreUnavailable(f"Redis cannot be used: {str(error) or type(error).__name__}") from error
 
+    def _check_index(self) -> None:
+        """Raise StoreDamaged where models are there, and no index of them: that is no new store."""
+        if self._client.exists(f"{self._p}:models"):
+            return
+        for key in self._patient.scan_iter(match=f"{_literal(self._p)}:m:*:meta", count=10_000):
+            raise StoreDamaged(
+                f"Redis has {key.decode(errors='replace')} and no index of models, {self._p}:models, as after an "
+                "eviction: restore a backup of Redis"
+            )
+
     def _keys(self, model: str) -> list[str]:
-        return [f"{self._p}:m:{model}:{name}" for name in scripts.MODEL_KEYS]
+        return [*(f"{self._p}:m:{model}:{name}" for name in scripts.MODEL_KEYS), f"{self._p}:models"]
 
     def _names(self, *names: str) -> list[str]:
         return [f"{self._p}:{name}" for name in names]
@@ -181,10 +199,14 @@ class RedisStore:
     def durability(self) -> Durability:
         """Judge by the server's own settings; the least where it does not say."""
         with self._errors():
-            try:
-                return level(self._client.config_get("*append*"))
-            except redis.ResponseError:  # not for this user: nothing is known
-                return Durability.MEMORY
+            _, settings = self._scripts.with_config("", ())
+        self._weakness = weakness_of(settings)
+        return level(settings)
+
+    @property
+    def weakness(self) -> str | None:
+        """As the server's settings were when it was last asked for its durability."""
+        return self._weakness
 
     def ping(self) -> None:
         """Raise this service's counter, which keeps its leases."""
@@ -346,7 +368,7 @@ class RedisStore:
 
     def delete(self, lease: Lease) -> None:
         """Remove every key of the model, unfinished chunks too, in one script."""
-        self._write(scripts.DELETE, lease, lease.model, also=self._names("models", "changes"))
+        self._write(scripts.DELETE, lease, lease.model, also=self._names("changes"))
 
     # The log.
 

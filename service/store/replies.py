@@ -15,6 +15,8 @@ def checked(answer: list[Any], model: str) -> list[Any]:
     """Return what a script answered; raises ModelGone or Fenced."""
     if answer[0] == b"gone":
         raise ModelGone(f"model {model} is no longer stored")
+    if answer[0] == b"unindexed":
+        raise StoreDamaged(f"the index of models in Redis has lost model {model}: restore a backup of Redis")
     if answer[0] == b"fenced":
         raise Fenced(f"model {model} was taken over by another writer (lease {answer[1].decode()})")
     return answer
@@ -42,9 +44,26 @@ def snapshot(sequence: int, pointer: bytes) -> SnapshotInfo:
         return SnapshotInfo(sequence, 0, 0.0, 0, is_damaged=True)
 
 
+WANTED = {
+    "appendonly": ("yes",),
+    "appendfsync": ("always", "everysec"),
+    "no-appendfsync-on-rewrite": ("no",),
+    "maxmemory-policy": ("noeviction",),
+}
+"""Settings of the server without which it may lose what it has acknowledged, and their values."""
+
+
 def level(settings: Mapping[str, str]) -> Durability:
     """Return what the server's own settings promise; the least where it does not say."""
-    if settings.get("appendonly") != "yes" or settings.get("no-appendfsync-on-rewrite") != "no":
+    if weakness_of(settings) is not None:
         return Durability.MEMORY
-    levels = {"always": Durability.FSYNCED, "everysec": Durability.LOGGED}
-    return levels.get(settings.get("appendfsync", ""), Durability.MEMORY)
+    return Durability.FSYNCED if settings["appendfsync"] == "always" else Durability.LOGGED
+
+
+def weakness_of(settings: Mapping[str, str]) -> str | None:
+    """Return which settings may lose what was acknowledged, or cannot be read; None if none does."""
+    if unread := [name for name in WANTED if name not in settings]:
+        return f"Redis does not show {', '.join(unread)} to this user: allow it +config|get"
+    wrong = [f"{name} {settings[name] or '(empty)'}" for name, values in WANTED.items() if settings[name] not in values]
+    wanted = ", ".join(f"{name} {' or '.join(values)}" for name, values in WANTED.items())
+    return f"Redis may lose what it acknowledges with {', '.join(wrong)}: set {wanted}" if wrong else None

@@ -8,6 +8,9 @@ from typing import Any
 
 from redis.exceptions import NoScriptError
 
+PATTERNS = ("*append*", "maxmemory-policy")
+"""Of the settings that decide whether a server keeps what it acknowledges."""
+
 
 class ScriptRunner:
     """Runs scripts on one client; safe from any thread."""
@@ -33,14 +36,16 @@ class ScriptRunner:
     ) -> tuple[list[Any], Mapping[str, str]]:
         """Run a script for each of some keys and arguments; the answers, or the errors in their place.
 
-        And how the server kept its append-only file then.
+        And the settings of the server then, of those that decide what it keeps.
         """
         pipe = self._client.pipeline(transaction=False)
         for keys, arguments in calls:
             pipe.evalsha(self._hash(script), len(keys), *keys, *arguments)
-        pipe.config_get("*append*")
-        *answers, settings = pipe.execute(raise_on_error=False)
+        for pattern in PATTERNS:
+            pipe.config_get(pattern)
+        found = pipe.execute(raise_on_error=False)
+        answers, settings = found[: -len(PATTERNS)], found[-len(PATTERNS) :]
         for number, (keys, arguments) in enumerate(calls):
             if isinstance(answers[number], NoScriptError):
                 answers[number] = self._client.eval(script, len(keys), *keys, *arguments)
-        return answers, {} if isinstance(settings, Exception) else settings
+        return answers, {name: value for part in settings if isinstance(part, dict) for name, value in part.items()}

@@ -2,10 +2,11 @@
 
 A script of Redis runs alone but does not roll back, so the first write of each is one that Redis refuses when it is out
 of memory, read-only or cannot write to its disk; after that first one, nothing can fail. Every script on a model gets
-the model's keys in the order of :data:`MODEL_KEYS`; the names of chunks are made from the one of "chunk". The model's
-lease is the string ``epoch:writer``.
+the model's keys in the order of :data:`MODEL_KEYS`, then the index of models; the names of chunks are made from the one
+of "chunk". The model's lease is the string ``epoch:writer``.
 
-A script answers with an array whose first entry is ``ok``, ``gone``, ``fenced``, or a refusal of its own.
+A script answers with an array whose first entry is ``ok``, ``gone``, ``fenced``, ``unindexed``, or a refusal of its
+own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ _HELD = """
 local lease = redis.call('HGET', KEYS[1], 'lease')
 if not lease then return {'gone'} end
 if lease ~= ARGV[1] then return {'fenced', lease} end
+local id = string.sub(KEYS[1], #KEYS[11] - #'models' + #'m:' + 1, -#':meta' - 1)
+if redis.call('HEXISTS', KEYS[11], id) == 0 then return {'unindexed'} end
 """
 
 _UNLINK = """
@@ -268,7 +271,7 @@ return {'ok'}
 """
 )
 
-# KEYS: the model's, then the index and the changes. ARGV: id.
+# KEYS: the model's, the index, the changes. ARGV: id.
 DELETE = (
     _HELD
     + _UNLINK

@@ -61,6 +61,7 @@ def keys(server: RedisServer, prefix: str) -> set[str]:
         ({"appendonly": "yes", "appendfsync": "no"}, Durability.MEMORY),
         ({"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "yes"}, Durability.MEMORY),
         ({"appendonly": "no", "appendfsync": "always"}, Durability.MEMORY),
+        ({"maxmemory-policy": "allkeys-lru"}, Durability.MEMORY),
     ],
 )
 def test_the_level_is_the_servers_own_and_never_higher(
@@ -70,6 +71,7 @@ def test_the_level_is_the_servers_own_and_never_higher(
     with server, closing(RedisStore(server.url, "me")) as store:
         assert store.durability() is level
         assert store.append(store.create("m", b""), 1, b"", None, keep=1) is level
+        assert (store.weakness is None) is (level is not Durability.MEMORY)
 
 
 def test_a_server_that_does_not_say_promises_nothing(own_server: RedisServer) -> None:
@@ -79,6 +81,23 @@ def test_a_server_that_does_not_say_promises_nothing(own_server: RedisServer) ->
         own_server.client().acl_setuser("default", enabled=True, nopass=True, keys=["*"], commands=["+@all", "-config"])
         assert store.durability() is Durability.MEMORY
         assert store.append(lease, 1, b"", None, keep=1) is Durability.MEMORY
+        assert store.weakness is not None
+        assert store.weakness.endswith("maxmemory-policy to this user: allow it +config|get")
+
+
+def test_a_lost_index_of_models_is_damage_and_no_new_store(own_server: RedisServer) -> None:
+    with closing(RedisStore(own_server.url, "me")) as store, own_server.client() as client:
+        lease = store.create("m", b"")
+        store.append(lease, 1, b"", None, keep=1)
+        client.delete("{livesvm}:models")  # as an eviction would
+        with pytest.raises(StoreDamaged, match="the index of models in Redis has lost model m"):
+            store.append(lease, 2, b"", None, keep=1)
+        with pytest.raises(StoreDamaged, match="no index of models"):
+            RedisStore(own_server.url, "other")
+        client.hset("{livesvm}:models", "m", b"")
+        assert store.append(lease, 2, b"", None, keep=1) is Durability.FSYNCED
+        store.delete(lease)
+        RedisStore(own_server.url, "other").close()
 
 
 def test_a_level_that_changes_is_named_by_the_next_append(own_server: RedisServer) -> None:
