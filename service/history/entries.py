@@ -181,9 +181,9 @@ def features_of(arrays: dict[str, Any] | None) -> dict[Key, Any]:
 
 
 def named_in(document: dict[str, Any]) -> Iterable[tuple[Key, Sequence[str]]]:
-    """Return the keys of a snapshot, or of a solution, with their tags."""
+    """Return the keys of a snapshot, or of a solution, with their tags; also of examples that left."""
     tags = document.get("tags", {})
-    return ((key, tags.get(key, ())) for key in document["keys"])
+    return ((key, tags.get(key, ())) for key in (*document["keys"], *document.get("left", ())))
 
 
 def digest_of_restore(version: int) -> bytes:

@@ -193,7 +193,8 @@ class HostedModel(Replica[ModelState]):
         self.check_open()
         state = self.current
         with self.solving(solve):
-            outcome = state.forget(intent.leaving(self.id, state.window.arrivals, state.window.tags))
+            window = state.window
+            outcome = state.forget(intent.leaving(self.id, [*window.arrivals, *window.left], window.tags))
             certificate = state.certificate() if state.can_predict else None
         requests = self.supersede(intent)
         counts = {"asked": len(intent.all_keys), "removed": intent.part(self.id).found, "requests": requests}
