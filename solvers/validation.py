@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -321,7 +321,7 @@ def new_keys(keys: Iterable[Key], m: int, window: Container[Key], leaving: Conta
 
 
 def repeats(
-    keys: Sequence[Key], window: Container[Key], leaving: Container[Key] = (), left: Container[Key] = ()
+    keys: Sequence[Key], window: Container[Key], leaving: Container[Key] = (), left: Collection[Key] = ()
 ) -> list[int]:
     """Return the rows whose key stands in a row before, is in the window and does not leave it, or ``left`` it."""
     if len(set(keys)) == len(keys) and not any(map(window.__contains__, keys)):
@@ -340,7 +340,7 @@ def refusal(
     rows: Sequence[int],
     window: Container[Key],
     leaving: Container[Key] = (),
-    left: Container[Key] = (),
+    left: Collection[Key] = (),
 ) -> DuplicateKey:
     """Return the error that names all keys of rows that are repeats, or as many as can be read."""
     named = list(dict.fromkeys(keys[row] for row in rows))

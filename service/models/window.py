@@ -81,7 +81,9 @@ class Window:
         if came.rows is not None and add is not None:
             add = add.only(np.isin(np.arange(len(add.X)), came.rows))
             if add is None:
-                return Command(None, [], now, self.next_key, request, ignored=came.ignored)
+                return Command(None, [], now, self.next_key, request, ignored=list(came.ignored))
+        if add is not None and limits.max_examples is not None and len(add.X) > limits.max_examples:
+            raise InvalidInput(f"has {len(add.X)} rows, the window holds {limits.max_examples}", field="X")
         asked = list(dict.fromkeys([*self._leaving(update.remove), *came.replaced]))
         if update.edits is not None:
             self._check_edited(update.edits, set(asked))
@@ -91,13 +93,13 @@ class Window:
         if add is not None and not stays.all():
             dropped = [key for key, stay in zip(add.keys or [], stays.tolist(), strict=True) if not stay]
             add = add.only(stays)
-        return Command(add, remove, now, next_key, request, edits, dropped=dropped, ignored=came.ignored)
+        return Command(add, remove, now, next_key, request, edits, dropped=dropped, ignored=list(came.ignored))
 
     def apply(self, command: Command, n_remembered: int) -> None:
         """Take over what a command did; as many keys of examples that left are known from then on."""
         for key in command.remove:
             del self.arrivals[key]
-            if type(key) is str or key >= self.next_key:  # those below were given here, and never come again
+            if isinstance(key, str) or key >= self.next_key:  # those below were given here, and never come again
                 self.left[key] = None
             else:
                 self.tags.pop(key, None)
@@ -148,8 +150,6 @@ class Window:
             column = getattr(batch, name)
             if column is not None and len(column) != n:
                 raise InvalidInput(f"has {len(column)} entries for {n} rows of X", field=name)
-        if limits.max_examples is not None and n > limits.max_examples:
-            raise InvalidInput(f"has {n} rows, the window holds {limits.max_examples}", field="X")
         if batch.keys is None:
             keys, next_key = self._new_keys(n)
             return replace(batch, keys=keys), next_key

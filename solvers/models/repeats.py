@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -20,8 +20,8 @@ class Admitted(NamedTuple):
     """What comes of rows with keys."""
 
     rows: list[int] | None = None  #: that come; None: all of them
-    ignored: list[Key] = []  #: keys of the others
-    replaced: list[Key] = []  #: keys of the window whose examples leave for a row that comes
+    ignored: Sequence[Key] = ()  #: keys of the others
+    replaced: Sequence[Key] = ()  #: keys of the window whose examples leave for a row that comes
 
 
 def checked(rule: Any, field: str = "on_repeat") -> OnRepeat:
@@ -32,7 +32,11 @@ def checked(rule: Any, field: str = "on_repeat") -> OnRepeat:
 
 
 def admitted(
-    keys: Sequence[Key], rule: OnRepeat, window: Container[Key], leaving: Container[Key] = (), left: Container[Key] = ()
+    keys: Sequence[Key],
+    rule: OnRepeat,
+    window: Container[Key],
+    leaving: Container[Key] = (),
+    left: Collection[Key] = (),
 ) -> Admitted:
     """Return which rows come, as if each had been sent alone.
 
@@ -79,13 +83,13 @@ def settled(asked: Asked, rule: OnRepeat, window: Mapping[Key, int], *, is_gram:
 
     ``window`` has the keys there, oldest first; with ``is_gram`` rows hold kernel values with these and each other.
     """
-    if checked(rule) == "refuse" or asked.keys is None or not _is_pair(asked.add):
+    add = asked.add
+    if checked(rule) == "refuse" or asked.keys is None or not (isinstance(add, tuple | list) and len(add) == 2):
         return asked
-    assert asked.add is not None
     keys = validation.plain_keys(asked.keys, "keys")
     remove = [] if asked.remove is None else validation.plain_keys(asked.remove, "remove")
     asked = asked._replace(keys=keys, remove=remove if asked.remove is not None else None)
-    columns = (*asked.add, asked.sample_weight)
+    columns = (*add, asked.sample_weight)
     if any(_length(column) != len(keys) for column in columns if column is not None):
         return asked
     rows, ignored, replaced = admitted(keys, rule, window, set(remove))
@@ -98,10 +102,6 @@ def settled(asked: Asked, rule: OnRepeat, window: Mapping[Key, int], *, is_gram:
         n = len(window)
         X = np.asarray(X)[:, [*range(n), *(n + row for row in rows)]]
     return Asked((X, y), [keys[row] for row in rows], weights, [*remove, *replaced] or None, tuple(ignored))
-
-
-def _is_pair(add: Any) -> bool:
-    return isinstance(add, tuple | list) and len(add) == 2
 
 
 def _length(column: Any) -> int | None:

@@ -133,7 +133,7 @@ def test_what_is_removed_by_its_key_comes_back_with_the_same_update() -> None:
     for key in ("a", "b"):
         command = learn(window, Update(batch(1, [key]), Removal(keys=[key])), now=3.0)
         assert (command.remove, command.added) == ([key], [key])
-    with pytest.raises(DuplicateKey, match="'b' is in the window.*'gone' has left"):
+    with pytest.raises(DuplicateKey, match=r"'b' is in the window.*'gone' has left"):
         window.plan(Update(batch(3, ["a", "b", "gone"]), Removal(keys=["a"])), OPEN, 3.0, None)
     with pytest.raises(InvalidInput, match="also removed"):
         window.plan(Update(batch(1, ["a"]), None, Edits(relabel={"a": 1.0}), "replace"), OPEN, 3.0, None)

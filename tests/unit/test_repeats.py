@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,9 +48,9 @@ def held(model: Any) -> dict[str, Any]:
 
 def check_same(one: Any, other: Any) -> None:
     mine, theirs = held(one), held(other)
-    decided = [found.pop("f", np.zeros(1)) for found in (mine, theirs)]
+    decided, expected = (found.pop("f", np.zeros(1)) for found in (mine, theirs))
     assert mine == theirs
-    np.testing.assert_allclose(*decided, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(decided, expected, rtol=0, atol=1e-6)
 
 
 @EACH_KIND
@@ -58,7 +60,7 @@ def test_batches_that_come_again_have_one_effect(kind: str, seed: int) -> None:
     make, y = KINDS[kind]
     draw, once, again = random.Random(seed), make(), make()
     cuts = [0, *sorted(draw.sample(range(6, N), 4)), N]
-    batches = [list(range(*cut)) for cut in zip(cuts[:-1], cuts[1:], strict=True)]
+    batches = [list(range(*cut)) for cut in pairwise(cuts)]
     for number, batch in enumerate(batches):
         names = [KEYS[i] for i in batch]
         once.update(add=rows(y, batch), keys=names)
@@ -124,15 +126,17 @@ def test_an_ignored_row_brings_no_class() -> None:
     assert (report.added, report.ignored, model.classes_.tolist()) == (("new",), ("k3",), [-1, 1])
 
 
-@pytest.mark.parametrize("form", [np.asarray, csr_array, np.ndarray.tolist, lambda x: pd.DataFrame(x, list("abcd"))])
+FRAME = partial(pd.DataFrame, columns=["a", "b"])
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_array, np.ndarray.tolist, FRAME])
 def test_rows_of_any_form_are_left_out(form: Any) -> None:
     model = IncrementalSVC(gamma=0.5)
     model.partial_fit(form(X[:4]), pd.Series(LABELS[:4]), keys=pd.Series(KEYS[:4]))
     model.partial_fit(form(X[2:6]), pd.Series(LABELS[2:6], [9, 8, 7, 6]), keys=KEYS[2:6], on_repeat="ignore")
     assert model.keys_ == KEYS[:6]
-    np.testing.assert_array_equal(
-        np.asarray(pd.DataFrame(model.window_X.toarray() if form is csr_array else model.window_X)), X[:6]
-    )
+    held = model.window_X
+    np.testing.assert_array_equal(held.toarray() if hasattr(held, "toarray") else held, X[:6])
 
 
 def test_kernel_values_of_rows_that_are_left_out_are_too() -> None:
@@ -144,4 +148,5 @@ def test_kernel_values_of_rows_that_are_left_out_are_too() -> None:
     mine.update(add=(gram[np.ix_([8, 3, 9], here)], LABELS[[8, 3, 9]]), keys=["k8", "k3", "k9"], on_repeat="ignore")
     theirs.update(add=(gram[8:10, :10], LABELS[8:10]), keys=["k8", "k9"])
     assert mine.keys_ == theirs.keys_
-    np.testing.assert_allclose(*(m.decision_function(gram[:, :10]) for m in (mine, theirs)), rtol=0, atol=1e-8)
+    decided, expected = (model.decision_function(gram[:, :10]) for model in (mine, theirs))
+    np.testing.assert_allclose(decided, expected, rtol=0, atol=1e-8)

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
-from fastapi import Request
 import numpy as np
+from fastapi import Request
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
