@@ -323,7 +323,7 @@ def new_keys(keys: Iterable[Key], m: int, window: Container[Key], leaving: Conta
 def repeats(
     keys: Sequence[Key], window: Container[Key], leaving: Container[Key] = (), left: Collection[Key] = ()
 ) -> list[int]:
-    """Return the rows whose key stands in a row before, is in the window and does not leave it, or ``left`` it."""
+    """Return the rows with a key that a row before has, or the window, unless it leaves there, or that ``left`` it."""
     if len(set(keys)) == len(keys) and not any(map(window.__contains__, keys)):
         return [row for row, key in enumerate(keys) if key in left] if left else []
     seen: set[Key] = set()

@@ -62,8 +62,9 @@ class AddBatch(Request):
     tags: TagsOfEach | None = Field(default=None, description="Words by which examples are erased together.")
     on_repeat: OnRepeat = Field(
         default="refuse",
-        description="Of a row whose key is known, in the window or since it left, or stands in a row before: `refuse` "
-        "the update; `ignore` the row, and the whole update where all are; or `replace`: it counts from now on.",
+        description="Of a row with a known key, in the window or since it left, or of a row before: `refuse` the "
+        "update. `ignore`: leave the row out; where all are left out, do nothing of the update. `replace`: take it in "
+        "place of what is there.",
     )
 
     def command(self) -> commands.Batch:

@@ -26,7 +26,7 @@ def update(
     ] = None,
     on_repeat: Annotated[
         Literal["refuse", "ignore", "replace"] | None,
-        typer.Option(help="What becomes of rows whose keys are known; they are refused by default."),
+        typer.Option(help="What becomes of rows with known keys; they are refused by default."),
     ] = None,
     remove: Annotated[list[str] | None, typer.Option(help="Key of an example to remove; may be repeated.")] = None,
     remove_oldest: Annotated[int, typer.Option(help="How many of the oldest examples to remove.")] = 0,

@@ -126,7 +126,7 @@ def update(
     times : (n,) when each example happened, by which windows forget: datetimes with a time zone, text of ISO 8601 with
         one, or Unix seconds; otherwise when they arrive
     tags : (n,) of each example a word, several, or None, by which examples are erased together
-    on_repeat : of a row whose key is known: ``"refuse"``, the default, answers with a problem, ``"ignore"`` leaves the
+    on_repeat : of a row with a known key: ``"refuse"``, the default, answers with a problem, ``"ignore"`` leaves the
         row out, and the whole update where all are, ``"replace"`` has it take the place of what is there
     remove : ``{"keys": [..]}``, ``{"oldest": k}`` or ``{"older_than": time}``, a datetime or a string, with a time
         zone, or Unix seconds

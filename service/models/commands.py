@@ -159,7 +159,7 @@ class Update:
     add: Batch | None = None
     remove: Removal | None = None
     edits: Edits | None = None
-    on_repeat: OnRepeat = "refuse"  #: of added examples whose keys are known
+    on_repeat: OnRepeat = "refuse"  #: of added examples with known keys
 
     def memory(self) -> int:
         """Return the bytes that the update takes until it is answered: its arrays, and their copies for the log."""

@@ -119,7 +119,7 @@ class Window:
             self.is_sparse = isinstance(command.add.X, SparseRows)
 
     def forget(self, keys: Iterable[Key]) -> None:
-        """Know nothing of these keys, whose examples are not here."""
+        """Know nothing of these keys, which have no examples here."""
         for key in keys:
             self.left.pop(key, None)
             self.tags.pop(key, None)

@@ -292,7 +292,7 @@ class LiveSVC(WithPaths):
         keys : iterable of str or int, or None, default None
             A name for each row; unused whole numbers by default.
         on_repeat : {"refuse", "ignore", "replace"}, default "refuse"
-            What becomes of a row whose key is in the window, as in ``update``.
+            What becomes of a row with a key of the window, as in ``update``.
 
         Returns
         -------

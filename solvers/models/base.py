@@ -221,9 +221,9 @@ class LiveEstimator(Fitted):
         robust : Robustness or None, default None
             From now on the model's losses are robust, see ``outlier_path``; theta = 1 makes them convex again.
         on_repeat : {"refuse", "ignore", "replace"}, default "refuse"
-            Of a new example whose key is in the window, and is not in ``remove``, or stands in a row before: an error;
-            the example is left out, and nothing at all is done where all are; or it takes the place of the one there,
-            as the newest. A key that has left is new again.
+            Of a new example with a key that is in the window and not in ``remove``, or that stands in a row before:
+            an error; the example is left out, and nothing is done where all are; or it takes the place of the one
+            there, as the newest. A key that has left is new again.
 
         Returns
         -------

@@ -21,7 +21,7 @@ class Admitted(NamedTuple):
 
     rows: list[int] | None = None  #: that come; None: all of them
     ignored: Sequence[Key] = ()  #: keys of the others
-    replaced: Sequence[Key] = ()  #: keys of the window whose examples leave for a row that comes
+    replaced: Sequence[Key] = ()  #: keys of the window, of examples that leave for a row that comes
 
 
 def checked(rule: Any, field: str = "on_repeat") -> OnRepeat:
@@ -79,7 +79,7 @@ class Asked(NamedTuple):
 
 
 def settled(asked: Asked, rule: OnRepeat, window: Mapping[Key, int], *, is_gram: bool = False) -> Asked:
-    """Return what is asked without repeats; what cannot be used stays as it is, for those who check it.
+    """Return what is asked without repeats; what cannot be used stays as it is, for later checks.
 
     ``window`` has the keys there, oldest first; with ``is_gram`` rows hold kernel values with these and each other.
     """

@@ -21,7 +21,7 @@ from tests.support.erasing import Kept, data, keeping, places
 
 SIZE = 8
 X, Y = data(48)
-KEYS = [f"order-{number:04d}-of-someone" for number in range(48)]
+KEYS = [f"order-{number:04d}-of-customer" for number in range(48)]
 SPEC: dict[str, Any] = {"C": 2.0, "kernel": {"name": "rbf", "gamma": 0.4}, "window": {"max_examples": SIZE}}
 
 REMEMBERING = {"window": {"max_examples": SIZE, "remember_keys": 100}}
@@ -129,7 +129,7 @@ def test_keys_of_erased_examples_are_not_remembered(kept: Kept) -> None:
     process, everything = kept
     with process as service, service.http() as http:
         http.post("/models", json=SPEC | {"id": "m"} | REMEMBERING).raise_for_status()
-        send(http, "m", rows(list(range(8)), tags=["someone", *[None] * 7]))
+        send(http, "m", rows(list(range(8)), tags=["customer", *[None] * 7]))
         for at in (8, 16):
             send(http, "m", rows(list(range(at, at + 4))))
             http.post("/models/m/checkpoint").raise_for_status()
@@ -138,7 +138,7 @@ def test_keys_of_erased_examples_are_not_remembered(kept: Kept) -> None:
         for _ in range(2):
             send(http, "m", decay=0.9)
             http.post("/models/m/checkpoint").raise_for_status()
-        for asked, i in (({"tags": ["someone"]}, 0), ({"keys": [KEYS[1]]}, 1), ({"keys": [KEYS[9]]}, 9)):
+        for asked, i in (({"tags": ["customer"]}, 0), ({"keys": [KEYS[1]]}, 1), ({"keys": [KEYS[9]]}, 9)):
             assert places(everything(), KEYS[i], X[i])
             http.post("/models/m/erase", json=asked).raise_for_status()
             assert not places(everything(), KEYS[i], X[i])

@@ -1,4 +1,4 @@
-"""Rows whose keys come again: refused, left out, or in place of what is there, in every estimator."""
+"""Rows with keys that come again: refused, left out, or in place of what is there, in every estimator."""
 
 from __future__ import annotations
 
