@@ -99,7 +99,8 @@ def test_the_rule_is_one_over_all_bodies(http: httpx.Client, make: Make, service
     then = http.post(f"/models/{model}/what-if", json={"add": asked | {"on_repeat": "ignore"}}).json()
     assert (then["added"], then["ignored"]) == (["new", "newer"], ["a", "d", "new", "gone"])
     stream = io.BytesIO()
-    np.savez(stream, **{name: np.array(value) for name, value in asked.items()}, on_repeat="ignore")
+    members: dict[str, Any] = {**asked, "on_repeat": "ignore"}
+    np.savez(stream, **members)
     headers = {"content-type": "application/x-npz"}
     answer = http.post(f"/models/{model}/update", content=stream.getvalue(), headers=headers).json()
     assert (answer["added"], answer["ignored"]) == (["new", "newer"], ["a", "d", "new", "gone"])
@@ -149,7 +150,12 @@ def test_keys_of_erased_examples_are_not_remembered(kept: Kept) -> None:
 
 def test_what_an_old_snapshot_lacks_is_not_known_and_not_missed() -> None:
     spec = ModelSpec.model_validate(SPEC | {"id": "m"})
-    windows = {}, {"max_examples": 5}, {"max_examples": 10**8}, {"max_examples": 5, "remember_keys": 0}
+    windows: list[dict[str, int]] = [
+        {},
+        {"max_examples": 5},
+        {"max_examples": 10**8},
+        {"max_examples": 5, "remember_keys": 0},
+    ]
     numbers = [ModelSpec.model_validate({"window": window}).window.n_remembered for window in windows]
     assert numbers == [10_000, 5, 10**6, 0]
     state = ModelState.empty(spec, 8)
