@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -22,6 +22,7 @@ REAL = "?bhilqBHILQefd"  # type codes of arrays of numbers
 UNMASKED: set[type] = {np.ndarray, list}  # types of arrays that are neither masked nor sparse
 ONE_THREAD = 8192  #: numbers, of which BLAS makes a product in one thread; several wait for each other, spinning
 HARD = 1e10  #: what stands for an infinite C: a margin is then hard but for what double precision tells
+MOST_NAMED = 20  #: keys that an error names
 LARGEST = 1e100  #: of C and of weights: their products, and sums of those over a window, are finite
 
 
@@ -311,22 +312,60 @@ def number_or_none(value: Any) -> float | None:
 
 def new_keys(keys: Iterable[Key], m: int, window: Container[Key], leaving: Container[Key]) -> list[Key]:
     """Return keys for ``m`` new examples: distinct, of a plain type, and not in the window unless they leave it."""
-    out = _plain_keys(keys, "keys")
+    out = plain_keys(keys, "keys")
     if len(out) != m:
         raise InvalidInput(f"{len(out)} keys for {m} examples", field="keys")
-    if len(set(out)) == m and not any(map(window.__contains__, out)):
-        return out
-    seen: set[Key] = set()
-    for row, key in enumerate(out):
-        if key in seen or (key in window and key not in leaving):
-            raise DuplicateKey(f"{key!r} is already in the window or stands twice", field="keys", row=row)
-        seen.add(key)
+    if found := repeats(out, window, leaving):
+        raise refusal(out, found, window, leaving)
     return out
+
+
+def repeats(
+    keys: Sequence[Key], window: Container[Key], leaving: Container[Key] = (), left: Collection[Key] = ()
+) -> list[int]:
+    """Return the rows with a key that a row before has, or the window, unless it leaves there, or that ``left`` it."""
+    if len(set(keys)) == len(keys) and not any(map(window.__contains__, keys)):
+        return [row for row, key in enumerate(keys) if key in left] if left else []
+    seen: set[Key] = set()
+    found = []
+    for row, key in enumerate(keys):
+        if key in seen or (key in window and key not in leaving) or key in left:
+            found.append(row)
+        seen.add(key)
+    return found
+
+
+def refusal(
+    keys: Sequence[Key],
+    rows: Sequence[int],
+    window: Container[Key],
+    leaving: Container[Key] = (),
+    left: Collection[Key] = (),
+) -> DuplicateKey:
+    """Return the error that names all keys of rows that are repeats, or as many as can be read."""
+    named = list(dict.fromkeys(keys[row] for row in rows))
+    here, gone, twice = list[str](), list[str](), list[str]()
+    for key in named[:MOST_NAMED]:
+        group = gone if key in left else here if key in window and key not in leaving else twice
+        group.append(repr(key))
+    parts = [
+        f"key{'s' if len(group) > 1 else ''} {', '.join(group)} {verbs[len(group) > 1]}"
+        for group, verbs in (
+            (here, ("is in the window already", "are in the window already")),
+            (gone, ("has left the window", "have left the window")),
+            (twice, ("stands twice", "stand twice")),
+        )
+        if group
+    ]
+    more = f", and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    count = f"{len(named)} keys are repeated: " if len(named) > 1 else ""
+    advice = "; on_repeat 'ignore' leaves such rows out, 'replace' takes them" if here or gone else ""
+    return DuplicateKey(f"{count}{'; '.join(parts)}{more}{advice}", field="keys", row=rows[0])
 
 
 def known_keys(keys: Iterable[Key], window: Container[Key], *, field: str = "remove") -> list[Key]:
     """Return keys of examples of the window, each once; by default of those that are to leave."""
-    out = _plain_keys(keys, field)
+    out = plain_keys(keys, field)
     if len(set(out)) == len(out) and all(map(window.__contains__, out)):
         return out
     seen: set[Key] = set()
@@ -339,7 +378,7 @@ def known_keys(keys: Iterable[Key], window: Container[Key], *, field: str = "rem
     return out
 
 
-def _plain_keys(keys: Iterable[Key], field: str) -> list[Key]:
+def plain_keys(keys: Iterable[Key], field: str) -> list[Key]:
     if type(keys) not in (list, tuple) and (isinstance(keys, str | bytes) or not isinstance(keys, Iterable)):
         raise InvalidType(f"must be a list of keys, not {type(keys).__name__}", field=field)
     try:

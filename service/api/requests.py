@@ -28,6 +28,7 @@ from livesvm.service.models.fields import (
     Number,
     OlderThan,
     Request,
+    RowKeys,
     TagList,
     TagsOfEach,
     Targets,
@@ -37,6 +38,7 @@ from livesvm.service.models.fields import (
 from livesvm.service.models.spec import ClassWeights, KernelSpec, Lam, Prior, Scale
 from livesvm.service.webhooks.spec import WebhookSpec
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.repeats import OnRepeat
 
 Coverage = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 HalfLife = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
@@ -54,10 +56,16 @@ class AddBatch(Request):
 
     X: Matrix
     y: Targets | None = None
-    keys: Keys | None = None
+    keys: RowKeys | None = None
     weights: Weights | None = None
     times: Times | None = Field(default=None, description="By which `older_than`, `oldest` and ages go.")
     tags: TagsOfEach | None = Field(default=None, description="Words by which examples are erased together.")
+    on_repeat: OnRepeat = Field(
+        default="refuse",
+        description="Of a row with a known key, in the window or since it left, or of a row before: `refuse` the "
+        "update. `ignore`: leave the row out; where all are left out, do nothing of the update. `replace`: take it in "
+        "place of what is there.",
+    )
 
     def command(self) -> commands.Batch:
         """Return the batch for the model."""
@@ -213,6 +221,7 @@ class UpdateRequest(Request):
             None if self.add is None else self.add.command(),
             None if self.remove is None else self.remove.command(),
             self._edits(),
+            "refuse" if self.add is None else self.add.on_repeat,
         )
 
     def _edits(self) -> commands.Edits | None:

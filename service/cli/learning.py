@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -24,6 +24,10 @@ def update(
     file: Annotated[
         Path | None, typer.Argument(help="Examples to add: .npz, .csv, .json or .svmlight.", metavar="[FILE]")
     ] = None,
+    on_repeat: Annotated[
+        Literal["refuse", "ignore", "replace"] | None,
+        typer.Option(help="What becomes of rows with known keys; they are refused by default."),
+    ] = None,
     remove: Annotated[list[str] | None, typer.Option(help="Key of an example to remove; may be repeated.")] = None,
     remove_oldest: Annotated[int, typer.Option(help="How many of the oldest examples to remove.")] = 0,
     decay: Annotated[float | None, typer.Option(help="Multiplies the weights of those that stay.")] = None,
@@ -39,6 +43,7 @@ def update(
     with connected(url, key) as client:
         added: dict[str, Any] = {} if file is None else vars(_read(client, model, file))
         options: dict[str, Any] = {
+            "on_repeat": on_repeat,
             "decay": decay,
             "C": C,
             "max_seconds": max_seconds,

@@ -105,6 +105,7 @@ def update(
     weights: ArrayLike | None = None,
     times: Any = None,
     tags: Sequence[str | Sequence[str] | None] | None = None,
+    on_repeat: Literal["refuse", "ignore", "replace"] | None = None,
     remove: Mapping[str, Any] | None = None,
     relabel: Mapping[Key, float | str] | None = None,
     reweight: Mapping[Key, float] | None = None,
@@ -125,6 +126,8 @@ def update(
     times : (n,) when each example happened, by which windows forget: datetimes with a time zone, text of ISO 8601 with
         one, or Unix seconds; otherwise when they arrive
     tags : (n,) of each example a word, several, or None, by which examples are erased together
+    on_repeat : of a row with a known key: ``"refuse"``, the default, answers with a problem, ``"ignore"`` leaves the
+        row out, and the whole update where all are, ``"replace"`` has it take the place of what is there
     remove : ``{"keys": [..]}``, ``{"oldest": k}`` or ``{"older_than": time}``, a datetime or a string, with a time
         zone, or Unix seconds
     relabel, reweight : target and weight by key, for examples that stay
@@ -136,6 +139,7 @@ def update(
     max_seconds : until the answer has to be there; past it nothing is changed, and ServiceProblem says so
     """
     add: Document = {"X": X, "y": y, "keys": keys, "weights": weights, "times": times, "tags": tags}
+    add["on_repeat"] = on_repeat
     verbs: Document = {"remove": remove, "relabel": relabel, "reweight": reweight, "decay": decay, "C": C}
     body = _changes(**add, **verbs, convex=convex, change=change, rescale=rescale)
     params = {} if max_seconds is None else {"max_seconds": max_seconds}
@@ -150,6 +154,7 @@ def _changes(
     weights: ArrayLike | None = None,
     times: Any = None,
     tags: Sequence[str | Sequence[str] | None] | None = None,
+    on_repeat: str | None = None,
     remove: Mapping[str, Any] | None = None,
     relabel: Mapping[Key, float | str] | None = None,
     reweight: Mapping[Key, float] | None = None,
@@ -170,6 +175,7 @@ def _changes(
     if X is not None:
         add = {"X": _rows(X), "y": _targets(y), "keys": keys, "weights": _listed(weights), "times": _times(times)}
         add["tags"] = None if tags is None else [one if isinstance(one, str | None) else list(one) for one in tags]
+        add["on_repeat"] = on_repeat
         body["add"] = {name: value for name, value in add.items() if value is not None}
     if remove is not None:
         if not isinstance(remove, Mapping):

@@ -192,9 +192,12 @@ def features_of(arrays: dict[str, Any] | None) -> dict[Key, Any]:
 
 
 def named_in(document: dict[str, Any]) -> Iterable[tuple[Key, Sequence[str]]]:
-    """Return the keys of a snapshot, or of a solution, with their tags: of the window, and of what it is trained on."""
+    """Return the keys of a snapshot, or of a solution, with their tags.
+
+    They are of examples in the window, that left, and that the model is trained on.
+    """
     tags, training = document.get("tags", {}), TrainedOn.in_arrays(document.get("arrays"))
-    own = ((key, tags.get(key, ())) for key in document["keys"])
+    own = ((key, tags.get(key, ())) for key in (*document["keys"], *document.get("left", ())))
     return own if training is None else chain(own, training.named())
 
 

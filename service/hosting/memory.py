@@ -26,7 +26,8 @@ def bytes_of(state: ModelState, cache_mb: int) -> int:
     """Return the bytes of a model in this state once an update has rebuilt what cooling gives up."""
     sizes = state.sizes
     n_classes = len(state.labels or ())
-    return model_bytes(sizes.n_examples, state.row_bytes, sizes.n_free, cache_mb, n_classes)
+    size = model_bytes(sizes.n_examples, state.row_bytes, sizes.n_free, cache_mb, n_classes)
+    return size + state.window.left_bytes
 
 
 def bytes_after(state: ModelState, command: Command, cache_mb: int) -> int:
@@ -37,7 +38,7 @@ def bytes_after(state: ModelState, command: Command, cache_mb: int) -> int:
     n = sizes.n_examples + len(X)
     row_bytes = (state.row_bytes * sizes.n_examples + X.nbytes) / n
     free = sizes.n_free + len(X) * max(1, n_classes - 1)
-    return model_bytes(n, row_bytes, free, cache_mb, n_classes)
+    return model_bytes(n, row_bytes, free, cache_mb, n_classes) + state.window.left_bytes
 
 
 class Held:

@@ -199,7 +199,8 @@ class HostedModel(Replica[ModelState]):
         state = self.current
         training = state.trained_on
         with self.solving(solve):
-            leaving = intent.leaving(self.id, state.window.arrivals, state.window.tags)
+            window = state.window
+            leaving = intent.leaving(self.id, [*window.arrivals, *window.left], window.tags)
             rests = intent.is_of_training(self.id, training)
             goes = state.is_retrained_without(leaving, is_trained_on=rests)
             outcome = state.forget(leaving, is_trained_on=rests)

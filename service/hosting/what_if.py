@@ -90,7 +90,8 @@ def _apply(state: ModelState, update: Update, settings: Settings) -> Document:
     limits = limits_of(state.spec, settings)
     command = state.plan(update, limits, settings.max_classes, time.time(), None)
     outcome = state.apply(command)
-    return {"added": command.added, "removed": command.remove, "changed": outcome.changed, **_path(outcome)}
+    kept = {"ignored": command.ignored} if command.ignored else {}
+    return {"added": command.added, "removed": command.remove, **kept, "changed": outcome.changed, **_path(outcome)}
 
 
 def _erase(state: ModelState, asked: WhatIfQuestion) -> Document:

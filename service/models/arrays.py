@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import pairwise
@@ -287,16 +287,22 @@ def _in_range(seconds: float, row: int | None, field: str) -> float:
 
 def keys(value: Any, field: str = "keys") -> list[Key]:
     """Return a list of distinct keys: strings of 1 to 128 characters, or integers from 0 to 2**53 - 1."""
+    found, seen = row_keys(value, field), set[Key]()
+    for row, key in enumerate(found):
+        if key in seen:
+            raise DuplicateKey(f"key {key!r} stands twice in the request", field=field, row=row)
+        seen.add(key)
+    return found
+
+
+def row_keys(value: Any, field: str = "keys") -> list[Key]:
+    """Return a list of such keys of rows, of which one may stand twice."""
     if not isinstance(value, list):
         raise InvalidInput("must be an array of keys", field=field)
     if not value:
         raise InvalidInput("must have at least one key", field=field)
-    seen: set[Key] = set()
     for row, key in enumerate(value):
         _check_key(key, row, field)
-        if key in seen:
-            raise DuplicateKey(f"key {key!r} stands twice in the request", field=field, row=row)
-        seen.add(key)
     return list(value)
 
 
@@ -374,13 +380,13 @@ def _unusable(entry: float) -> str:
     return f"is larger than {MAX_MAGNITUDE:g}"
 
 
-def npy_keys(array: NDArray[Any], field: str) -> list[Key]:
+def npy_keys(array: NDArray[Any], field: str, check: Callable[[Any, str], list[Key]] = keys) -> list[Key]:
     """Return keys from a one-dimensional array of strings or integers."""
     if array.ndim != 1 or array.dtype.kind not in "iuU":
         raise InvalidInput("must be a one-dimensional array of integers or strings", field=field)
     if array.dtype.kind == "U":
         _check_unicode(array, field)
-    return keys(array.tolist(), field)
+    return check(array.tolist(), field)
 
 
 def _check_unicode(array: NDArray[Any], field: str) -> None:

@@ -16,6 +16,7 @@ from livesvm.service.models.outcome import Outcome
 from livesvm.service.store import codec
 from livesvm.service.store.base import Durability
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.repeats import OnRepeat
 
 RULES = 2
 """By which it is judged whether an update can be applied; raised whenever what used to be accepted may be refused."""
@@ -153,11 +154,12 @@ def paired(keys: list[Key], values: Targets, field: str) -> dict[Key, Any]:
 
 @dataclass(frozen=True)
 class Update:
-    """One update, as it was asked for; at least one of the three is there."""
+    """One update, as it was asked for; at least one of the first three is there."""
 
     add: Batch | None = None
     remove: Removal | None = None
     edits: Edits | None = None
+    on_repeat: OnRepeat = "refuse"  #: of added examples with known keys
 
     def memory(self) -> int:
         """Return the bytes that the update takes until it is answered: its arrays, and their copies for the log."""
@@ -173,6 +175,7 @@ class Update:
             "add": self.add and self.add.document(),
             "remove": self.remove and vars(self.remove),
             "edits": self.edits and self.edits.document(),
+            **({} if self.on_repeat == "refuse" else {"on_repeat": self.on_repeat}),
         }
         return hashlib.sha256(codec.pack(parts)).digest()
 
@@ -193,7 +196,7 @@ class Command:
 
     ``next_key`` is the model's counter for handing out keys after it; ``arrived`` is a Unix time in seconds;
     ``request`` is the Idempotency-Key that it came with; ``rules`` are what it was judged by, 0 before that was kept;
-    ``dropped`` are keys of examples too old to come in.
+    ``dropped`` are keys of examples too old to come in, ``ignored`` those of rows that came before.
     """
 
     add: Batch | None
@@ -204,6 +207,7 @@ class Command:
     edits: Edits | None = None
     rules: int = RULES
     dropped: list[Key] = field(default_factory=list)
+    ignored: list[Key] = field(default_factory=list)
 
     @property
     def added(self) -> list[Key]:
@@ -226,8 +230,7 @@ class Command:
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
         """Return the answer to its caller."""
         reported: dict[str, Any] = {"added": self.added, "removed": self.remove, "changed": outcome.changed}
-        if self.dropped:
-            reported["dropped"] = self.dropped
+        reported |= {name: keys for name in ("dropped", "ignored") if (keys := getattr(self, name))}
         if self.n_ahead:
             reported["n_ahead"] = self.n_ahead
         reported |= {"events": outcome.events, "seconds": outcome.seconds, **outcome.more}
@@ -259,7 +262,7 @@ class Command:
         """Yield every key that it names, with tags where it gives any."""
         edits = self.edits or NO_EDITS
         sides = edits.robust.sides if edits.robust is not None else ()
-        yield from ((key, ()) for key in (*self.added, *self.remove, *self.dropped))
+        yield from ((key, ()) for key in (*self.added, *self.remove, *self.dropped, *self.ignored))
         yield from ((key, ()) for key in (*edits.relabel, *edits.reweight, *sides))
         yield from () if self.add is None else self.add.tagged.items()
 

@@ -94,6 +94,7 @@ Keys = Annotated[
     PlainValidator(arrays.keys),
     WithJsonSchema(_array(KEY_SCHEMA, uniqueItems=True)),
 ]
+RowKeys = Annotated[Any, PlainValidator(arrays.row_keys), WithJsonSchema(_array(KEY_SCHEMA))]
 _TAG = {"type": "string", "minLength": 1, "maxLength": arrays.MAX_KEY_LENGTH}
 TagsOfEach = Annotated[
     Any,

@@ -44,6 +44,8 @@ Labels = Annotated[
     ),
 ]
 Scale = Literal["none", "standard", "minmax", "robust"]
+REMEMBERED, MOST_REMEMBERED = 10_000, 10**6
+"""Keys of examples that left a window without a bound, and of any."""
 Prior = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | Literal["estimate"]
 Lam = Annotated[float, Field(ge=1e-8, le=1e8, allow_inf_nan=False)] | Literal["auto"]
 
@@ -84,6 +86,19 @@ class WindowSpec(Request):
     max_age_seconds: float | None = Field(
         default=None, gt=0, le=1e10, allow_inf_nan=False, description="Largest age of an example, by its time."
     )
+    remember_keys: int | None = Field(
+        default=None,
+        ge=0,
+        le=MOST_REMEMBERED,
+        description="Keys of examples that left, given by clients, which are still known when they come again: so many "
+        "of the newest. As many as `max_examples` when absent, or 10,000 without that.",
+    )
+
+    @property
+    def n_remembered(self) -> int:
+        """How many keys are remembered at most."""
+        given = self.remember_keys
+        return min(self.max_examples or REMEMBERED, MOST_REMEMBERED) if given is None else given
 
 
 def _or_default(schema: type[Request]) -> BeforeValidator:

@@ -85,8 +85,7 @@ class ModelCopy:
 
     def state(self) -> ModelState:
         """Return a model at the same version that shares nothing with the one it was copied from; raises NotOptimal."""
-        window = replace(self.window, arrivals=dict(self.window.arrivals), tags=dict(self.window.tags))
-        return ModelState(self.spec, self.cache_mb, self.estimator(), window, self.sizes, self.version)
+        return ModelState(self.spec, self.cache_mb, self.estimator(), self.window.copy(), self.sizes, self.version)
 
 
 @dataclass(frozen=True)
@@ -372,6 +371,12 @@ class ModelState:
         return calibrated(self.estimator, METHODS[self.spec.probability])
 
     def forget(self, keys: list[Key], *, is_trained_on: bool = False) -> Outcome | None:
+        """Know nothing of these keys, in the window or before it: as :meth:`_without`."""
+        outcome = self._without([key for key in keys if key in self.window.arrivals], is_trained_on)
+        self.window.forget(keys)
+        return outcome
+
+    def _without(self, keys: list[Key], is_trained_on: bool) -> Outcome | None:
         """Be the optimum without these examples, as the next version; None, and nothing, if that changes nothing.
 
         Where a class, a scale or a gamma is not that of the rest, the model learns the rest from nothing. Of one
@@ -408,7 +413,9 @@ class ModelState:
     def is_retrained_without(self, keys: list[Key], *, is_trained_on: bool) -> bool:
         """Return whether the last training has to go with these; parameters as of :meth:`forget`."""
         training = self.trained_on
-        return training is not None and (is_trained_on or bool(keys and training.dataset is None))
+        if training is None or is_trained_on:
+            return training is not None
+        return training.dataset is None and any(key in self.window.arrivals for key in keys)
 
     def _retrain_without(self, model: LiveL2SVC, keys: list[Key], is_trained_on: bool) -> Outcome | None:
         """Retrain a large window without these, where its training may rest on them."""
@@ -487,7 +494,7 @@ class ModelState:
         self.sequence += 1
 
     def _done(self, command: Command, outcome: Outcome) -> None:
-        self.window.apply(command)
+        self.window.apply(command, self.spec.window.n_remembered)
         self._until_look -= len(command.added)
         self.sizes = outcome.sizes
         self.version += 1
@@ -496,7 +503,7 @@ class ModelState:
 
     def copy(self) -> ModelCopy:
         """Return a copy that shares nothing with the model, which has examples or a task that is not exact."""
-        window = replace(self.window, arrivals=dict(self.window.arrivals), tags=dict(self.window.tags))
+        window = self.window.copy()
         arrays = self.estimator.to_arrays()
         watched = None if self.watch is None else self.watch.report()
         return ModelCopy(self.spec, self.version, self.cache_mb, self.changed, arrays, window, self.sizes, watched)
@@ -630,6 +637,7 @@ class ModelState:
             "arrays": self.estimator.to_arrays() if self.is_fitted else None,
             **({"tags": self.window.tags} if self.window.tags else {}),
             **({} if self.owed is None else {"owed": dataclasses.asdict(self.owed)}),
+            **({"left": list(self.window.left)} if self.window.left else {}),
             **({} if self._is_watched_as_made else {"watch": self.watch and self.watch.to_document()}),
         }
 
@@ -656,6 +664,7 @@ class ModelState:
         latest = -math.inf if updated_at is None else updated_at
         tags = {key: tuple(found) for key, found in document.get("tags", {}).items()}
         window = Window(arrivals, document["n_features"], document["next_key"], is_sparse, latest, tags)
+        window.left = dict.fromkeys(document.get("left", ()))
         try:
             arrays, changed = document["arrays"], document.get("changed", {})  # schema 1 knew no changed parameters
             if arrays is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import islice
@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.models.arrays import MAX_KEY, Key, Rows, Vector
-from livesvm.service.models.commands import NOTHING, Batch, Command, Edits, Removal, Update
-from livesvm.solvers.errors import DuplicateKey, InvalidInput, UnknownKey
+from livesvm.service.models.commands import BYTES_A_KEY, COPIES, NOTHING, Batch, Command, Edits, Removal, Update
+from livesvm.solvers.errors import InvalidInput, UnknownKey
+from livesvm.solvers.models.repeats import Admitted, admitted
 from livesvm.solvers.sparse import SparseRows, like
 
 FLOAT = getsizeof(0.0)
@@ -38,6 +39,8 @@ class Window:
     Also the width of an example once one came, and the counter for new keys. What the first examples are, sparse or
     dense, all that follow are; ``is_sparse`` is None before. ``latest`` is when the last update arrived: a clock
     that is set back does not make what comes now older than what came.
+
+    ``left`` has the keys that clients gave to examples which have left, the last ones last: they are still known.
     """
 
     arrivals: dict[Key, float] = field(default_factory=dict)
@@ -45,13 +48,19 @@ class Window:
     next_key: int = 0
     is_sparse: bool | None = None
     latest: float = -math.inf
-    tags: dict[Key, tuple[str, ...]] = field(default_factory=dict)  #: of those examples that have any
+    tags: dict[Key, tuple[str, ...]] = field(default_factory=dict)  #: of all those keys that have any
+    left: dict[Key, None] = field(default_factory=dict)
+
+    def copy(self) -> Window:
+        """Return the same, apart."""
+        return replace(self, arrivals=dict(self.arrivals), tags=dict(self.tags), left=dict(self.left))
 
     def plan(self, update: Update, limits: Limits, now: float, request: str | None) -> Command:
         """Decide which examples come, go and change; changes nothing.
 
-        What an update changes of examples that its limits make leave has no effect, and their keys can come back with
-        it; of examples that it asks to remove both are refused.
+        What it removes goes first: an example that it names there comes back with it. A key that is known otherwise is
+        a repeat wherever it stands in the window; where all are, and are ignored, nothing of the update is done. What
+        it changes of examples that the limits make leave has no effect; of those that it removes it is refused.
 
         Parameters
         ----------
@@ -65,27 +74,37 @@ class Window:
         if update == Update():
             raise InvalidInput(NOTHING, field="body")
         now = max(now, self.latest)
-        self._check_apart(update.add, update.remove)
         add, next_key = (None, self.next_key) if update.add is None else self._named(update.add, limits)
         if update.edits is not None and update.edits.of_parameters:  # the oldest leave with the next update
             return Command(None, [], now, self.next_key, request, update.edits)
-        asked = self._leaving(update.remove)
+        came = self._admitted(update)
+        if came.rows is not None and add is not None:
+            add = add.only(np.isin(np.arange(len(add.X)), came.rows))
+            if add is None:
+                return Command(None, [], now, self.next_key, request, ignored=list(came.ignored))
+        if add is not None and limits.max_examples is not None and len(add.X) > limits.max_examples:
+            raise InvalidInput(f"has {len(add.X)} rows, the window holds {limits.max_examples}", field="X")
+        asked = list(dict.fromkeys([*self._leaving(update.remove), *came.replaced]))
         if update.edits is not None:
             self._check_edited(update.edits, set(asked))
         remove, stays = self._make_room(_times(add, now), asked, limits, now)
-        self._check_new([] if add is None or add.keys is None else add.keys, set(remove).difference(asked))
         edits = None if update.edits is None else update.edits.only(self.arrivals.keys() - set(remove))
         dropped: list[Key] = []
         if add is not None and not stays.all():
             dropped = [key for key, stay in zip(add.keys or [], stays.tolist(), strict=True) if not stay]
             add = add.only(stays)
-        return Command(add, remove, now, next_key, request, edits, dropped=dropped)
+        return Command(add, remove, now, next_key, request, edits, dropped=dropped, ignored=list(came.ignored))
 
-    def apply(self, command: Command) -> None:
-        """Take over what a command did."""
+    def apply(self, command: Command, n_remembered: int) -> None:
+        """Take over what a command did; as many keys of examples that left are known from then on."""
         for key in command.remove:
             del self.arrivals[key]
-            self.tags.pop(key, None)
+            if isinstance(key, str) or key >= self.next_key:  # those below were given here, and never come again
+                self.left[key] = None
+            else:
+                self.tags.pop(key, None)
+        self.forget(self.left.keys() & command.added)
+        self.forget(list(islice(self.left, max(0, len(self.left) - n_remembered))))
         times = None if command.add is None else command.add.times
         came = [command.arrived] * len(command.added) if times is None else times.tolist()  # one object, not one each
         last = next(reversed(self.arrivals.values()), -math.inf)
@@ -99,10 +118,21 @@ class Window:
             self.n_features = command.add.X.shape[1]
             self.is_sparse = isinstance(command.add.X, SparseRows)
 
+    def forget(self, keys: Iterable[Key]) -> None:
+        """Know nothing of these keys, which have no examples here."""
+        for key in keys:
+            self.left.pop(key, None)
+            self.tags.pop(key, None)
+
+    @property
+    def left_bytes(self) -> int:
+        """Bytes of the keys that have left."""
+        return BYTES_A_KEY // COPIES * len(self.left)
+
     @property
     def held_bytes(self) -> int:
         """Bytes of the tables here and of the times in them."""
-        return getsizeof(self.arrivals) + FLOAT * len(self.arrivals) + getsizeof(self.tags)
+        return getsizeof(self.arrivals) + FLOAT * len(self.arrivals) + getsizeof(self.tags) + self.left_bytes
 
     def check_width(self, width: int, limits: Limits) -> None:
         """Raise InvalidInput if examples of this width do not fit."""
@@ -120,8 +150,6 @@ class Window:
             column = getattr(batch, name)
             if column is not None and len(column) != n:
                 raise InvalidInput(f"has {len(column)} entries for {n} rows of X", field=name)
-        if limits.max_examples is not None and n > limits.max_examples:
-            raise InvalidInput(f"has {n} rows, the window holds {limits.max_examples}", field="X")
         if batch.keys is None:
             keys, next_key = self._new_keys(n)
             return replace(batch, keys=keys), next_key
@@ -138,11 +166,12 @@ class Window:
             raise InvalidInput("is sparse, but this window began with dense rows; send them dense", field="X")
         return like(X, self.is_sparse)
 
-    def _check_new(self, keys: list[Key], making_room: set[Key]) -> None:
-        """Raise DuplicateKey for a key of the window, but for those of examples that make space."""
-        for row, key in enumerate(keys):
-            if key in self.arrivals and key not in making_room:
-                raise DuplicateKey(f"key {key!r} is in the window already", field="keys", row=row)
+    def _admitted(self, update: Update) -> Admitted:
+        """Return which rows of those to add come; raises DuplicateKey."""
+        if update.add is None or update.add.keys is None:
+            return Admitted()
+        removed = set((update.remove and update.remove.keys) or ())
+        return admitted(update.add.keys, update.on_repeat, self.arrivals, removed, self.left)
 
     def _new_keys(self, n: int) -> tuple[list[Key], int]:
         """Return the next ``n`` unused integers."""
@@ -151,7 +180,7 @@ class Window:
         while len(keys) < n:
             if candidate >= MAX_KEY:
                 raise InvalidInput("no integer keys are left; give keys", field="keys")
-            if candidate not in self.arrivals:
+            if candidate not in self.arrivals and candidate not in self.left:
                 keys.append(candidate)
             candidate += 1
         return keys, candidate
@@ -180,15 +209,6 @@ class Window:
                     raise UnknownKey(f"key {key!r} is not in the window", field=f"{verb}.keys", row=row)
                 if key in leaving:
                     raise InvalidInput(f"key {key!r} is also removed", field=f"{verb}.keys", row=row)
-
-    @staticmethod
-    def _check_apart(batch: Batch | None, removal: Removal | None) -> None:
-        if batch is None or batch.keys is None or removal is None or removal.keys is None:
-            return
-        leaving = set(removal.keys)
-        for row, key in enumerate(batch.keys):
-            if key in leaving:
-                raise DuplicateKey(f"key {key!r} is both added and removed", field="keys", row=row)
 
     def _make_room(
         self, times: Vector, remove: list[Key], limits: Limits, now: float

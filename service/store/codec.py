@@ -24,11 +24,11 @@ from livesvm.service.store.base import StoreDamaged, StoreTooNew
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.sparse import SparseRows
 
-SCHEMA = 7
+SCHEMA = 8
 """2: commands hold edits, snapshots the current parameters that an update can change. 3: models can be robust.
 4: commands say by which rules they were judged. 5: features can be sparse. 6: labels can be words, features scaled.
-7: examples can have tags."""
-READABLE = frozenset({1, 2, 3, 4, 5, 6, 7})
+7: examples can have tags. 8: keys that left are known, and rows that came before can be left out."""
+READABLE = frozenset({1, 2, 3, 4, 5, 6, 7, 8})
 
 _MAGIC = b"LSVM"
 _HEADER = struct.Struct("<4sH32s")

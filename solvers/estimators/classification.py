@@ -18,6 +18,7 @@ from livesvm.solvers.estimators.paths import WithPaths
 from livesvm.solvers.models.base import KERNEL_PARAMETERS, keep
 from livesvm.solvers.models.class_window import ClassWindow
 from livesvm.solvers.models.pairs_predictor import by_other_class, scores, winners
+from livesvm.solvers.models.repeats import OnRepeat
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.models.window_edits import Edited, Edits
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
@@ -266,7 +267,14 @@ class LiveSVC(WithPaths):
     # -- labels --------------------------------------------------------------------------------------------------------
 
     def partial_fit(  # type: ignore[override]
-        self, X: ArrayLike, y: ArrayLike, classes: Any = None, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        keys: Iterable[Key] | None = None,
+        on_repeat: OnRepeat = "refuse",
     ) -> Any:
         """Add examples to the window, like ``update(add=(X, y))``.
 
@@ -281,6 +289,10 @@ class LiveSVC(WithPaths):
             Fixes the labels on the first call; others may still come later.
         sample_weight : array_like, shape (m,), or None, default None
             Weights that multiply C, in [0, 1e100]; ones by default.
+        keys : iterable of str or int, or None, default None
+            A name for each row; unused whole numbers by default.
+        on_repeat : {"refuse", "ignore", "replace"}, default "refuse"
+            What becomes of a row with a key of the window, as in ``update``.
 
         Returns
         -------
@@ -289,14 +301,14 @@ class LiveSVC(WithPaths):
 
         Raises
         ------
-        InvalidInput
+        InvalidInput, DuplicateKey
             See the message; the model is as it was.
         NotPositiveSemidefinite, NotOptimal, MemoryLimit
             The path could not be followed; the model is as it was.
         """
         if classes is not None and not hasattr(self, "classes_"):
             self._set_classes(several_labels(classes))
-        self._learn((X, y), sample_weight, None, ())
+        self.update((X, y), keys=keys, sample_weight=sample_weight, on_repeat=on_repeat)
         return self
 
     @property

@@ -27,6 +27,7 @@ from livesvm.solvers.models.large_predictor import Trained, of_signs
 from livesvm.solvers.models.large_proofs import proofs
 from livesvm.solvers.models.next_start import next_start, signed_coefficients
 from livesvm.solvers.models.pairs_predictor import summary, winners
+from livesvm.solvers.models.repeats import Asked, OnRepeat, settled
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.sliding_window import SlidingWindow
 from livesvm.solvers.robust.settings import Robustness
@@ -107,9 +108,15 @@ class LiveL2SVC(LiveEstimator):
         decay: float = 1.0,
         C: float | None = None,
         robust: Robustness | None = None,
+        on_repeat: OnRepeat = "refuse",
     ) -> UpdateReport:
         """Change the window, all or nothing; what each parameter is, and what is raised, see ``IncrementalSVC``."""
         began, w = time.perf_counter(), self._examples_here
+        asked = settled(Asked(add, keys, sample_weight, remove), on_repeat, w.slots)
+        add, keys, sample_weight, remove, ignored = asked
+        if asked.is_repeat:
+            relabel = reweight = C = robust = None
+            decay = 1.0
         if robust is not None:
             raise InvalidInput("models of this kind have no robust losses", field="robust")
         relabelled, reweighted = validation.mapping(relabel, "relabel"), validation.mapping(reweight, "reweight")
@@ -143,7 +150,8 @@ class LiveL2SVC(LiveEstimator):
         changed = n if decay != 1.0 else len(relabelled.keys() | reweighted.keys())
         support, gap = (0, np.nan) if trained is None else (len(trained.coefficients.T), trained.relative_gap)
         took = time.perf_counter() - began
-        return UpdateReport(tuple(adding), tuple(leaving), changed, 0, took, n, support, 0, 0.0, gap)
+        report = UpdateReport(tuple(adding), tuple(leaving), changed, 0, took, n, support, 0, 0.0, gap)
+        return report._replace(ignored=ignored)
 
     def _with_labels(
         self, known: NDArray[Any], y: ArrayLike | None, m: int, field: str

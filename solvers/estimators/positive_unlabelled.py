@@ -130,7 +130,8 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         lam : float or None, default None
             From now on the model's ``lam``.
         **verbs : Any
-            ``keys``, ``sample_weight``, ``relabel``, ``reweight`` and ``decay``, as in ``IncrementalSVC.update``.
+            ``keys``, ``sample_weight``, ``relabel``, ``reweight``, ``decay`` and ``on_repeat``, as in
+            ``IncrementalSVC.update``.
 
         Returns
         -------
@@ -146,7 +147,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         """
         C = verbs.pop("C", None) if lam is None else 0.5 / validation.positive(lam, "lam")
         report = super().update(add, remove, C=C, **verbs)
-        if lam is not None:
+        if lam is not None and (report.added or not report.ignored):
             self.lam = self._made_of["lam_"] = float(lam)  # and not 1 / (1 / lam)
         return report
 

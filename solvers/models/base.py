@@ -25,6 +25,7 @@ from livesvm.solvers.models.centering import center_of, is_movable
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
 from livesvm.solvers.models.keyed_window import unused_keys
+from livesvm.solvers.models.repeats import Asked, OnRepeat, settled
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Change, Window
@@ -190,6 +191,7 @@ class LiveEstimator(Fitted):
         decay: float = 1.0,
         C: float | None = None,
         robust: Robustness | None = None,
+        on_repeat: OnRepeat = "refuse",
     ) -> UpdateReport:
         """Add, remove, correct and reweight examples along one path; all or nothing.
 
@@ -218,6 +220,10 @@ class LiveEstimator(Fitted):
             From now on the model's ``C``.
         robust : Robustness or None, default None
             From now on the model's losses are robust, see ``outlier_path``; theta = 1 makes them convex again.
+        on_repeat : {"refuse", "ignore", "replace"}, default "refuse"
+            Of a new example with a key that is in the window and not in ``remove``, or that stands in a row before:
+            an error; the example is left out, and nothing is done where all are; or it takes the place of the one
+            there, as the newest. A key that has left is new again.
 
         Returns
         -------
@@ -242,7 +248,14 @@ class LiveEstimator(Fitted):
         is_nothing = add is None and remove is None and edits == NO_EDITS
         if is_nothing and not (hasattr(self, "_window") and self._reset_parameters()):
             raise InvalidInput("there is nothing to add, to remove or to change")
-        return self._learn(add, sample_weight, keys, () if remove is None else remove, edits)
+        asked = Asked(add, keys, sample_weight, remove)
+        if on_repeat != "refuse":
+            here = self._window.keys if hasattr(self, "_window") else {}
+            asked = settled(asked, on_repeat, here, is_gram=self.kernel == "precomputed")
+        edits = NO_EDITS if asked.is_repeat else edits
+        leaving = () if asked.remove is None else asked.remove
+        report = self._learn(asked.add, asked.sample_weight, asked.keys, leaving, edits)
+        return report._replace(ignored=asked.ignored)
 
     def _learn(
         self,

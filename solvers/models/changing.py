@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any, Self
 
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.models.base import KERNEL_PARAMETERS, LiveEstimator
+from livesvm.solvers.models.repeats import OnRepeat
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning, warnings_of
 from livesvm.solvers.validation import Key
@@ -18,7 +20,15 @@ from livesvm.solvers.validation import Key
 class ChangingEstimator(LiveEstimator):
     """A live estimator whose parameters can all be changed, and which warns."""
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        keys: Iterable[Key] | None = None,
+        on_repeat: OnRepeat = "refuse",
+    ) -> Self:
         """Add examples to the window: the same as ``update(add=(X, y))``.
 
         Parameters
@@ -30,6 +40,10 @@ class ChangingEstimator(LiveEstimator):
             Targets; of positive and unlabelled examples 1 and 0; of a one-class model ignored.
         sample_weight : array_like, shape (m,), or None, default None
             Weights that multiply C, in [0, 1e100]; ones by default.
+        keys : iterable of str or int, or None, default None
+            A name for each row; unused whole numbers by default.
+        on_repeat : {"refuse", "ignore", "replace"}, default "refuse"
+            What becomes of a row with a key of the window, as in ``update``.
 
         Returns
         -------
@@ -38,12 +52,12 @@ class ChangingEstimator(LiveEstimator):
 
         Raises
         ------
-        InvalidInput
+        InvalidInput, DuplicateKey
             See the message; the model is as it was.
         NotPositiveSemidefinite, NotOptimal, MemoryLimit
             The path could not be followed; the model is as it was.
         """
-        self._learn((X, y), sample_weight, None, ())
+        self.update((X, y), keys=keys, sample_weight=sample_weight, on_repeat=on_repeat)
         return self
 
     def change(self, **parameters: Any) -> UpdateReport:

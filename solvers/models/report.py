@@ -32,6 +32,8 @@ class UpdateReport(NamedTuple):
         Whether the window was solved from nothing, because that was less work or because the path failed.
     abandoned : bool, default False
         Whether a path was given up, as it failed or would have been more work than solving from nothing.
+    ignored : tuple of str or int, default ()
+        Keys of rows that were left out, as ``on_repeat`` asked for.
     """
 
     added: tuple[Key, ...]
@@ -51,3 +53,4 @@ class UpdateReport(NamedTuple):
     refactorizations: int = 0
     retrained: bool = False
     abandoned: bool = False
+    ignored: tuple[Key, ...] = ()

@@ -57,7 +57,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "key as boolean": (add([ROW], [1], keys=[True]), {"field": "keys", "row": 0}),
     "negative key": (add([ROW], [1], keys=[-1]), {"field": "keys", "row": 0}),
     "key too large": (add([ROW], [1], keys=[2**53]), {"field": "keys", "row": 0}),
-    "key in both lists": ({**add([ROW], [1], keys=["a"]), "remove": {"keys": ["a"]}}, {"field": "keys", "row": 0}),
+    "rule for repeats": (add([ROW], [1], keys=["n"], on_repeat="skip"), {"field": "on_repeat"}),
     "unknown key": ({"remove": {"keys": ["a", "z"]}}, {"field": "remove.keys", "row": 1}),
     "key of another type": ({"remove": {"keys": ["3"]}}, {"field": "remove.keys", "row": 0}),
     "key removed twice": ({"remove": {"keys": ["a", "a"]}}, {"field": "remove.keys", "row": 1}),
@@ -202,7 +202,7 @@ WORDS = {
     "kernel": ({"kernel": {"width": 1}}, "kernel.width", "is not one of name, gamma, degree, coef0"),
     "slip": ({"kernel": {"Gama": 1}}, "kernel.Gama", "is not one of name, gamma, degree, coef0; did you mean gamma?"),
     "id": ({"id": "My model"}, "id", ID_IN_WORDS),
-    "window": ({"window": {"size": 1}}, "window.size", "is not one of max_examples, max_age_seconds"),
+    "window": ({"window": {"size": 1}}, "window.size", "is not one of max_examples, max_age_seconds, remember_keys"),
 }
 
 

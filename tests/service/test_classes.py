@@ -384,7 +384,7 @@ def test_a_model_written_with_signs_is_read() -> None:
     spec = ModelSpec(id="m", C=3.0)
     state = ModelState.empty(spec, 8)
     X, _ = blobs(7, 10)
-    state.window.apply(command := planned(state, Update(Batch(X, np.tile([-1.0, 1.0], 5)))))
+    state.window.apply(command := planned(state, Update(Batch(X, np.tile([-1.0, 1.0], 5)))), 0)
     state.window.arrivals.clear()
     state.apply(command)
     document = state.document()

@@ -62,6 +62,10 @@ def test_a_model_from_its_making_to_its_end(reported: Told, tmp_path: Path, caps
     assert (answer["n_examples"], answer["removed"]) == (30, [])
     assert reported("update", "cli-model", "--remove-oldest", 2, "--C", 5)["removed"] == [0, 1]
     assert reported("update", "cli-model", "--remove", 7, "--remove", 8)["removed"] == [7, 8]
+    file = written(tmp_path, "json", X[:2], y=y[:2], keys=[7, 9])
+    answer = reported("update", "cli-model", file, "--on-repeat", "ignore")
+    assert (answer["added"], answer["ignored"]) == ([7], [9])
+    assert reported("update", "cli-model", "--remove", 7)["removed"] == [7]
     assert reported("models", "show", "cli-model")["C"] == 5.0
     assert "cli-model" in [model["id"] for model in reported("models", "list")]
     found = reported("predict", "cli-model", written(tmp_path, "npz", X), "--output", tmp_path / "out.csv")

@@ -62,6 +62,8 @@ DIFFERENT = {
     "not robust": with_edits(robust=None),
     "another theta": with_edits(robust=replace(ROBUST, theta=0.25)),
     "another s": with_edits(robust=replace(ROBUST, s=-2.0)),
+    "repeats ignored": replace(FULL, on_repeat="ignore"),
+    "repeats replaced": replace(FULL, on_repeat="replace"),
     "another side": with_edits(robust=replace(ROBUST, sides={"a": -1})),
 }
 

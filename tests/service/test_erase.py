@@ -202,7 +202,8 @@ def test_a_key_that_was_never_there_changes_nothing(http: httpx.Client) -> None:
 
 @pytest.mark.alone(reason="elsewhere every update has a name, by which its answer is remembered, with keys in it")
 def test_a_key_that_only_a_job_still_names_is_found(http: httpx.Client) -> None:
-    http.post("/models", json=SPEC | {"id": "erase-jobs"}).raise_for_status()
+    spec = SPEC | {"id": "erase-jobs", "window": {"remember_keys": 0}}
+    http.post("/models", json=spec).raise_for_status()
     X, y = data(6)
     http.post("/models/erase-jobs/update", json={"add": {"X": X, "y": y, "keys": KEYS[:6]}}).raise_for_status()
     job = awaited(http, http.post("/models/erase-jobs/assessment", json={"method": "leave-one-out"}).json()["id"])

@@ -144,7 +144,8 @@ def lived(http: httpx.Client, name: str, kind: Kind) -> None:
     if "times" not in kind.add:
         http.post(f"/models/{name}/update", json={"remove": {"keys": [kind.keys[LEFT]]}}).raise_for_status()
         return
-    late = http.post(f"/models/{name}/update", json=kind.part(slice(1)), headers={"idempotency-key": "late"})
+    again = {"add": kind.part(slice(1))["add"] | {"on_repeat": "replace"}}
+    late = http.post(f"/models/{name}/update", json=again, headers={"idempotency-key": "late"})
     assert late.json()["dropped"] == [kind.keys[LEFT]]  # it has left already, and is too old to come in again
 
 

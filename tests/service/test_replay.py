@@ -120,14 +120,14 @@ def test_a_class_that_came_and_went_is_known_again(
     assert paths[-1] >= 3  # what brings no class is walked together
 
 
-def test_a_key_that_makes_space_for_itself_is_replayed(store: SqliteStore) -> None:
+def test_what_takes_the_place_of_its_key_is_replayed(store: SqliteStore) -> None:
     live = alive(store, store.create("m", b""), SPEC)
     keys: list[Any] = [f"k{row}" for row in range(8)]
     for seed in range(8):
         added = batch(seed).add
         assert added is not None
         named = Batch(added.X, added.y, keys if seed % 4 == 0 else None)
-        live.update(Update(named), None).result()
+        live.update(Update(named, on_repeat="replace"), None).result()
     assert live.published.sizes.n_examples == 30
     again = restored(store, live)
     live.update(Update(None, Removal(oldest=1)), None)

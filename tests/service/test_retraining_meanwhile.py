@@ -50,9 +50,11 @@ SPECS: dict[str, tuple[dict[str, Any], Any, tuple[Any, Any]]] = {
 
 
 def rows(case: str, numbers: range, keys: list[Any], shift: float = 0.0, **columns: Any) -> Update:
-    """Add these rows under these keys."""
+    """Add these rows under these keys, which may have been there before."""
     targets = SPECS[case][1]
-    return Update(Batch(X[numbers] + shift, None if targets is None else targets[numbers], keys, **columns))
+    return Update(
+        Batch(X[numbers] + shift, None if targets is None else targets[numbers], keys, **columns), on_repeat="replace"
+    )
 
 
 def removal(*keys: Any) -> Update:

@@ -107,9 +107,9 @@ def test_what_was_taken_back_is_in_no_solution(store: FailingStore, seed: int) -
 
 
 def named(update: Update, keys: list[Any]) -> Update:
-    """Return an update under keys of one's choice."""
+    """Return an update under keys of one's choice, known or not."""
     assert update.add is not None
-    return replace(update, add=replace(update.add, keys=keys))
+    return replace(update, add=replace(update.add, keys=keys), on_repeat="replace")
 
 
 def test_a_robust_model_comes_back_robust(store: FailingStore) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livesvm.service.models.arrays import MAX_KEY
-from livesvm.service.models.commands import Batch, Edits, Removal, Update
+from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
 from livesvm.service.models.window import Limits, Window
 from livesvm.solvers.errors import DuplicateKey, InvalidInput, UnknownKey
 
@@ -23,7 +24,7 @@ def batch(n: int, keys: list[Any] | None = None, width: int = 2) -> Batch:
 
 def learn(window: Window, update: Update, limits: Limits = OPEN, now: float = 0.0) -> Any:
     command = window.plan(update, limits, now, None)
-    window.apply(command)
+    window.apply(command, 1000)
     return command
 
 
@@ -100,18 +101,97 @@ def test_made_up_keys_are_new_and_rise(taken: list[int], n: int) -> None:
     assert not set(made) & set(taken)
 
 
-@pytest.mark.parametrize("limits", [Limits(9, 9, max_examples=3), Limits(9, 9, max_age_seconds=5.0)], ids=str)
-def test_a_key_that_makes_space_can_come_back_with_the_same_update(limits: Limits) -> None:
-    window = Window({"a": 1.0, "b": 2.0, "c": 3.0}, 2, 5)
-    update = Update(batch(2, ["a", "b"]), edits=Edits(relabel={"a": -1.0, "c": -1.0}))
-    with pytest.raises(DuplicateKey, match="'b'"):
-        window.plan(Update(batch(1, ["b"])), limits, 6.5, None)
-    with pytest.raises(DuplicateKey, match="'c'"):
-        window.plan(Update(batch(1, ["c"]), Removal(keys=["a"])), limits, 7.5, None)
-    command = learn(window, update, limits, 7.5)
-    assert (command.remove, command.added) == (["a", "b"], ["a", "b"])
-    assert command.edits == Edits(relabel={"c": -1.0})
-    assert list(window.arrivals.items()) == [("c", 3.0), ("a", 7.5), ("b", 7.5)]
+LIMITS = pytest.mark.parametrize("limits", [Limits(9, 9, max_examples=3), Limits(9, 9, max_age_seconds=5.0)], ids=str)
+
+
+@LIMITS
+@pytest.mark.parametrize("key", ["gone", "a", "b", "c"])
+def test_a_repeat_is_one_wherever_its_key_stands(key: str, limits: Limits) -> None:
+    """Also about to leave by the window's limits, or by the same update as one of the oldest, or left before."""
+    window = Window({"a": 1.0, "b": 2.0, "c": 3.0}, 2, 5, left={"gone": None}, tags={"a": ("t",), "gone": ("t",)})
+    add, edits = batch(2, [key, "new"]), Edits(relabel={"c": -1.0} if key != "c" else {})
+    for remove in (None, Removal(oldest=1), Removal(older_than=1.5)):
+        with pytest.raises(DuplicateKey, match=f"key '{key}' (is in|has left) the window"):
+            window.plan(Update(add, remove, edits), limits, 6.5, None)
+        all_known = Update(batch(1, [key]), remove, Edits(decay=0.5), on_repeat="ignore")
+        command = window.plan(all_known, limits, 6.5, None)
+        assert command == Command(None, [], 6.5, 5, None, ignored=[key])
+        command = window.plan(replace(all_known, add=add), limits, 6.5, None)
+        assert (command.added, command.ignored) == (["new"], [key])
+        assert command.add is not None
+        assert command.add.X.shape == (1, 2)
+    command = learn(window, Update(add, None, edits, "replace"), limits, 6.5)
+    assert command.added == [key, "new"]
+    assert list(window.arrivals)[-2:] == [key, "new"]
+    assert (key in command.remove, command.ignored) == (key != "gone", [])
+    assert key not in window.left
+    assert key not in window.tags
+
+
+def test_what_is_removed_by_its_key_comes_back_with_the_same_update() -> None:
+    window = Window({"a": 1.0, "b": 2.0}, 2, left={"gone": None})
+    for key in ("a", "b"):
+        command = learn(window, Update(batch(1, [key]), Removal(keys=[key])), now=3.0)
+        assert (command.remove, command.added) == ([key], [key])
+    with pytest.raises(DuplicateKey, match=r"'b' is in the window.*'gone' has left"):
+        window.plan(Update(batch(3, ["a", "b", "gone"]), Removal(keys=["a"])), OPEN, 3.0, None)
+    with pytest.raises(InvalidInput, match="also removed"):
+        window.plan(Update(batch(1, ["a"]), None, Edits(relabel={"a": 1.0}), "replace"), OPEN, 3.0, None)
+    with pytest.raises(UnknownKey):
+        window.plan(Update(batch(1, ["new"]), Removal(keys=["gone"])), OPEN, 3.0, None)
+
+
+def test_of_a_key_twice_in_a_batch_one_row_comes() -> None:
+    for rule, row in (("ignore", 0), ("replace", 2)):
+        add = Batch(np.arange(6.0).reshape(3, 2), np.arange(3.0), ["a", "b", "a"])
+        command = Window().plan(Update(add, on_repeat=cast(Any, rule)), OPEN, 0.0, None)
+        assert command.add is not None
+        assert (command.ignored, sorted(map(str, command.added))) == (["a"], ["a", "b"])
+        assert command.add.y is not None
+        assert dict(zip(command.added, command.add.y, strict=True)) == {"a": row, "b": 1}
+    with pytest.raises(DuplicateKey, match="key 'a' stands twice"):
+        Window().plan(Update(add), OPEN, 0.0, None)
+
+
+@given(st.data(), st.one_of(st.none(), st.integers(3, 8)), st.one_of(st.none(), st.integers(1, 5)))
+def test_batches_that_come_again_change_nothing(data: st.DataObject, size: int | None, age: int | None) -> None:
+    """Each is delivered in order, and any earlier one again at any time, also after its examples have left."""
+    once, again, limits = Window(), Window(), Limits(1000, 10, size, age)
+    batches: list[Batch] = []
+    n_keys = 0
+    for step in range(data.draw(st.integers(1, 8))):
+        m = data.draw(st.integers(1, 3))
+        batches.append(batch(m, [f"k{n_keys + i}" if i else n_keys for i in range(m)]))
+        n_keys += m
+        learn(once, Update(batches[-1]), limits, float(step))
+        assert learn(again, Update(batches[-1], on_repeat="ignore"), limits, float(step)).ignored == []
+        if data.draw(st.booleans()):
+            oldest = Removal(oldest=data.draw(st.integers(1, len(once.arrivals))))
+            assert learn(once, Update(None, oldest), limits, float(step)) == learn(
+                again, Update(None, oldest), limits, float(step)
+            )
+        for earlier in data.draw(st.lists(st.sampled_from(batches), max_size=3)):
+            command = learn(again, Update(earlier, Removal(oldest=1), on_repeat="ignore"), limits, step + 0.5)
+            assert (command.ignored, command.added, command.remove) == (earlier.keys, [], [])
+        assert list(again.arrivals.items()) == list(once.arrivals.items())
+        assert list(again.left) == list(once.left)
+
+
+def test_as_many_keys_are_remembered_as_asked_and_none_that_were_given_here() -> None:
+    window, limits = Window(), Limits(1000, 10, max_examples=2)
+    for i in range(12):
+        add = replace(batch(1, [f"k{i}"] if i % 2 else None), tags=[[f"t{i}"]])
+        window.apply(window.plan(Update(add), limits, float(i), None), 3)
+        assert len(window.left) <= 3
+        assert set(window.tags) == {*window.arrivals, *window.left}
+    assert list(window.left) == ["k5", "k7", "k9"]
+    window.apply(window.plan(Update(batch(1, ["k3"])), limits, 13.0, None), 0)  # forgotten, and so new
+    assert (list(window.arrivals), list(window.left), set(window.tags)) == (["k11", "k3"], [], {"k11"})
+    window.left = dict.fromkeys(["k1", "k2"])
+    before = window.held_bytes
+    window.forget(["k1", "none"])
+    assert list(window.left) == ["k2"]
+    assert window.held_bytes < before
 
 
 def test_what_is_as_old_as_allowed_stays_and_what_is_older_leaves() -> None:
@@ -132,7 +212,7 @@ def test_made_up_keys_end_where_json_numbers_do() -> None:
     [
         (Update(), InvalidInput),
         (Update(batch(1, ["a"])), DuplicateKey),
-        (Update(batch(1, ["n"]), Removal(keys=["n"])), DuplicateKey),
+        (Update(batch(1, ["n"]), Removal(keys=["n"])), UnknownKey),
         (Update(batch(1, ["a"]), Removal(oldest=1)), DuplicateKey),
         (Update(None, Removal(keys=["z"])), UnknownKey),
         (Update(None, Removal(oldest=3)), InvalidInput),

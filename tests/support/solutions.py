@@ -40,7 +40,7 @@ def any_update(rng: np.random.Generator, live: HostedModel) -> Update:
         add = replace(add, keys=[str(key) for key in rng.choice(unused, len(add.X), replace=False)])
     kind = rng.integers(6)
     if kind == 0 or not staying:
-        return Update(add, remove)
+        return Update(add, remove, on_repeat="replace")
     some = [staying[i] for i in rng.choice(len(staying), min(2, len(staying)), replace=False)]
     weights = {key: float(rng.uniform(0.5, 2.0)) for key in some}
     labels = {key: float(rng.choice([-1.0, 1.0])) for key in some}
@@ -51,7 +51,7 @@ def any_update(rng: np.random.Generator, live: HostedModel) -> Update:
         Edits(relabel=labels) if live.spec.task != "oneclass" else Edits(reweight=weights, decay=0.7),
         Edits(decay=0.99, reweight=weights),
     ]
-    return Update(add if rng.random() < 0.5 else None, remove, edits[kind - 1])
+    return Update(add if rng.random() < 0.5 else None, remove, edits[kind - 1], "replace")
 
 
 def taken_back(store: FailingStore, ask: Callable[[], Any]) -> None:

@@ -225,7 +225,39 @@ def rest() -> Figure:
     )
 
 
+def deliveries() -> Figure:
+    """Draw where an update that comes twice is noticed."""
+    return boxes(
+        {
+            "sender": (0.9, 2.6, "sender"),
+            "request": (3.6, 2.6, "name of the\nrequest"),
+            "keys": (6.4, 2.6, "keys of\nits rows"),
+            "window": (9.2, 2.6, "window"),
+        },
+        ["sender > request", "request > keys: new", "keys > window: new"],
+        [
+            (3.6, 1.2, "known: the answer\nof the first time"),
+            (6.4, 1.2, "known: refuse,\nignore or replace"),
+            (9.2, 1.2, "remembers the keys\nof what leaves"),
+        ],
+    )
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
     draw.__name__: draw
-    for draw in (update, interfaces, erase, secure, backup, watch, kubernetes, ray, durability, mqtt, webhooks, rest)
+    for draw in (
+        update,
+        interfaces,
+        erase,
+        secure,
+        backup,
+        watch,
+        kubernetes,
+        ray,
+        durability,
+        deliveries,
+        mqtt,
+        webhooks,
+        rest,
+    )
 }

@@ -21,6 +21,9 @@ class UpdateAnswer(BaseModel):
     dropped: AnswerKeys | None = Field(
         default=None, description="Of examples that came late, and are too old for the window; absent where none are."
     )
+    ignored: AnswerKeys | None = Field(
+        default=None, description="Of rows left out, as their keys were known; absent where there are none."
+    )
     n_ahead: int | None = Field(
         default=None, description="Examples with a time that has not come yet; absent where there are none."
     )

@@ -45,6 +45,9 @@ class WhatIfAnswer(BaseModel):
     version: int = Field(description="The version that the change would be made to.")
     added: AnswerKeys
     removed: AnswerKeys = Field(description="Also those that would leave to make space.")
+    ignored: AnswerKeys | None = Field(
+        default=None, description="Of rows left out, as their keys were known; absent where there are none."
+    )
     changed: int
     events: int
     seconds: float = Field(description="Time the path took.")

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
+import numpy as np
 from fastapi import Request
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
@@ -23,6 +24,7 @@ from livesvm.service.models.fields import Request as RequestBody
 from livesvm.service.models.fields import check_weights
 from livesvm.service.resources.memory import Budget
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.repeats import OnRepeat, checked
 
 JSON = "application/json"
 NPY = "application/x-npy"
@@ -30,7 +32,7 @@ NPZ = "application/x-npz"
 MEDIA = {JSON: JSON, NPY: NPY, NPZ: NPZ, "application/zip": NPZ}
 
 ROW_MEMBERS = frozenset({"X", *arrays.SPARSE})
-ADD_MEMBERS = ROW_MEMBERS | {"y", "keys", "weights", "sample_weight", "times", "tags"}
+ADD_MEMBERS = ROW_MEMBERS | {"y", "keys", "weights", "sample_weight", "times", "tags", "on_repeat"}
 EDIT_MEMBERS = frozenset({"relabel_keys", "relabel_y", "reweight_keys", "reweight_weights", "decay", "C"})
 UPDATE_MEMBERS = ADD_MEMBERS | EDIT_MEMBERS | {"remove_keys", "remove_oldest"}
 
@@ -180,7 +182,12 @@ def _update_from(found: dict[str, NDArray[Any]]) -> commands.Update:
         raise InvalidInput(commands.NOTHING, field="body")
     add = _batch_from(found) if found.keys() & ADD_MEMBERS else None
     edits = _edits_from(found) if found.keys() & EDIT_MEMBERS else None
-    return commands.Update(add, _removal_from(found), edits)
+    return commands.Update(add, _removal_from(found), edits, _rule_from(found))
+
+
+def _rule_from(found: dict[str, NDArray[Any]]) -> OnRepeat:
+    rule = found.get("on_repeat", np.array("refuse"))
+    return checked(str(rule.item() if rule.size == 1 else rule))
 
 
 def _batch_from(found: dict[str, NDArray[Any]]) -> commands.Batch:
@@ -190,7 +197,7 @@ def _batch_from(found: dict[str, NDArray[Any]]) -> commands.Batch:
     return commands.Batch(
         arrays.npz_rows(found),
         labels.check_targets(found["y"], "y") if "y" in found else None,
-        arrays.npy_keys(found["keys"], "keys") if "keys" in found else None,
+        arrays.npy_keys(found["keys"], "keys", arrays.row_keys) if "keys" in found else None,
         None if weights is None else check_weights(arrays.check_vector(weights, "weights")),
         arrays.check_times(found["times"]) if "times" in found else None,
         arrays.npy_tags(found["tags"]) if "tags" in found else None,

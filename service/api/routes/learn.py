@@ -48,8 +48,9 @@ async def update(
 ) -> Response:
     """Add, remove, correct and reweight examples and change C, along one path, whole or not at all.
 
-    Besides JSON this reads an npz file with members `X`, `y`, `keys`, `weights`, `remove_keys`, `remove_oldest`,
-    `relabel_keys`, `relabel_y`, `reweight_keys`, `reweight_weights`, `decay`, `C`, each where it is needed.
+    Besides JSON this reads an npz file with members `X`, `y`, `keys`, `weights`, `on_repeat`, `remove_keys`,
+    `remove_oldest`, `relabel_keys`, `relabel_y`, `reweight_keys`, `reweight_weights`, `decay`, `C`, each where it is
+    needed.
     """
     solve, live = within(max_seconds), service.models().get(id)
     body = await read_body(request)
