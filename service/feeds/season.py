@@ -31,7 +31,7 @@ def find_season(values: Floats, natural: int = 0, longest: int | None = None) ->
     is the least lag whose autocorrelation is a peak that comes near to the highest one, and is significant. A period
     that is ``natural``, like that of a day, needs less, as it is not one of many that are tried: that changes have a
     significant peak there, or what is left of the values without their mean over one period, where a smooth season
-    stands out of noise. None is beyond ``longest``: with the gaps that they hold, values may be more than is remembered.
+    stands out of noise. None is beyond ``longest``: with the gaps that they hold, values may be more than is kept.
     """
     changes = np.diff(values)
     most = min(values.size // CYCLES, values.size if longest is None else longest)
