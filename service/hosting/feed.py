@@ -378,8 +378,8 @@ class HostedFeed(Replica[FeedState]):
     def release_with(self, logged: Appending | None) -> None:
         """End a call with others, and take back what was logged of it and not applied, whatever kept it from that."""
         try:
-            if logged is not None and self.journal.is_settled and self.current.sequence < logged.sequence:
-                self.journal.lose_sight(self.current, is_unsure=True)
+            if logged is not None:
+                self.check_applied(logged.sequence)
         finally:
             self.let_go()
 

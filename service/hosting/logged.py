@@ -214,9 +214,19 @@ class Logged(ABC, Generic[S]):
         crash.point("before-log")
         stage("log")
         record, named = self.written(entry, digest)
+        sequence = self.current.sequence + 1
         durability = self.journal.append_next(self.current, record, named)
-        done, reported = self.applied(apply, lambda done: show(done, durability), solve)
+        try:
+            done, reported = self.applied(apply, lambda done: show(done, durability), solve)
+        except BaseException:
+            self.check_applied(sequence)
+            raise
         return done, reported, record, durability
+
+    def check_applied(self, sequence: int) -> None:
+        """Have a record that was logged and not applied, whatever kept it from that, taken back by the next call."""
+        if self.journal.is_settled and self.current.sequence < sequence:
+            self.journal.lose_sight(self.current, is_unsure=True)
 
     @staticmethod
     def written(entry: Loggable, digest: bytes) -> tuple[bytes, Idempotency | None]:
@@ -358,7 +368,8 @@ class Logged(ABC, Generic[S]):
         except Exception:
             count("failed", None)
             raise
-        count("replayed" if reply.replayed else "applied", time.perf_counter() - start)
+        with self.following():
+            count("replayed" if reply.replayed else "applied", time.perf_counter() - start)
         crash.point("before-answer")
         return reply
 

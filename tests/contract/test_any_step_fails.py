@@ -1,4 +1,4 @@
-"""Readings of many feeds in one call, of which any step fails: what is refused is as it was; the next call works."""
+"""Calls of which any step fails, of feeds together or of a model: what is refused is as it was; the next call works."""
 
 from __future__ import annotations
 
@@ -14,21 +14,46 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service import feeds, history, hosting, store
+from livesvm.service import feeds, history, hosting, models, store
 from livesvm.service.feeds.batch import Batch
 from livesvm.service.feeds.row_tables import table_of
 from livesvm.service.feeds.spec import spec_of
-from livesvm.service.hosting.kinds import FEED, HostedFeeds
+from livesvm.service.hosting.kinds import FEED, MODEL, HostedFeeds, HostedModels
+from livesvm.service.hosting.model import HostedModel
+from livesvm.service.models.spec import ModelSpec
 from livesvm.service.store.base import Store, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 from tests.support.feeds import rows_of, series
-from tests.support.live_models import context_of
+from tests.support.live_models import batch as update_of
+from tests.support.live_models import context_of, decisions
 
 NAMES = ("x/a", "x/b", "x/c")
-PACKAGES = tuple(path for one in (feeds, history, hosting, store) for path in one.__path__)
+PACKAGES = tuple(path for one in (feeds, history, hosting, models, store) for path in one.__path__)
 HANDLERS = frozenset(
-    {"_release", "release_with", "let_go", "_go_on", "lose_sight", "owe", "_owe", "breaks", "_take_back"}
-    | {"_run", "_next", "submit", "release", "close", "_count", "_follow", "remember_together"}
+    {
+        "_release",
+        "release_with",
+        "check_applied",
+        "let_go",
+        "_go_on",
+        "lose_sight",
+        "owe",
+        "_owe",
+        "breaks",
+        "_take_back",
+    }
+    | {
+        "_run",
+        "_next",
+        "submit",
+        "release",
+        "close",
+        "_count",
+        "_follow",
+        "remember_together",
+        "remember",
+        "keep_solution",
+    }
 )
 """What deals with failures, and does not fail before it does."""
 SETTINGS: dict[str, Any] = {"window": 40, "lags": 3, "rolling": {}, "season": 0, "represent": "change", "gamma": 0.1}
@@ -135,3 +160,56 @@ def test_whatever_fails_in_a_batch_changes_nothing_or_has_its_whole_effect(
     assert forecasts(restarted) == pytest.approx(forecasts(plain), rel=1e-6)
     for feed in restarted.all_handles():
         feed.stop()
+
+
+@pytest.mark.parametrize("error", [Fault, StoreUnavailable], ids=["unforeseen", "the store is away"])
+def test_whatever_fails_in_an_update_changes_nothing_or_has_its_whole_effect(
+    open_store: Callable[[], Store],
+    tmp_path: Path,
+    error: type[Exception],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    opened, random, steps = open_store(), np.random.default_rng(1), Steps()
+    handed_in = HostedModel._handed_in
+
+    def counted(model: HostedModel, call: Callable[[], Any], **options: Any) -> Any:
+        """Hand in a call that is counted by the thread that makes it."""
+
+        def run() -> Any:
+            with steps.counted():
+                return call()
+
+        return handed_in(model, run, **options)
+
+    monkeypatch.setattr(HostedModel, "_handed_in", counted)
+    mine, plain = (
+        HostedModels(MODEL, context_of(one), lambda size: None).create("m", ModelSpec(C=1.0))
+        for one in (opened, SqliteStore(tmp_path / "plain"))
+    )
+    for number in range(40):
+        steps = Steps()
+        plain.update(update_of(number), f"r{number}").result()
+        steps = failing = Steps(int(random.integers(1, steps.count + 1)), error)
+        answer = None
+        try:
+            answer = mine.update(update_of(number), f"r{number}").result().body
+        except error:
+            assert mine.published.version == number, failing.failed
+        steps = Steps()
+        again = mine.update(update_of(number), f"r{number}").result()
+        assert answer in (None, again.body), failing.failed
+        assert mine.published.version == number + 1, failing.failed
+        np.testing.assert_allclose(decisions(mine), decisions(plain), rtol=0, atol=1e-8, err_msg=failing.failed)
+    assert sum(not one.aborted for one in opened.log("m", 0)) <= 40
+    for model in (mine, plain):
+        model.stop()
+    opened.close()
+    restarted = HostedModels(MODEL, context_of(open_store()), lambda size: None)
+    restarted.learn(restarted._context.source.store.index())
+    again = restarted.get("m")
+    again.wake().result()
+    assert again.published.version == 40
+    np.testing.assert_allclose(decisions(again), decisions(plain), rtol=0, atol=1e-8)
+    again.stop()
