@@ -43,7 +43,7 @@ from livesvm.solvers.models.repeats import OnRepeat
 Coverage = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 HalfLife = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
 Time = Annotated[str, StringConstraints(max_length=64)] | Annotated[float, Field(allow_inf_nan=False)]
-SeriesName = str | int
+SeriesName = str | int | float
 MOST_TIMES = 10_000
 MOST_REPORTED = 1000
 """Examples that an explanation may tell of a row."""

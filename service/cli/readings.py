@@ -47,13 +47,20 @@ def _parquet(file: Path) -> tuple[Line, list[Line]]:
     except ArrowException as error:
         raise ValueError(f"{file} is no Parquet file: {error}") from error
     columns = [column.to_pylist() for column in found.columns]
-    return list(found.column_names), [[_text(value) for value in line] for line in zip(*columns, strict=True)]
+    try:
+        return list(found.column_names), [[_text(value) for value in line] for line in zip(*columns, strict=True)]
+    except ValueError as error:
+        raise ValueError(f"{file} {error}") from None
 
 
 def _text(value: Any) -> str:
     """Return a cell as CSV has it."""
     if value is None:
         return ""
+    if isinstance(value, bool):
+        raise ValueError("holds true or false; readings are numbers, and names of series text or whole numbers")
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # 7.0 names the series 7
     return repr(value) if isinstance(value, float) else str(value)

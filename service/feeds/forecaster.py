@@ -225,7 +225,8 @@ class Forecaster:
         every = self.timeline.every
         assert every is not None
         values = np.array([reading.values[0] for reading in self.first])
-        return find_season(values, 0 if self.spec.time is None else natural_period(every))
+        natural = 0 if self.spec.time is None else natural_period(every)
+        return find_season(values, natural, self.spec.longest_back)
 
     def _recipes(self) -> list[Recipe]:
         assert self.spec.recipes is not None
@@ -425,7 +426,7 @@ class Forecaster:
                 contest.begin(errors)
         for band, residuals in zip(self.bands, self.choice.residuals, strict=False):
             if band is not None and not band.sides[0].scores.size:
-                low, high = (residuals[:, 0],) * 2 if self.spec.quantiles is None else residuals[:, 1:].T
+                low, high = residuals[:, 1:].T if self.spec.levels else (residuals[:, 0],) * 2
                 band.seed(low, high)
         self.choice = model_selection.Choice(choice.recipes, choice.trials)  # residuals have had their effect
         self._announce(kind, {"season": self.season, "every": str(self.timeline.every), "chosen": self.chosen()})
@@ -574,7 +575,7 @@ class Forecaster:
             model, seasonal = float(found[i, 0]), float(own[i, 0]) if layout.seasons else last
             served = self.contests[i].best() if self.spec.has_contests else 0
             value = (model, last, seasonal)[served]
-            low, high = (value, value) if self.spec.quantiles is None else (float(found[i, 1]), float(found[i, 2]))
+            low, high = (float(found[i, 1]), float(found[i, 2])) if self.spec.levels else (value, value)
             held = self.bands[i]
             band = Band(None, None) if held is None else held.around(low, high)
             when = self.timeline.every.after(reading.time, step)

@@ -123,7 +123,7 @@ def _reseed(feed: Forecaster, rows: Rows, i: int) -> None:
     assert band is not None
     forecasts, y = model_selection.rolling_forecasts(feed.spec, rows, i, feed.models[i].recipe)
     found = (y[:, None] - forecasts).T
-    low, high = (found[0], found[0]) if feed.spec.quantiles is None else (found[1], found[2])
+    low, high = (found[1], found[2]) if feed.spec.levels else (found[0], found[0])
     band.reseed(low, high)
 
 

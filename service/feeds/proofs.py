@@ -31,7 +31,7 @@ def worst_of(state: FeedState) -> Document | None:
 
 def _names(spec: FeedSpec) -> list[str]:
     """Return what each model of a step is made from."""
-    return ["forecast", *(f"quantile {level:g}" for level in spec.quantiles or [])]
+    return ["forecast", *(f"quantile {level:g}" for level in spec.levels)]
 
 
 def _proof(model: Any) -> dict[str, Any]:

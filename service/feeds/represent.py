@@ -92,7 +92,12 @@ def widths(X: Floats) -> Floats:
 
 
 def fitted(X: Floats, y: Floats, level: int = 0) -> Scale:
-    """Return the scale of features ``X`` (n, d), of which one is the ``level``, and targets ``y`` (n,)."""
+    """Return the scale of features ``X`` (n, d), of which one is the ``level``, and targets ``y`` (n,).
+
+    Of no examples it changes nothing, and fits no later ones.
+    """
+    if not len(y):
+        return Scale(np.zeros(X.shape[1]), np.ones(X.shape[1]), 0.0, 1.0, (0.0, 0.0), 1.0)
     unit, middle = float(widths(y[:, None])[0]), float(np.median(y))
     low, high = np.quantile(y, SIXTHS)
     core = 1.0 if high - low > TINY * np.abs(y).max() else LEAST_CORE

@@ -24,17 +24,17 @@ def autocorrelation(x: Floats, most: int) -> Floats:
     return np.asarray(products / products[0] * x.size / (x.size - np.arange(most + 1)))
 
 
-def find_season(values: Floats, natural: int = 0) -> int:
+def find_season(values: Floats, natural: int = 0, longest: int | None = None) -> int:
     """Return the period of ``values`` (n,) in readings, 0 where there is none.
 
     Changes from reading to reading, of which a trend or a level has no part, are clipped against outliers; the period
     is the least lag whose autocorrelation is a peak that comes near to the highest one, and is significant. A period
     that is ``natural``, like that of a day, needs less, as it is not one of many that are tried: that changes have a
     significant peak there, or what is left of the values without their mean over one period, where a smooth season
-    stands out of noise.
+    stands out of noise. None is beyond ``longest``: with the gaps that they hold, values may be more than is kept.
     """
     changes = np.diff(values)
-    most = values.size // CYCLES
+    most = min(values.size // CYCLES, values.size if longest is None else longest)
     if most < 3 or not np.ptp(_clipped(changes)):
         return 0
     r = autocorrelation(_clipped(changes), most)

@@ -20,7 +20,7 @@ def feed_bytes(spec: FeedSpec) -> int:
     """Return bytes of a feed with a full window and every example of every model free."""
     width = features_at_most(spec)
     rows = spec.window + spec.batch + 1
-    models = len(spec.horizons) * (1 + len(spec.quantiles or []))
+    models = len(spec.horizons) * (1 + len(spec.levels))
     each = model_bytes(rows, width, rows, CACHE_MB)
     shared = FLOAT * rows * (width + len(spec.horizons) * (width + FACES)) + PYTHON * rows
     return FIXED_BYTES + shared + models * each

@@ -86,7 +86,7 @@ class FeedSpec(BaseModel):
         default=None,
         ge=0,
         le=10**5,
-        description="Its period in readings; 0: none; found by autocorrelation when absent.",
+        description="Its period in readings, up to half of the window; 0: none; found by autocorrelation when absent.",
     )
     steps: Step | Annotated[list[Step], Field(min_length=1, max_length=MOST_STEPS)] = Field(
         default=1, description="How far ahead: 1 to so many readings, or exactly these."
@@ -188,8 +188,8 @@ class FeedSpec(BaseModel):
         if self.quantiles is not None and self.quantiles[0] >= self.quantiles[1]:
             raise InvalidInput("two levels, the lower one first", field="quantiles")
         for field, longest in (("lags", max(self.lag_list)), ("season", self.season or 0)):
-            if longest > self.window // 2:
-                raise InvalidInput(f"go up to half of the window, {self.window // 2}, not {longest}", field=field)
+            if longest > self.longest_back:
+                raise InvalidInput(f"go up to half of the window, {self.longest_back}, not {longest}", field=field)
         if self.recipes is not None and (self.season is None or len(self.recipes) != len(self.horizons)):
             raise InvalidInput(f"are one a step, {len(self.horizons)}, beside a season", field="recipes")
         if self.represent == "seasonal-change" and (self.season == 0 or self.task == "direction"):
@@ -215,6 +215,11 @@ class FeedSpec(BaseModel):
             return tuple(sorted({1, *self.lags}))
         return tuple(range(1, (min(LAGS, self.window // 4) if self.lags is None else self.lags) + 1))
 
+    @property
+    def longest_back(self) -> int:
+        """How many readings a lag or a season may go back, given or found."""
+        return self.window // 2
+
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read, the target first."""
@@ -230,7 +235,12 @@ class FeedSpec(BaseModel):
         """The share of readings that the band is to hold; None: there is no band."""
         if self.task == "direction" or (self.band is None and self.quantiles is None):
             return None
-        return self.band if self.quantiles is None else self.quantiles[1] - self.quantiles[0]
+        return self.levels[1] - self.levels[0] if self.levels else self.band
+
+    @cached_property
+    def levels(self) -> tuple[float, ...]:
+        """The levels of the quantiles that are learnt; of directions there is none."""
+        return () if self.task == "direction" else tuple(self.quantiles or ())
 
     @cached_property
     def has_contests(self) -> bool:

@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 EPSILON = 0.05
+NOTHING = -1  #: key of what a model without examples learns and forgets, so that it knows its features
 CACHE_MB = 64
 KEPT_BYTES = 42  #: of an example of a cool model: key, target, mostly no weight, coefficient, f, segment and side
 STANDING = ("f", "events")  #: of a cool model, and not of a snapshot, which belongs to the data alone
@@ -75,7 +76,7 @@ class _LossesOf(NamedTuple):
 
 def _losses_of(spec: FeedSpec, core: float) -> _LossesOf:
     epsilon = EPSILON * core if spec.epsilon == "auto" else spec.epsilon
-    return _LossesOf(spec.task == "direction", epsilon, tuple(spec.quantiles or ()))
+    return _LossesOf(spec.task == "direction", epsilon, spec.levels)
 
 
 def _made(losses: _LossesOf, recipe: Recipe) -> Models:
@@ -152,7 +153,12 @@ class StepModel:
         self.scale = scale._replace(width=scale.width / weights(self.spec, X.shape[1]))
         self._models, self._cool = new_models(self.spec, self.recipe, self.scale.core), None
         self.refits += 1
-        self.update(X, y, keys, [])
+        if keys:
+            self.update(X, y, keys, [])
+            return
+        for model in self._models:  # until there are examples, forecasts are what targets are relative to
+            model.update(add=(np.zeros((1, X.shape[1])), [1.0]), keys=[NOTHING])
+            model.update(remove=[NOTHING])
 
     def update(self, X: Floats, y: Floats, keys: list[int], leaving: list[int]) -> None:
         """Learn examples and forget others, each along one path; raises NotOptimal, and MemoryLimit."""

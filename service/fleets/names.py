@@ -11,6 +11,8 @@ from livesvm.solvers.errors import InvalidInput
 FLEET_ID = r"^[a-z0-9][a-z0-9_-]{0,35}$"
 LONGEST = 64
 """Characters of a name, once it is quoted."""
+LARGEST = 2**63
+"""Number that is a name: as text it is one as well, and JSON may hold one of a million digits."""
 SERIES_ID = r"[A-Za-z0-9._~-]{1,64}"
 _PLAIN = re.compile(rb"[A-Za-z0-9._-]")
 _QUOTED = re.compile(r"~([0-9A-F]{2})")
@@ -37,16 +39,31 @@ OF_FEEDS = frozenset(
 
 
 def name_of(value: Any, row: int | None = None, field: str = "series") -> str:
-    """Return the name of a series from a row's cell, text or a whole number; raises InvalidInput."""
-    if isinstance(value, int) and not isinstance(value, bool):
+    """Return the name of a series from a row's cell, text or a whole number; raises InvalidInput.
+
+    >>> name_of("7"), name_of(7), name_of(7.0)
+    ('7', '7', '7')
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST:
         value = str(value)
     if not isinstance(value, str):
-        raise InvalidInput("the name of a series is text, or a whole number", field=field, row=row)
+        raise InvalidInput(
+            f"the name of a series is text, or a whole number up to 2**63, not {_shown(value)}", field=field, row=row
+        )
     if not value or value != value.strip() or not value.isprintable():
         raise InvalidInput(
             "the name of a series has no spaces around it, and what is printed alone", field=field, row=row
         )
     return value
+
+
+def _shown(value: Any) -> str:
+    """Return how JSON has a cell that is no name; a number may have any number of digits."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return "a larger one"
+    return str(value)[:32].lower() if isinstance(value, bool) else repr(value)[:32]
 
 
 def quoted(name: str) -> str:

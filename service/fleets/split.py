@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from livesvm.service.feeds import times
 from livesvm.service.feeds.batch import Batch, Refusal
 from livesvm.service.feeds.row_tables import table_of
+from livesvm.service.feeds.times import Stamp
 from livesvm.service.fleets.catalogue import Fleet
 from livesvm.service.fleets.names import feed_of, name_of
+from livesvm.service.fleets.spec import FleetSpec
 from livesvm.solvers.errors import InvalidInput
 
 Row = dict[str, Any]
@@ -60,27 +63,35 @@ class Split:
 
 
 def split(fleet: Fleet, table: Table) -> Split:
-    """Tell the rows of a call apart; raises InvalidInput where they name no series at all."""
+    """Tell the rows of a call apart; raises InvalidInput where they name no series at all.
+
+    7 and "7" are one name, and the rows of a series stay in the order of the call.
+    """
     spec, found = fleet.spec, Split()
     named = table.column(spec.series)
     if named is None and not spec.shared:
         raise InvalidInput(f"no row has the column {spec.series!r}, which names the series", field=spec.series)
-    groups: dict[Any, list[int]] = {}
-    for number, name in enumerate(named or [None] * len(table)):
-        groups.setdefault(name, []).append(number)
-    everywhere = _shared(fleet, table, [at for name in (None, "") for at in groups.pop(name, [])], found)
-    for value, numbers in groups.items():
+    spelled: dict[tuple[type, Any], list[int]] = {}  # True, 1 and 1.0 are equal, and not one name
+    for number, value in enumerate(named or [None] * len(table)):
+        spelled.setdefault((type(value), value), []).append(number)
+    without = [number for one in (None, "") for number in spelled.pop((type(one), one), [])]
+    everywhere = _shared(fleet, table, sorted(without), found)
+    for (_, value), numbers in spelled.items():
         try:
             name = name_of(value, numbers[0], spec.series)
             id_ = feed_of(fleet.id, name)
         except InvalidInput as error:
-            shown = str(value)[:128] if isinstance(value, str | int) else None
+            shown = str(value)[:128] if isinstance(value, str) else None
             found.refused.append((shown, Refusal(error.reason, numbers[0], error.field)))
             continue
+        found.names[id_] = name
+        found.numbers.setdefault(id_, []).extend(numbers)
+    for id_, numbers in found.numbers.items():
+        numbers.sort()
         rows = table.some(numbers, spec.series)
         if everywhere:
-            _fill_in(rows, everywhere, spec.time, spec.shared)
-        found.names[id_], found.numbers[id_], found.tables[id_] = name, numbers, table_of(rows)
+            _fill_in(rows, everywhere, spec)
+        found.tables[id_] = table_of(rows)
     return found
 
 
@@ -90,23 +101,36 @@ def for_all(fleet: Fleet, table: Table, ids: Sequence[str]) -> dict[str, Row]:
     return dict.fromkeys(ids, rows)
 
 
-def _shared(fleet: Fleet, table: Table, numbers: list[int], found: Split) -> dict[Any, Row]:
-    """Shared columns by time, of rows that name no series; a row that has others is refused."""
-    spec, everywhere = fleet.spec, dict[Any, Row]()
+def _shared(fleet: Fleet, table: Table, numbers: list[int], found: Split) -> dict[Stamp, Row]:
+    """Return shared columns by time, of rows that name no series.
+
+    A row that has others is refused, and so is one with another value for a time than one before.
+    """
+    spec, everywhere = fleet.spec, dict[Stamp, Row]()
     for number, row in zip(numbers, table.some(numbers, spec.series), strict=True):
         given = {name: cell for name, cell in row.items() if cell is not None}
         time = given.pop(spec.time, None) if spec.time is not None else None
-        if time is None or not given or not given.keys() <= set(spec.shared):
-            reason = "names no series; a row without one has a time and shared columns alone"
-            found.refused.append((None, Refusal(reason, number, spec.series)))
-            continue
-        everywhere.setdefault(time, {}).update(given)
+        try:
+            if time is None or not given or not given.keys() <= set(spec.shared):
+                reason = "names no series; a row without one has a time and shared columns alone"
+                raise InvalidInput(reason, field=spec.series, row=number)
+            known = everywhere.setdefault(times.parse(time, str(spec.time), number), {})
+            for name, cell in given.items():
+                if known.setdefault(name, cell) != cell:
+                    reason = "comes twice for one time without a series, with different values"
+                    raise InvalidInput(reason, field=name, row=number)
+        except InvalidInput as error:
+            found.refused.append((None, Refusal(error.reason, number, error.field)))
     return everywhere
 
 
-def _fill_in(rows: list[Row], everywhere: dict[Any, Row], time: str | None, shared: Sequence[str]) -> None:
-    for row in rows:
-        known = everywhere.get(row.get(time or ""), {})
-        for name in shared:
+def _fill_in(rows: list[Row], everywhere: dict[Stamp, Row], spec: FleetSpec) -> None:
+    """Give rows the shared columns of their time, however it is written."""
+    for number, row in enumerate(rows):
+        try:
+            known = everywhere.get(times.parse(row.get(spec.time or ""), str(spec.time), number), {})
+        except InvalidInput:
+            continue  # its feed refuses it
+        for name in spec.shared:
             if row.get(name) is None:
                 row[name] = known.get(name)

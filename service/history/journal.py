@@ -124,9 +124,17 @@ class Journal:
         """Log the command that follows ``state``; one that seems to fail is taken back before the next."""
         try:
             return self.append(state.sequence + 1, data, idempotency)
-        except StoreError:
-            self.owe(lambda: self._take_back_unknown(state))  # it may have been written all the same
+        except BaseException as error:
+            self.lose_sight(state, is_unsure=not isinstance(error, StoreError))
             raise
+
+    def lose_sight(self, state: State, *, is_unsure: bool) -> None:
+        """Know that an append behind ``state`` failed, and may have been written all the same: it is taken back.
+
+        It may still be under way where the store has not said what became of it.
+        """
+        self._is_unsure |= is_unsure
+        self.owe(lambda: self._take_back_unknown(state))
 
     def _take_back_unknown(self, state: State) -> None:
         """Take back what was written by an append that seemed to fail."""
@@ -140,12 +148,10 @@ class Journal:
         try:
             if error is not None:
                 self._raise(error)
-        except OutOfSequence:
-            self.owe(lambda: self._take_back_unknown(state))
-            self.last_sequence()
-            raise
-        except StoreError:
-            self.owe(lambda: self._take_back_unknown(state))
+        except StoreError as raised:
+            self.lose_sight(state, is_unsure=False)
+            if isinstance(raised, OutOfSequence):
+                self.last_sequence()  # says so if the store is behind
             raise
         self.known = record.sequence
 
@@ -244,7 +250,9 @@ class Journal:
     def look(self) -> None:
         """Ask the store where it stands; raises StoreError."""
         known = self.known
-        self.observe(known, self.source.store.heads([self.lease.model]).get(self.lease.model))
+        with self.source.health.store_call("watch"):
+            heads = self.source.store.heads([self.lease.model])
+        self.observe(known, heads.get(self.lease.model))
 
     def begin_again(self, sequence: int) -> None:
         """Go on from a store that has been given everything up to ``sequence`` under this lease; nothing is owed it."""
@@ -296,8 +304,7 @@ class Journal:
 
     def _learn_why(self, error: Fenced) -> None:
         """Note that a lease is lost: another writer has the model, or the store lost it; then raise StoreBehind."""
-        with self.source.health.store_call("watch"):
-            self.look()
+        self.look()
         if self.behind:
             raise StoreBehind(str(error)) from error
         self.fenced = True
@@ -329,6 +336,8 @@ def remember_together(source: Source, answers: Sequence[tuple[Journal, str, byte
     try:
         with source.health.store_call("answer"):
             source.store.remember_many([(journal.lease, request, answer) for journal, request, answer in answers])
-    except StoreError:
+    except Exception as error:  # the log has what was done, whatever it is that failed
+        if not isinstance(error, StoreError):
+            log.exception("answers were not kept, which is tried again")
         for journal, request, answer in answers:
             journal.owe(partial(journal.remember, request, answer))

@@ -1,12 +1,13 @@
 """Readings of many feeds in one call: one step of the store logs them all, then each feed learns its own.
 
 The feeds are held while that goes on, all in one order, so that their other calls come before or after it as a whole.
-What a feed refuses changes nothing there, and nothing elsewhere. Done again under its Idempotency-Key, a call has its
-effect on those that have not had it.
+What a feed refuses, or fails with, whatever that is, changes nothing there, and nothing elsewhere. Done again under its
+Idempotency-Key, a call has its effect on those that have not had it.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -15,12 +16,13 @@ from typing import TypeVar
 from livesvm.service import crash
 from livesvm.service.errors import (
     IdempotencyConflict,
+    NotSolved,
     QueueFull,
     ServiceError,
     UnknownFeed,
 )
 from livesvm.service.feeds.batch import Batch, BatchDone, Refusal
-from livesvm.service.feeds.forecaster import Forecaster, choose_for
+from livesvm.service.feeds.forecaster import Forecaster, Given, choose_for
 from livesvm.service.history.journal import append_together, remember_together, remembering
 from livesvm.service.hosting.collection import Collection
 from livesvm.service.hosting.context import Context
@@ -28,9 +30,11 @@ from livesvm.service.hosting.feed import HostedFeed, Planned
 from livesvm.service.hosting.handle import Reply
 from livesvm.service.logs.audit import changed
 from livesvm.service.resources.machine import give_back
-from livesvm.service.store.base import StoreBehind, StoreError, StoreUnavailable
+from livesvm.service.store.base import Appending, StoreBehind, StoreError, StoreUnavailable
 from livesvm.service.store.batches import batches
-from livesvm.solvers.errors import InvalidInput, SolverError
+from livesvm.solvers.errors import InvalidInput, NotOptimal, SolverError
+
+log = logging.getLogger(__name__)
 
 SAMPLE = 5
 """Feeds from which the shared settings are chosen."""
@@ -55,6 +59,7 @@ class Taking:
         self._home, self._context, self._order, self._batch = home, context, order, batch
         self._done = BatchDone(given=batch.given)
         self._held: dict[str, HostedFeed] = {}
+        self._records: dict[str, Appending] = {}  # that are logged, or may be
         self._learnt = self._woken = 0
 
     def run(self) -> BatchDone:
@@ -65,8 +70,7 @@ class Taking:
             if planned:
                 self._take(self._with_choice(planned))
         finally:
-            for feed in self._held.values():
-                feed.let_go()
+            self._release(list(self._held))
         done = self._done
         if self._learnt > HOT:
             give_back()
@@ -139,14 +143,31 @@ class Taking:
             feeds = map(self._feed, planned)
             self._done.given = next((one.made_with for one in feeds if one.models and one.spec.recipes is None), None)
         filling = [id_ for id_, one in planned.items() if self._feed(id_).fills_with(one.plan)]
-        if not filling:
-            return planned
-        if self._done.given is None:
-            sample = [self._feed(id_).filled_by(planned[id_].plan) for id_ in filling[:SAMPLE]]
-            with self._context.turns.turn(self._held[filling[0]].begun()):
-                self._done.given = choose_for(sample)
+        while filling and self._done.given is None:
+            sample, filling = filling[:SAMPLE], filling[SAMPLE:]
+            filling = self._choose(planned, sample) + filling
         given = self._done.given
-        return planned | {id_: planned[id_].with_given(given) for id_ in filling}
+        return planned if given is None else planned | {id_: planned[id_].with_given(given) for id_ in filling}
+
+    def _choose(self, planned: dict[str, Planned], sample: Sequence[str]) -> list[str]:
+        """Choose from some feeds; return them without those that fail by themselves, which are refused."""
+
+        def choose(ids: Sequence[str]) -> Given:
+            with self._context.turns.turn(self._held[ids[0]].begun()):
+                return choose_for([self._feed(id_).filled_by(planned[id_].plan) for id_ in ids])
+
+        try:
+            self._done.given = choose(sample)
+        except NotSolved:
+            raise
+        except Exception:
+            log.exception("nothing could be chosen from %d series together; each is tried by itself", len(sample))
+            found = dict(self._each(sample, lambda id_: choose([id_]), NotSolved))
+            for id_ in set(sample) - found.keys():
+                del planned[id_]
+            self._done.given = next(iter(found.values()), None)
+            return list(found)
+        return list(sample)
 
     def _feed(self, id: str) -> Forecaster:
         return self._held[id].current.forecaster
@@ -155,7 +176,7 @@ class Taking:
         """Log all in one step, then have each feed apply its own."""
         settings = self._context.settings
         self._context.turns.check_open()
-        records = {id_: self._held[id_].appending(one) for id_, one in planned.items()}
+        self._records = records = dict(self._each(planned, lambda id_: self._held[id_].appending(planned[id_])))
         logged = list(records.values())
         crash.point("before-log")
         durability, errors = append_together(self._context.source, logged, settings.idempotency_keep)
@@ -168,7 +189,8 @@ class Taking:
             reported = feed.take_with(planned[id], records[id], durability, failed[id])
             self._learnt += 1
             if self._learnt > HOT:
-                feed.cool_held()
+                with feed.following():
+                    feed.cool_held()
             return reported
 
         for ids in batches(records, AT_ONCE):
@@ -185,19 +207,27 @@ class Taking:
             if answers:
                 remember_together(self._context.source, answers)
         crash.point("before-answer")
+        self._release(ids)
+
+    def _release(self, ids: Iterable[str]) -> None:
+        """Have the other calls of some feeds run again."""
         for id_ in ids:
-            self._held.pop(id_).let_go()
+            feed = self._held.pop(id_)
+            with feed.following():
+                feed.release_with(self._records.get(id_))
 
     def _each(
         self, ids: Iterable[str], ask: Callable[[str], T], *concerns_all: type[Exception]
     ) -> Iterator[tuple[str, T]]:
-        """Yield what is asked of each feed; one is refused for what is raised, unless that concerns all of them."""
+        """Yield what is asked of each feed; one is refused for what it raises, unless that concerns all of them."""
         for id_ in ids:
             try:
                 found = ask(id_)
             except concerns_all:
                 raise
-            except (ServiceError, SolverError, StoreError) as error:
+            except Exception as error:
+                if not isinstance(error, ServiceError | SolverError | StoreError):
+                    log.exception("feed %s failed in an unforeseen way; the others go on", id_)
                 self._done.refused[id_] = refusal_of(error)
             else:
                 yield id_, found
@@ -207,5 +237,9 @@ def refusal_of(error: Exception) -> Refusal:
     """Return the description of an error for the answer."""
     if isinstance(error, InvalidInput):
         return Refusal(error.reason, error.row, error.field)
-    reason = "the store no longer has all that it had acknowledged" if isinstance(error, StoreBehind) else str(error)
-    return Refusal(reason, of_rows=False)
+    if isinstance(error, StoreBehind):
+        return Refusal("the store no longer has all that it had acknowledged", of_rows=False)
+    if isinstance(error, ServiceError | SolverError | StoreError):
+        return Refusal(str(error), of_rows=isinstance(error, NotOptimal))
+    reason = f"failed in an unforeseen way, {type(error).__name__}, and is as it was; the log of the service says more"
+    return Refusal(reason, of_rows=not isinstance(error, MemoryError))

@@ -75,6 +75,7 @@ class Collection(Generic[R]):
         self._stale: set[str] = set()
         self._held_by: dict[str, set[str]] = {}
         self._making: set[str] = set()
+        self._dropped: set[str] | None = None  # while the store's index is being read
         self._addresses: dict[str, str] = {}
         self._is_closed = False
 
@@ -195,11 +196,7 @@ class Collection(Generic[R]):
             except ModelExists:
                 raise self._exists(id) from None
             replica: Any = self._add(id, Indexed(stored, 0, reported, 0))
-            try:
-                replica.begin(lease)
-            except StoreError as error:
-                replica.set_aside("failed", str(error))  # it is stored: it can be deleted
-                raise
+            replica.begin(lease)  # where that fails it is stored, and wakes for the next call
         changed("create", replica.audit_name, version=0)
         return cast("R", replica)
 
@@ -253,6 +250,8 @@ class Collection(Generic[R]):
             replica = self._handles.get(id_)
             if id_ in self._making or (replica is not None and replica.is_awake):
                 return
+            if self._dropped is not None and id_ in self._dropped and id_ not in self._index:
+                return  # it was deleted after it was read
             for ids in self._held_by.values():
                 ids.discard(id_)
             self._kept.pop(id_, None)
@@ -262,6 +261,15 @@ class Collection(Generic[R]):
             if replica is not None:
                 replica.found_again(found)
                 self._judge(replica, found)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Read the store's index inside: what is dropped meanwhile is not learnt from it."""
+        self._dropped = set()
+        try:
+            yield
+        finally:
+            self._dropped = None
 
     def _learn(self, found: Indexed) -> None:
         id_ = found.id.removeprefix(self.kind.prefix)
@@ -276,6 +284,8 @@ class Collection(Generic[R]):
     def drop(self, id: str) -> None:
         """Know nothing of one any more."""
         with self._lock:
+            if self._dropped is not None:
+                self._dropped.add(id)
             if self._index.pop(id, None) is not None:
                 del self._ids[bisect_left(self._ids, id)]
             self._kept.pop(id, None)

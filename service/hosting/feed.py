@@ -177,7 +177,7 @@ class HostedFeed(Replica[FeedState]):
     @queued(reads=True, always=True)
     def seen(self, wanted: Wanted | None) -> Seen:
         """Return the wanted readings by their times as text; raises InvalidInput where one is missing."""
-        self.check_open()
+        self.check_stored()
         state = self.current
         if wanted is None:
             return Seen(state.version, state.sequence)
@@ -313,23 +313,28 @@ class HostedFeed(Replica[FeedState]):
         if isinstance(call, Observations | Delivery) and state.forecaster.choice_due:
             call = call.with_given(self._choice(solve))
         with self.held.growing(self._most_bytes):
-            done, record, durability = self.perform(call, digest, partial(state.apply, call, plan), solve)
-        self._show_after(done, began, len(record))
-        reported = answer(done, durability)
+            apply = partial(state.apply, call, plan)
+            done, reported, record, durability = self.perform(call, digest, apply, self._show, solve)
+        self._follow(done, began, len(record))
         counts = {name: done[name] for name in ("accepted", "ignored", "corrected", "announced", "position")}
         changed(call.action, f"{self}", version=state.version, durability=durability.value, **counts)
         self.remember(call.request, reported)
         return Reply(reported)
 
-    def _show_after(self, done: dict[str, Any], began: float, size: int) -> None:
-        """Show readers what a call has done, which this thread began at a time of its own, by a record of a size."""
-        before = self.view
+    def _show(self, done: dict[str, Any], durability: Durability) -> bytes:
+        """Show readers what a call has done; return its answer."""
+        before, reported = self.view, answer(done, durability)
         same = done["state"] == before.state == "live" and not done["events"]
         self.shown = View.of(self.current, before if same else None, done["forecasts"])
-        self.checkpoints.record_change(time.thread_time() - began, size)
-        self.announce()
-        for event in done["events"]:
-            self.context.source.metrics.feed_events.labels(event["kind"]).inc()
+        return reported
+
+    def _follow(self, done: dict[str, Any], began: float, size: int) -> None:
+        """Count and announce what a call did, which this thread began at a time of its own, by a record of a size."""
+        with self.following():
+            self.checkpoints.record_change(time.thread_time() - began, size)
+            self.announce()
+            for event in done["events"]:
+                self.context.source.metrics.feed_events.labels(event["kind"]).inc()
 
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
@@ -370,6 +375,14 @@ class HostedFeed(Replica[FeedState]):
         record, named = self.written(planned.call, planned.digest)
         return Appending(self.journal.lease, self.current.sequence + 1, record, named)
 
+    def release_with(self, logged: Appending | None) -> None:
+        """End a call with others, and take back what was logged of it and not applied, whatever kept it from that."""
+        try:
+            if logged is not None:
+                self.check_applied(logged.sequence)
+        finally:
+            self.let_go()
+
     def take_with(
         self, planned: Planned, logged: Appending, durability: Durability | None, error: StoreError | None
     ) -> bytes:
@@ -377,11 +390,19 @@ class HostedFeed(Replica[FeedState]):
         state, began, worked = self.current, time.perf_counter(), time.thread_time()
         self.journal.appended(state, logged, error)
         assert durability is not None
+        level, apply = durability, partial(state.apply, planned.call, planned.plan)
+
+        def show(done: dict[str, Any]) -> bytes:
+            """Show readers what the call has done; return its answer, which the batch's is made of."""
+            self._show(done, level)
+            return answer({name: done[name] for name in COUNTS}, level)
+
         with self.held.growing(self._most_bytes):
-            done = self.applied(partial(state.apply, planned.call, planned.plan), self.begun())
-        self._count("applied", time.perf_counter() - began)
-        self._show_after(done, worked, len(logged.data))
-        return answer({name: done[name] for name in COUNTS}, durability)
+            done, reported = self.applied(apply, show, self.begun())
+        with self.following():
+            self._count("applied", time.perf_counter() - began)
+        self._follow(done, worked, len(logged.data))
+        return reported
 
 
 def glimpse_of(spec: FeedSpec, found: Summary | None) -> Glimpse | None:

@@ -11,7 +11,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -191,17 +191,42 @@ class Logged(ABC, Generic[S]):
         self.journal.check_writable()
         self.journal.settle()
 
+    def check_stored(self) -> None:
+        """Raise unless a call can be taken, after asking the store whether it has lost any of this.
+
+        In the mailbox that is certain: a deletion comes before or after it.
+        """
+        self._check_exists()
+        self.journal.look()
+        self.check_open()
+
     def perform(
-        self, entry: Loggable, digest: bytes, apply: Callable[[], T], solve: Solve
-    ) -> tuple[T, bytes, Durability]:
-        """Log, then apply, all or nothing; what came of it, the record, and how durable that is."""
+        self,
+        entry: Loggable,
+        digest: bytes,
+        apply: Callable[[], T],
+        show: Callable[[T, Durability], bytes],
+        solve: Solve,
+    ) -> tuple[T, bytes, bytes, Durability]:
+        """Log, apply and show, all or nothing; what came of it, the answer by ``show``, the record, its durability."""
         self.context.turns.check_open()
         solve.check()
         crash.point("before-log")
         stage("log")
         record, named = self.written(entry, digest)
+        sequence = self.current.sequence + 1
         durability = self.journal.append_next(self.current, record, named)
-        return self.applied(apply, solve), record, durability
+        try:
+            done, reported = self.applied(apply, lambda done: show(done, durability), solve)
+        except BaseException:
+            self.check_applied(sequence)
+            raise
+        return done, reported, record, durability
+
+    def check_applied(self, sequence: int) -> None:
+        """Have a record that was logged and not applied, whatever kept it from that, taken back by the next call."""
+        if self.journal.is_settled and self.current.sequence < sequence:
+            self.journal.lose_sight(self.current, is_unsure=True)
 
     @staticmethod
     def written(entry: Loggable, digest: bytes) -> tuple[bytes, Idempotency | None]:
@@ -222,8 +247,18 @@ class Logged(ABC, Generic[S]):
 
     def _owe(self, debt: Callable[[], None]) -> None:
         self.journal.owe(debt)
-        with suppress(StoreError):
+        with self.following():
             self.journal.settle()
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Do inside what follows a call that had its effect: a failure there does not undo it, nor is it raised."""
+        try:
+            yield
+        except StoreError:
+            pass  # what is owed the store is tried again before the next call
+        except Exception:
+            log.exception("%s: what follows a call failed in an unforeseen way; the call had its effect", self)
 
     def breaks(self) -> None:
         """Know that the state is no longer what the log says; it is made again before the next call."""
@@ -263,31 +298,42 @@ class Logged(ABC, Generic[S]):
         crash.point("erase-forgotten")
         return len(data), len(requests)
 
-    def applied(self, apply: Callable[[], T], solve: Solve) -> T:
-        """Apply what was logged; where that fails the record is taken back, and the state is as it was before."""
+    def applied(self, apply: Callable[[], T], show: Callable[[T], bytes], solve: Solve) -> tuple[T, bytes]:
+        """Apply what was logged, and show readers what came of it; that, and the answer of ``show``.
+
+        Where that fails the record is taken back, and the state is as it was before.
+        """
         crash.point("after-log")
         sequence = self.current.sequence + 1
         try:
             with self.solving(solve):
                 done = apply()
-        except Exception as error:
-            foreseen = isinstance(error, SolverError | NotSolved)
-            self.journal.owe(lambda: self.journal.abort(sequence))
-            if foreseen and self.undoes:
+        except BaseException as error:
+            if self.undoes and isinstance(error, SolverError | NotSolved):
+                self.journal.owe(lambda: self.journal.abort(sequence))
                 self.current.skip()
                 self.journal.settle()
                 raise
-            if not foreseen:
-                log.exception("%s: a call failed in an unforeseen way; it is recovered from the log", self)
-            self.breaks()
-            try:
-                self.journal.settle()
-            except Exception as failure:
-                log.warning("%s: it is recovered from the log before its next call: %s", self, failure)
+            self._take_back(sequence, error)
             raise
         crash.point("before-publish")
         stage("publish")
-        return done
+        try:
+            return done, show(done)
+        except BaseException as error:
+            self._take_back(sequence, error)
+            raise
+
+    def _take_back(self, sequence: int, error: BaseException) -> None:
+        """Take back a record that failed halfway; the state is made again from the log, now or before the next call."""
+        if not isinstance(error, SolverError | NotSolved):
+            log.exception("%s: a call failed in an unforeseen way; it is recovered from the log", self)
+        self.journal.owe(lambda: self.journal.abort(sequence))
+        self.breaks()
+        try:
+            self.journal.settle()
+        except Exception as failure:
+            log.warning("%s: it is recovered from the log before its next call: %s", self, failure)
 
     def _rebuild(self) -> None:
         self._under_way = Solve()
@@ -322,7 +368,8 @@ class Logged(ABC, Generic[S]):
         except Exception:
             count("failed", None)
             raise
-        count("replayed" if reply.replayed else "applied", time.perf_counter() - start)
+        with self.following():
+            count("replayed" if reply.replayed else "applied", time.perf_counter() - start)
         crash.point("before-answer")
         return reply
 
@@ -357,14 +404,15 @@ class Logged(ABC, Generic[S]):
         return self.gone(f"{self} was deleted")
 
     def _between(self) -> None:
-        """Between two calls: write a snapshot when it is time for one."""
+        """Between two calls: write a snapshot when it is time for one. It never raises: the next call waits for it."""
+        self.due_at = math.inf
         if self._state is None or self.deleted or self._is_broken:
-            self.due_at = math.inf
             return
-        self.hot = self._state.hot_bytes
-        if self.journal.is_settled and self.checkpoints.is_due(self._state.version):
-            self._save(self.checkpoints.save_quietly)
-        self.due_at = self.checkpoints.deadline()
+        with self.following():
+            self.hot = self._state.hot_bytes
+            if self.journal.is_settled and self.checkpoints.is_due(self._state.version):
+                self._save(self.checkpoints.save_quietly)
+            self.due_at = self.checkpoints.deadline()
 
 
 def first_summary(spec: Any, wakes: bool) -> bytes:

@@ -31,7 +31,7 @@ from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted, page_of
 from livesvm.service.models.learners import task_of
-from livesvm.service.models.outcome import Sizes
+from livesvm.service.models.outcome import Outcome, Sizes
 from livesvm.service.models.published import Prediction, Published
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.size import model_bytes
@@ -41,7 +41,7 @@ from livesvm.service.models.window import Limits
 from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import Lease
+from livesvm.service.store.base import Durability, Lease
 from livesvm.service.webhooks.messages import Happened
 from livesvm.solvers.errors import InvalidInput
 
@@ -182,7 +182,7 @@ class HostedModel(Replica[ModelState]):
 
         Also the rows of a dataset, with one of the keys or tags as their key, that its last training has.
         """
-        self.check_open()
+        self.check_stored()
         state = self.current
         training, found = state.trained_on, sum(key in state.window.arrivals for key in keys)
         rows = () if training is None else tuple(training.marks_among([*keys, *tags]).values())
@@ -305,21 +305,26 @@ class HostedModel(Replica[ModelState]):
     def _execute(self, entry: Entry, digest: bytes, solve: Solve) -> Reply:
         """Log, then apply, then publish, then answer."""
         state, metrics, task = self.current, self.context.source.metrics, self.spec.task
-        outcome, record, durability = self.perform(entry, digest, lambda: entry.apply(state), solve)
-        metrics.solve_seconds.labels(task).observe(outcome.seconds)
-        metrics.update_events.labels(task).observe(outcome.events)
-        if outcome.more.get("abandoned"):
-            metrics.abandoned.labels(task).inc()
-        if (alarm := outcome.more.get("drift")) is not None:
-            metrics.drift_alarms.labels(task).inc()
-            changed("drift", self.id, **alarm)
-        self._publish(state)
-        self.announce()
-        self.checkpoints.record_change(outcome.seconds, len(record))
-        reported = entry.reported(outcome)
-        self.recent.note_update(state.version, state.updated_at, outcome, reported)
-        changed(**reported, model=self.id, version=state.version, durability=durability.value)
-        answer = entry.answer(state.version, outcome, durability)
+
+        def show(outcome: Outcome, durability: Durability) -> bytes:
+            """Show readers the model; return the answer."""
+            self._publish(state)
+            return entry.answer(state.version, outcome, durability)
+
+        outcome, answer, record, durability = self.perform(entry, digest, partial(entry.apply, state), show, solve)
+        with self.following():
+            metrics.solve_seconds.labels(task).observe(outcome.seconds)
+            metrics.update_events.labels(task).observe(outcome.events)
+            if outcome.more.get("abandoned"):
+                metrics.abandoned.labels(task).inc()
+            if (alarm := outcome.more.get("drift")) is not None:
+                metrics.drift_alarms.labels(task).inc()
+                changed("drift", self.id, **alarm)
+            self.announce()
+            self.checkpoints.record_change(outcome.seconds, len(record))
+            reported = entry.reported(outcome)
+            self.recent.note_update(state.version, state.updated_at, outcome, reported)
+            changed(**reported, model=self.id, version=state.version, durability=durability.value)
         self.remember(entry.request, answer)
         self.checkpoints.keep_solution(state, record, outcome.seconds)
         return Reply(answer)

@@ -169,6 +169,10 @@ class Registry:
         self.models.tidy()
 
     def _look_at_all(self) -> None:
+        with self.models.reading(), self.feeds.reading():
+            self._learn_all()
+
+    def _learn_all(self) -> None:
         stored = set()
         for found in self._context.source.store.index():
             home: Collection[Any] = self.feeds if is_feed(found.id) else self.models

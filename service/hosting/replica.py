@@ -118,6 +118,7 @@ class Replica(Logged[S]):
         self._mailbox = Mailbox(context.threads, str(self), context.settings.queue_size)
         self.returned: Return | None = None  #: how it came back when it woke last
         self._patience: Patience | None = None
+        self._is_going = False  # whether it is being deleted
         self._waking_since: float | None = None
         self.used_at = time.monotonic()
 
@@ -176,6 +177,7 @@ class Replica(Logged[S]):
 
     def serving(self) -> Any:
         """Return the replica itself; raises ModelUnavailable, or Restoring if it takes long to wake."""
+        self._check_exists()
         self._check_faultless()
         since = self._waking_since
         if self._spec is None or (since is not None and time.monotonic() - since > SOON_SECONDS):
@@ -197,8 +199,11 @@ class Replica(Logged[S]):
         return self._mailbox.depth
 
     def look_at(self, known: int, head: Head | None) -> None:
-        """Learn where the store stands; ``known`` was read before the store was asked."""
-        if self._state is not None and not self.deleted:
+        """Learn where the store stands; ``known`` was read before the store was asked.
+
+        What a deletion takes from the store is not lost.
+        """
+        if self._state is not None and not (self.deleted or self._is_going):
             self.journal.observe(known, head)
 
     def news(self) -> Future[None] | None:
@@ -240,8 +245,10 @@ class Replica(Logged[S]):
 
     def let_go(self) -> None:
         """Have its calls run again, after what is due between two."""
-        self._between()
-        self._mailbox.let_go()
+        try:
+            self._between()
+        finally:
+            self._mailbox.let_go()
 
     @queued()
     def checkpoint(self) -> dict[str, Any]:
@@ -268,7 +275,7 @@ class Replica(Logged[S]):
         if self._fault is not None and self._fault[0] == "held":
             self._refuse(*self._fault)
         self.give_up(self._is_gone())
-        return self._mailbox.submit(self._delete, always=True)
+        return self._handed_in(self._delete, always=True)
 
     def give_up(self, reason: ServiceError) -> None:
         """End the solve under way, and refuse what waits: the replica is not needed here any more."""
@@ -394,7 +401,17 @@ class Replica(Logged[S]):
                 self.journal.settle()
             return call()
 
-        return self._mailbox.submit(turn, after=None if reads else self._between, always=always)
+        return self._handed_in(turn, after=None if reads else self._between, always=always)
+
+    def _handed_in(
+        self, call: Callable[[], T], *, after: Callable[[], None] | None = None, always: bool = False
+    ) -> Future[T]:
+        """Have a call wait for its turn; of one that is deleted the mailbox takes none, and that is what is said."""
+        try:
+            return self._mailbox.submit(call, after=after, always=always)
+        except ModelUnavailable:
+            self._check_exists()
+            raise
 
     def _be_awake(self) -> None:
         self._check_exists()
@@ -494,8 +511,9 @@ class Replica(Logged[S]):
         self._opened(lease, found)
 
     def _delete(self) -> None:
+        self._check_exists()
+        self._is_going = True
         try:
-            self._check_exists()
             if self._state is not None:
                 with suppress(StoreBehind):  # then nothing is owed
                     self.check_open()
@@ -504,11 +522,10 @@ class Replica(Logged[S]):
                 source = self.context.source
                 with source.health.store_call("delete"), suppress(ModelGone):
                     source.store.delete(source.store.acquire(self.stored))
-        except LeaseHeld as error:
-            self._leaving = None
-            raise ModelUnavailable(f"{self} is not served here: {error}") from error
-        except BaseException:
-            self._leaving = None
+        except BaseException as error:
+            self._leaving, self._is_going = None, False
+            if isinstance(error, LeaseHeld):
+                raise ModelUnavailable(f"{self} is not served here: {error}") from error
             raise
         self.deleted = True
         if self._held is not None:

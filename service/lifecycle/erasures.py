@@ -287,19 +287,24 @@ class Erasures:
         Raises UnknownModel, UnknownFeed, ModelUnavailable or StoreError; :meth:`end_deletion` comes after it.
         """
         home, id_ = self._home(stored)
+        home.find(id_)  # or there would be a note of what is not deleted
         self._deletions.begin(stored)
         return home.delete(id_)
 
     def end_deletion(self, stored: str) -> None:
-        """Have nothing remain of what was deleted; what cannot be done is said in the log, and done at a restart."""
+        """Have nothing remain of what was deleted; what cannot be done is said in the log, and done at a restart.
+
+        Its id is free only then, or what another one of that id has would go, too.
+        """
         crash.point("deleted")
         home, id_ = self._home(stored)
-        home.forget(id_)
-        with self._lock:
-            try:
+        try:
+            with self._lock:
                 self._deletions.end(stored)
-            except StoreError as error:
-                log.warning("what %s has left could not be wiped: %s", stored, error)
+        except StoreError as error:
+            log.warning("what %s has left could not be wiped: %s", stored, error)
+        finally:
+            home.forget(id_)
 
     def delete_fleet(self, fleet: str, feeds: Sequence[str]) -> None:
         """Delete the feeds of a fleet, few at a time, and then what lies around them, once for all.

@@ -32,9 +32,9 @@ class Finder:
 
         Raises NothingToErase where nothing names any of it; UnknownModel, ModelUnavailable or StoreError.
         """
+        if target != EVERYWHERE:
+            self._check_stored(target)
         with self._health.store_call("load"):
-            if target != EVERYWHERE and self._store.model(target) is None:
-                raise StoreBehind(f"the store has lost {in_words(target)}; write it back first")
             seen = self._index.holding(sought)
             holds = {one: found for one, found in seen.items() if found}
             mine = [one for one in holds if target in (EVERYWHERE, one)]
@@ -78,6 +78,16 @@ class Finder:
         if intent.refused and not (intent.parts or rows):
             raise ModelUnavailable("; ".join(f"{name}: {why}" for name, why in intent.refused.items()))
         return intent
+
+    def _check_stored(self, target: str) -> None:
+        """Raise StoreBehind if the store has lost a model, UnknownModel if it was deleted meanwhile."""
+        with self._health.store_call("load"):
+            if self._store.model(target) is not None:
+                return
+        try:
+            self._seen(target, ())
+        except StoreBehind:
+            raise StoreBehind(f"the store has lost {in_words(target)}; write it back first") from None
 
     def _with_part(self, intent: Intent, stored: str, sought: Sought, holds: Held, in_jobs: bool) -> Intent:
         """Return the erasure with a model or feed, and the requests there that tell of what is sought."""

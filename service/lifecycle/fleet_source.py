@@ -17,9 +17,11 @@ from livesvm.service.feeds.sources.base import DeadLetter, Entry
 from livesvm.service.feeds.sources.opening import open_source
 from livesvm.service.fleets import readings
 from livesvm.service.fleets.catalogue import Fleet, Fleets
+from livesvm.service.fleets.names import name_of
 from livesvm.service.fleets.split import Table
 from livesvm.service.hosting.collection import Feeds
 from livesvm.service.settings import Settings
+from livesvm.solvers.errors import InvalidInput
 
 Refused = dict[int, DeadLetter]
 
@@ -94,10 +96,18 @@ class FleetFed:
         names = {refusal["series"] for refusal in answer["refused"]}
         found: Refused = {}
         for number, entry in numbered:
-            name = entry.row.get(fleet.spec.series)
+            name = _named(entry, fleet.spec.series)
             if name is None or name in names:
                 found |= self._taken([(number, entry)])
         return found
+
+
+def _named(entry: Entry, column: str) -> str | None:
+    """Return the series that an entry names, as refusals have it; None where that is no name."""
+    try:
+        return name_of(entry.row.get(column))
+    except InvalidInput:
+        return None
 
 
 class FleetSources:

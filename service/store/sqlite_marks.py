@@ -305,11 +305,11 @@ class Marks:
 
     def _set(self, name: bytes, mark: Mark) -> int:
         """Change one mark in memory; return its place."""
-        place = self._places.get(name)
+        place, slot = self._places.get(name), _packed(name, mark)
         if place is None:
             place = self._unused.pop() if self._unused else len(self._slots) // _SIZE
             self._places[name] = place
-        self._slots[place * _SIZE : (place + 1) * _SIZE] = _packed(name, mark)
+        self._slots[place * _SIZE : (place + 1) * _SIZE] = slot
         if mark.kind is Kind.DELETED:
             self._deleted.add(name)
         else:
@@ -376,9 +376,9 @@ def _compared(mark: Mark, head: int | None, epoch: int) -> Kind | None:
 
 def _pieces(places: list[int]) -> Iterator[tuple[int, int]]:
     """Yield the first and the last of the places that follow each other, ascending."""
-    begins = [at for at, place in enumerate(places) if at == 0 or places[at - 1] != place - 1]
-    for first, following in zip(begins, [*begins[1:], len(places)], strict=True):
-        yield places[first], places[following - 1]
+    firsts = [place for place, before in zip(places, [None, *places], strict=False) if before != place - 1]
+    lasts = [place for place, after in zip(places, [*places[1:], None], strict=True) if after != place + 1]
+    yield from zip(firsts, lasts, strict=True)
 
 
 def _packed(name: bytes, mark: Mark) -> bytes:

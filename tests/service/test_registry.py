@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 
-from livesvm.service.errors import ModelUnavailable, TooManyModels, UnknownModel
+from livesvm.service.errors import NothingToErase, TooManyModels, UnknownModel
 from livesvm.service.history.journal import Source
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.registry import Registry
+from livesvm.service.lifecycle.finding import Finder
+from livesvm.service.lifecycle.name_index import NameIndex
+from livesvm.service.lifecycle.search import Sought
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import Head, ModelExists, StoreUnavailable
+from livesvm.service.store.base import Head, ModelExists, StoreBehind, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import InvalidInput
 from tests.support.live_models import FailingStore, batch
@@ -133,15 +137,14 @@ def test_any_history_leaves_what_is_stored_and_known_the_same(store: RegistrySto
     registry.stop()
 
 
-def test_a_model_that_could_not_be_started_says_so_and_can_be_deleted(store: RegistryStore) -> None:
+def test_a_model_that_could_not_be_started_is_by_its_next_call_and_can_be_deleted(store: RegistryStore) -> None:
     registry = opened(store)
     store.failing = "last_sequence"
     with pytest.raises(StoreUnavailable):
         registry.models.create("a", ModelSpec())
     store.failing = ""
-    assert registry.models.find("a").state == "failed"
-    with pytest.raises(ModelUnavailable, match="is not served here"):
-        registry.models.get("a")
+    assert registry.models.find("a").state == "restoring"
+    registry.models.get("a").update(batch(0), None).result()
     deleted(registry, "a")
     with pytest.raises(UnknownModel):
         registry.models.find("a")
@@ -161,4 +164,52 @@ def test_what_is_refused_takes_no_place(store: RegistryStore) -> None:
         registry.models.create(name, ModelSpec())
     with pytest.raises(TooManyModels):
         registry.models.create(None, ModelSpec())
+    registry.stop()
+
+
+def test_a_deletion_under_a_look_at_the_store_is_no_loss(
+    store: RegistryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry = opened(store)
+    model = registry.models.create("a", ModelSpec())
+    model.update(batch(0), None).result()
+    delete = store.delete
+
+    def watched(*arguments: Any) -> None:
+        delete(*arguments)
+        registry.watch()  # the store has it no longer, and the model does not know yet
+
+    with patch.object(store, "delete", watched):
+        deleted(registry, "a")
+    assert (model.journal.behind, caplog.records) == (False, [])
+    with pytest.raises(UnknownModel):
+        model.update(batch(1), None).result()
+    registry.stop()
+
+
+@pytest.mark.parametrize("then", ["gone", "made again", "lost"])
+def test_an_erasure_says_that_the_store_has_lost_a_model_only_if_it_has(
+    store: RegistryStore, tmp_path: Path, then: str
+) -> None:
+    registry, model_of = opened(store), store.model
+    model = registry.models.create("a", ModelSpec())
+    model.update(batch(0), None).result()
+    nothing: Any = SimpleNamespace(find=lambda keys: ([], [], set()), naming=lambda *_: set(), all=list)
+    finder = Finder(NameIndex(store, tmp_path), model.context.source, registry, (nothing, nothing))
+
+    def meanwhile(stored: str) -> Any:
+        """Return what there is after the model went, before the erasure comes to it."""
+        if then == "lost":
+            with store._transaction() as db:
+                db.execute("DELETE FROM models")
+        else:
+            deleted(registry, "a")
+        found = model_of(stored)
+        if then == "made again":
+            registry.models.create("a", ModelSpec())
+        return found
+
+    expected = {"gone": UnknownModel, "made again": NothingToErase, "lost": StoreBehind}[then]
+    with patch.object(store, "model", meanwhile), pytest.raises(expected):
+        finder.find("a", Sought(("b",), ()))
     registry.stop()

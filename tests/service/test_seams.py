@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from livesvm.service.hosting.handle import Reply
 from livesvm.service.hosting.replica import Replica
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store import codec
-from livesvm.service.store.base import Lease, ModelExists
+from livesvm.service.store.base import Durability, Lease, ModelExists
 from livesvm.service.store.sqlite import SqliteStore
 from tests.service.process import ServiceStartedAfresh
 from tests.support.jobs import until
@@ -119,10 +120,13 @@ class HostedTally(Replica[Tally]):
 
     def _add(self, number: int, request: str | None, solve: Solve) -> Reply:
         entry, tally = Adding(number * self._spec.step, request), self.current
-        done, record, _ = self.perform(entry, b"%d" % number, lambda: _apply(tally, entry.number), solve)
-        self._publish(tally)
+
+        def show(done: int, durability: Durability) -> bytes:
+            self._publish(tally)
+            return b"%d" % done
+
+        _, answer, record, _ = self.perform(entry, b"%d" % number, partial(_apply, tally, entry.number), show, solve)
         self.checkpoints.record_change(0.0, len(record))
-        answer = b"%d" % done
         self.remember(request, answer)
         return Reply(answer)
 

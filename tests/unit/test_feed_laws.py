@@ -558,3 +558,51 @@ def test_what_is_scored_is_what_was_said_and_what_came(settings: dict[str, Any])
     for band, mine in zip(bands, feed.bands, strict=True):
         if band is not None and mine is not None and feed.spec.quantiles is None:
             same(mine.to_arrays(), band.to_arrays())
+
+
+def bursts(random: np.random.Generator, longest: int) -> list[list[float]]:
+    """Return hours of readings that come in bursts with holes between them, a call each."""
+    is_regular, sizes, holes = random.random() < 0.5, (1, 30), (1, longest)
+    size, hole = int(random.integers(*sizes)), int(random.integers(*holes))
+    found, hour = list[list[float]](), 0
+    while sum(map(len, found)) < 120:
+        if not is_regular:
+            size, hole = int(random.integers(*sizes)), int(random.integers(*holes))
+        found.append([float(hour + i) for i in range(size)])
+        hour += size + hole
+    return found
+
+
+@pytest.mark.parametrize("missing", ["hold", "skip", "refuse"])
+@pytest.mark.parametrize("season", [None, 0, 20], ids=["found", "none", "half of the window"])
+@pytest.mark.parametrize("step", [1, 10])
+def test_bursts_of_readings_with_long_holes_are_learnt(missing: str, season: int | None, step: int) -> None:
+    more: dict[str, Any] = {"missing": missing, "season": season, "steps": [step], "C": 1.0, "gamma": 0.1}
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        quantiles: dict[str, Any] = {"task": "direction", "quantiles": [0.1, 0.9]} if seed == 3 else {}
+        spec = spec_of({"target": "y", "time": "time", "every": "1h", "window": 40, **more, **quantiles})
+        feed, behind = Forecaster(spec), 0.0
+        for hours in bursts(random, [3, 200, 2000, 500][seed]):
+            rows = [{"time": 3600 * hour, "y": math.sin(hour / 4) + 0.1 * random.normal()} for hour in hours]
+            if missing == "refuse" and hours[0]:
+                with pytest.raises(InvalidInput, match="readings are missing before this one"):
+                    feed.observe([{**rows[0], "time": rows[0]["time"] - behind}, *rows[1:]])
+                assert feed.timeline.newest.time <= 3600 * hours[0] - behind - 7200  # as it was
+                behind = 3600 * hours[0] - feed.timeline.newest.time - 3600
+                rows = [{**row, "time": row["time"] - behind} for row in rows]
+            feed.observe(rows)
+        assert feed.state == "live"
+        assert (feed.season or 0) <= spec.window // 2
+        assert feed.gap() < 1e-6
+        assert all(math.isfinite(one.value) for one in feed.latest)
+        assert [one.step for one in feed.latest] == [step]
+
+
+def test_ten_readings_each_saturday_are_forecast() -> None:
+    feed = Forecaster(spec_of({"target": "y", "time": "time", "every": "1h", "window": 100}))
+    for week in range(14):
+        hours = [168 * week + 48 + hour for hour in range(10)]
+        feed.observe([{"time": 3600.0 * hour, "y": math.sin(hour / 3) + hour / 1000} for hour in hours])
+    assert feed.state == "live"
+    assert feed.gap() < 1e-6

@@ -35,8 +35,8 @@ def without_level(values: Floats, period: int) -> Floats:
     return np.asarray(values[period // 2 :][: len(around)] - around @ weights / period)
 
 
-def season(values: Floats, natural: int) -> int:
-    n, most = values.size, values.size // CYCLES
+def season(values: Floats, natural: int, longest: int = 10**6) -> int:
+    n, most = values.size, min(values.size // CYCLES, longest)
     steps = clipped(np.diff(values))
     if most < 3 or steps.min() == steps.max():
         return 0
@@ -81,6 +81,12 @@ def test_the_season_is_the_one_of_its_definition() -> None:
     found = {seed: find_season(*series(seed)) for seed in range(550)}
     assert found == {seed: season(*series(seed)) for seed in found}
     assert len(set(found.values())) > 15
+
+
+def test_no_season_is_longer_than_what_is_remembered() -> None:
+    found = {seed: find_season(*series(seed), 8) for seed in range(100)}
+    assert found == {seed: season(*series(seed), 8) for seed in found}
+    assert 3 < max(found.values()) <= 8
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 33])
