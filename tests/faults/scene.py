@@ -24,12 +24,13 @@ class Route:
 
 @dataclass(frozen=True)
 class Scene:
-    """What there is to attack: where the service listens, its models by task, a job that is done, and a fleet."""
+    """What there is to attack: its address, its models by task, a job that is done, a fleet and a feed."""
 
     host: str
     models: dict[str, str]
     job: str
-    fleet: str = "none"
+    fleet: str
+    feed: str
 
 
 def rows(rng: random.Random, n: int = 2) -> list[list[float]]:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from livesvm.service.settings import LEAST_MEMORY_MB
-from tests.faults import bombs, malformed, schema_driven
+from tests.faults import bombs, malformed, numbers, schema_driven
 from tests.faults.attack import Attack, fault
 from tests.faults.models import versions
 from tests.faults.promises import forget_peak, peak_megabytes
@@ -54,6 +54,13 @@ def test_malformed_requests(service: ServiceProcess) -> None:
 @pytest.mark.usefixtures("attacked")
 def test_requests_drawn_from_the_openapi_document(service: ServiceProcess, http: httpx.Client) -> None:
     check(service, schema_driven.by(http.get("/openapi.json").json(), 150, seed=1))
+
+
+@pytest.mark.usefixtures("attacked")
+def test_numbers_that_go_wrong_in_each_place_of_the_openapi_document(
+    service: ServiceProcess, http: httpx.Client
+) -> None:
+    check(service, numbers.by(http.get("/openapi.json").json(), values=1))
 
 
 @pytest.fixture(scope="module")
