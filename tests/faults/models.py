@@ -36,9 +36,16 @@ def set_scene(http: httpx.Client, prefix: str = "") -> Scene:
     job = http.post(f"/models/{prefix}svc/regularization-path", json={"minimum": 0.1, "maximum": 10}).json()["id"]
     while http.get(f"/jobs/{job}").json()["state"] in ("queued", "running"):
         time.sleep(0.02)
-    fleet = {"id": f"{prefix}meters", "target": "y", "series": "meter", "time": "time", "every": "1h", "new": "refuse"}
+    fleet: dict[str, Any] = {
+        "id": f"{prefix}meters",
+        "target": "y",
+        "series": "meter",
+        "time": "time",
+        "every": "1h",
+        "new": "refuse",
+    }
     http.post("/fleets", json=fleet).raise_for_status()
-    feed = {"id": f"{prefix}feed", "target": "y", "time": "time", "every": "1h", "known": ["t"]}
+    feed: dict[str, Any] = {"id": f"{prefix}feed", "target": "y", "time": "time", "every": "1h", "known": ["t"]}
     http.post("/feeds", json=feed).raise_for_status()
     rows = [{"time": f"2024-01-{at // 24 + 1:02}T{at % 24:02}:00", "y": at % 7, "t": at % 5} for at in range(48)]
     http.post(f"/feeds/{prefix}feed/observations", json={"rows": rows}).raise_for_status()

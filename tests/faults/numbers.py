@@ -3,8 +3,9 @@
     python -m tests.faults.numbers
     python -m tests.faults.numbers --replay attack-failures.jsonl
 
-The promises are those of `malformed`. Python makes no text of a whole number of more than 4,300 digits, and no float of one above 1e308; both are errors that
-are no answer. Some of them come from what is reckoned with a number that was good by itself.
+The promises are those of `malformed`. Python makes no text of a whole number of more than 4,300 digits, and no float of
+one above 1e308; both are errors that are no answer. Some come from what is reckoned with a number that was good by
+itself.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ VALUES = (
 DEEPEST = 5
 """Fields within each other."""
 ROW = [0.5] * FEATURES
+TENSOR = {"name": "X", "shape": [1, FEATURES], "datatype": "FP64"}
 BODIES: dict[str, Any] = {
     "/receipts/verify": {"receipt": {"id": "x", "at": 1.0}, "signature": "x", "key": "x", "version": 1},
     "/feeds/{id}/observations": {"rows": [{"time": "2024-03-01T00:00", "y": 1.0}]},
@@ -49,7 +51,7 @@ BODIES: dict[str, Any] = {
     "/models/{id}/predict": {"X": [ROW], "coverage": 0.9, "half_life": 1.0},
     "/v2/models/{id}/infer": {
         "inputs": [
-            {"name": "X", "shape": [1, FEATURES], "datatype": "FP64", "data": ROW, "parameters": {"binary_data_size": 8}}
+            TENSOR | {"data": ROW, "parameters": {"binary_data_size": 8}}
         ]
     },
     "/models/{id}/erase": {"keys": ["none"], "tags": ["none"]},
@@ -60,9 +62,9 @@ BODIES: dict[str, Any] = {
 MORE: dict[str, list[Any]] = {
     "/models/{id}/predict": [{"X": {"indices": [[0, 2]], "values": [[1.0, 2.0]], "n_features": FEATURES}}],
     "/v2/models/{id}/infer": [
-        {"inputs": [{"name": "X", "shape": [1, FEATURES], "datatype": "FP64", "data": [ROW]}]},
-        {"inputs": [{"name": "X", "shape": ["@", "@"], "datatype": "FP64", "parameters": {"binary_data_size": 8}}]},
-        {"inputs": [{"name": "X", "shape": ["@", "@"], "datatype": "FP64", "data": ROW}]},
+        {"inputs": [TENSOR | {"data": [ROW]}]},
+        {"inputs": [TENSOR | {"shape": ["@", "@"], "parameters": {"binary_data_size": 8}}]},
+        {"inputs": [TENSOR | {"shape": ["@", "@"], "data": ROW}]},
     ],
     "/models/{id}/what-if": [{"change": {"kernel": {"name": "poly", "gamma": 1.0, "degree": 2, "coef0": 1.0}}}],
     "/fleets/{id}/erase": [{"series": [7], "times": [1.0]}],

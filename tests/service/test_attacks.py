@@ -57,9 +57,7 @@ def test_requests_drawn_from_the_openapi_document(service: ServiceProcess, http:
 
 
 @pytest.mark.usefixtures("attacked")
-def test_numbers_that_go_wrong_in_each_place_of_the_openapi_document(
-    service: ServiceProcess, http: httpx.Client
-) -> None:
+def test_numbers_that_go_wrong_in_each_place_of_the_document(service: ServiceProcess, http: httpx.Client) -> None:
     check(service, numbers.by(http.get("/openapi.json").json(), values=1))
 
 
