@@ -21,6 +21,7 @@ from livesvm.service.hosting.coverage import Covering, Wanted, check, cover, mem
 from livesvm.service.hosting.drift import COPIES, DriftQuestion, look_for_drift
 from livesvm.service.hosting.explain import explain, memory_of_answer
 from livesvm.service.hosting.handle import ModelHandle
+from livesvm.service.hosting.what_if import memory_of_answer as memory_of_change
 from livesvm.service.hosting.what_if import what_if
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.models.arrays import Rows
@@ -72,10 +73,13 @@ async def weigh(id: ModelId, request: Request, service: Parts, max_seconds: MaxS
     with service.questions.place():
         asked = (await service.workers.run(parse_json, body, WhatIfRequest)).question()
         with service.budget.holding("updates", asked.memory()):
-            solve = within(max_seconds)
-            reported = await _worked_out(
-                id, request, service, solve, lambda copy: to_json(what_if(copy, asked, service.settings))
-            )
+
+            def weighed(copy: ModelCopy) -> bytes:
+                """Return the answer, for which there has to be memory."""
+                with service.budget.holding("predictions", memory_of_change(copy, asked)):
+                    return to_json(what_if(copy, asked, service.settings))
+
+            reported = await _worked_out(id, request, service, within(max_seconds), weighed)
     return Response(reported, media_type="application/json")
 
 
