@@ -47,8 +47,8 @@ class ExplainQuestion:
 def memory_of_answer(copy: ModelCopy, asked: ExplainQuestion) -> int:
     """Return the bytes that an answer takes until it is sent, with what it is made from."""
     n = len(copy.arrays["keys"])
-    told = (1 if asked.y is not None else len(asked.X)) * min(asked.most, n)
-    return memory_of_decisions(copy, len(asked.X)) + BYTES_OF_EXAMPLE * told
+    reported = (1 if asked.y is not None else len(asked.X)) * min(asked.most, n)
+    return memory_of_decisions(copy, len(asked.X)) + BYTES_OF_EXAMPLE * reported
 
 
 def explain(copy: ModelCopy, asked: ExplainQuestion, settings: Settings) -> Document:

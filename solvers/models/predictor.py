@@ -107,7 +107,7 @@ class Predictor:
 
 
 def blocks(rows: Features, n_support: int) -> Iterator[slice]:
-    """Yield slices of rows whose kernel values with so many support vectors are little work; looks before each."""
+    """Yield slices of rows, the kernel values of each with so many support vectors little work; look before each."""
     products = max(1, n_support * rows.shape[1])
     step = min(_BLOCK, max(_LEAST, AT_ONCE // products))
     for start in range(0, rows.shape[0], step):

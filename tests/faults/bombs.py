@@ -71,14 +71,14 @@ def views(text: str, rows: int) -> Any:
 
 
 def listing(count: int) -> bytes:
-    """Return a file of a few bytes whose description says that it lists so many columns."""
+    """Return a file of a few bytes that says in its description that it lists so many columns."""
     size = b"".join(bytes([count >> shift & 127 | (128 if shift < 28 else 0)]) for shift in range(0, 35, 7))
     footer = b"\x15\x02\x19\xfc" + size
     return b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
 
 
 def lying(data: bytes, said: int, now: int) -> bytes:
-    """Return a file whose description, behind its pages, says another number; by default than that of its bytes."""
+    """Return a file that says another number in its description; by default than that of its bytes."""
     if not said:
         from pyarrow import parquet
 
@@ -133,7 +133,7 @@ CODED: dict[str, tuple[str, Callable[[], bytes]]] = {
     "one long cell": (CSV, lambda: b'meter\n"' + b"m" * 900_000 + b'"\n'),
     "letters of four bytes": (JSON, lambda: b'{"rows":[{"meter":"' + "\U0001f600".encode() + b"m" * 900_000 + b'"}]}'),
 }
-"""Rows of a fleet whose bytes, less than a megabyte, are coded: their media type, and what makes them."""
+"""Rows of a fleet, coded in less than a megabyte: their media type, and what makes them."""
 
 
 @cache

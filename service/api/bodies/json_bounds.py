@@ -22,7 +22,7 @@ ROW_DEPTH = 3
 BYTES_A_NUMBER = 96
 """What a number takes at most while it is parsed: as the parser has it, as Python's object, as float64."""
 BYTES_A_LETTER = 6
-"""What a byte of a string takes: as the parser has it, and as Python's, whose letters are as wide as its widest."""
+"""What a byte of a string takes: as the parser has it, and as Python's, where each letter is as wide as the widest."""
 BYTES_AN_ITEM = 256
 """The same for an array or a string, besides what it holds."""
 

@@ -171,7 +171,7 @@ class _Compact:
         elif kind == 8:
             self._skip(self._unsigned())
         else:
-            raise MalformedBody("the parquet file has a page whose header is none")
+            raise MalformedBody("the parquet file has a page without a header")
         return None
 
     def _signed(self) -> int:
@@ -185,7 +185,7 @@ class _Compact:
             number |= (byte & 127) << place
             if byte < 128:
                 return number
-        raise MalformedBody("the parquet file has a page whose header is none")
+        raise MalformedBody("the parquet file has a page without a header")
 
     def _byte(self) -> int:
         self._skip(1)
