@@ -66,7 +66,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     """Yield a service with as little memory as one may have, and a fleet."""
     with ServiceProcess(tmp_path_factory.mktemp("small"), memory_mb=LEAST_MEMORY_MB) as service, service.http() as http:
         spec = {"id": "bombed", "target": "y", "series": "meter", "time": "time", "every": "1h", "new": "refuse"}
-        http.post("/fleets", json=spec).raise_for_status()
+        answer = http.post("/fleets", json=spec)
+        assert answer.status_code == 201, answer.text
         yield service
 
 
