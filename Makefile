@@ -144,7 +144,7 @@ REQUESTS ?= 100000
 
 # Each is run, also where one before has found something.
 attack: $(VENV)/.installed-test $(VENV)/.compiled
-	@failed=0; for command in "malformed --requests $(REQUESTS)" "schema_driven --requests $$(($(REQUESTS) / 5))" besides; do \
+	@failed=0; for command in "malformed --requests $(REQUESTS)" "schema_driven --requests $$(($(REQUESTS) / 5))" numbers besides; do \
 		echo; echo "== $$command"; $(PY) -m tests.faults.$$command || failed=1; done; exit $$failed
 
 watched: $(VENV)/.installed-test $(VENV)/.compiled

@@ -18,7 +18,7 @@ from livesvm.service.models.published import Published
 from livesvm.solvers.sparse import SparseRows
 
 ARROW = "application/vnd.apache.arrow.stream"
-_OF_ROWS = ("prediction", "decision", "set", "low", "high")
+OF_ROWS = ("prediction", "decision", "set", "low", "high")
 """What an answer with a coverage has for each row."""
 _TEXTS = frozenset({"series", "feed", "served", "state", "time", "made_at"})
 _FORECAST = ("low", "high", "error", "last", "seasonal", "right")
@@ -86,7 +86,7 @@ def _microseconds(times: Vector) -> NDArray[np.int64]:
 def of_answer(reported: Mapping[str, Any]) -> bytes:
     """Return an answer to ``predict`` with a coverage: columns of what it has for each row, metadata of the rest."""
     pa = library()
-    columns = {name: pa.array(reported[name]) for name in _OF_ROWS if name in reported}
+    columns = {name: pa.array(reported[name]) for name in OF_ROWS if name in reported}
     return _stream(pa.table(columns), {name: value for name, value in reported.items() if name not in columns})
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
 from time import perf_counter
@@ -220,8 +221,15 @@ def _products(X: Rows, seen: Published) -> float:
 
 def _decide(live: Reader, seen: Published, X: Rows, rows: slice) -> tuple[Vector, NDArray[Any]]:
     """Decision values and predictions of a block; an error names the row of the request."""
-    try:
+    with of_rows(rows):
         return seen.decide(live.spec, X[rows])
+
+
+@contextmanager
+def of_rows(rows: slice) -> Iterator[None]:
+    """Have an error inside, about some rows of a request, name the row of the request."""
+    try:
+        yield
     except InvalidInput as error:
         row = None if error.row is None else error.row + rows.start
         raise InvalidInput(error.reason, field=error.field, row=row, column=error.column) from None

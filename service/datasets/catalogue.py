@@ -54,7 +54,7 @@ PARSING_BYTES = 96 * MEGABYTE
 SALT = 32
 """Bytes."""
 MOST_BYTES = 768 * MEGABYTE
-"""That it may have, with libraries and spare memory."""
+"""That it may have, with libraries and spare memory; never more than the whole service may."""
 
 Document = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -418,7 +418,7 @@ class Datasets:
             "directory": str(upload.directory),
             "most_bytes": self._settings.dataset_bytes,
             "most_features": self._settings.max_features,
-            "memory": MOST_BYTES,
+            "memory": min(MOST_BYTES, self._settings.process_mb * MEGABYTE),
             **vars(asked),
         }
 

@@ -39,7 +39,10 @@ def parse(asked: Document, tell: Callable[[Document], None]) -> Document:
         try:
             _READERS[asked["format"]](Path(asked["file"]), sink, asked)
         except MemoryError as error:  # no file that is what it says needs more, however long it is
-            raise InvalidInput("holds a part that is too large to be read", field="body") from error
+            reason = "holds a part that is too large to be read"
+            if asked["format"] == "parquet":
+                reason += "; write it with fewer rows in a row group, and smaller pages, or raise LIVESVM_MEMORY_MB"
+            raise InvalidInput(reason, field="body") from error
         return sink.finish()
 
 

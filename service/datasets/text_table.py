@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.datasets.arrays import Sink
+from livesvm.service.models.labels import targets
 from livesvm.service.models.row_marks import marks_of
 from livesvm.solvers.errors import InvalidInput
 
@@ -91,7 +92,7 @@ class Columns:
                 raise
             raise InvalidInput(error.reason, field="body", row=error.row, column=self.features[error.column]) from None
         words = texts.get(self.target)
-        sink.targets(block[:, self.target] if words is None else np.array([*words]))
+        sink.targets(block[:, self.target] if words is None else _labels(words, row))
         if self.weights is not None:
             sink.weigh(block[:, self.weights])
 
@@ -106,6 +107,14 @@ class Columns:
         if asked.isascii() and asked.isdigit() and int(asked) < self._count:
             return int(asked)
         raise InvalidInput(f"there is no column {asked[:64]!r} among {self._count}", field=field)
+
+
+def _labels(words: Sequence[str], row: int) -> Any:
+    """Return labels that are words, (m,), of checked length: in an array each takes what the longest does."""
+    try:
+        return targets([*words])
+    except InvalidInput as error:
+        raise InvalidInput(error.reason, field="y", row=row + (error.row or 0)) from None
 
 
 def _lines(file: Any) -> Iterator[str]:

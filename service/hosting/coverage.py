@@ -27,6 +27,8 @@ KEPT = 16
 """Models that keep their newest version calibrated."""
 COPIES = 3
 """Of the coefficients, while they are put together."""
+KERNEL, COMPARED, SORTED = 16, 8, 200
+"""What a kernel value costs besides its features; a decision that is compared; and one that is sorted, twice."""
 EXCHANGEABLE = "the examples and the rows come from one distribution, in any order"
 DRIFTING = "less by how much the distribution of the weighted examples differs from that of the rows"
 
@@ -59,6 +61,11 @@ class Covering:
         """Return the bytes that an answer for these rows takes: the decisions of all models, in blocks, and text."""
         return X.nbytes + 3 * 8 * max(BLOCK, self.ages.size) * self.seen.n_values + 200 * len(X)
 
+    def work(self, X: Rows) -> float:
+        """Return the multiplications that a row of an answer takes, or what takes as long."""
+        n, k = self.ages.size, 1 if self.found.classes is None else self.found.classes.size
+        return self.found.models.products(X.shape[1]) + n * (KERNEL + (SORTED if k == 1 else COMPARED * k * k))
+
     def answer(self, spec: ModelSpec, X: Rows, wanted: Wanted) -> dict[str, Any]:
         """Return decisions of rows (m, d), and an interval or a set of classes of each, as JSON values."""
         decision, prediction = self.seen.decide(spec, X)
@@ -78,12 +85,25 @@ class Covering:
 
 def memory_without_each(copy: ModelCopy) -> int:
     """Return the bytes that the models without one example each take at most, while they are made."""
-    n, n_pairs = len(copy.arrays["keys"]), max(1, copy.n_classes * (copy.n_classes - 1) // 2)
-    leaving = copy.sizes.n_free + copy.sizes.n_bound
+    n, n_pairs = len(copy.arrays["keys"]), _pairs(copy)
+    return COPIES * 8 * (_leaving(copy) + n_pairs) * (n + 1) + bytes_of(n, min(n, copy.sizes.n_free))
+
+
+def memory_of_decisions(copy: ModelCopy, rows: int) -> int:
+    """Return the bytes that the decisions of so many rows by the models without one example each take at most."""
+    return COPIES * 8 * rows * _pairs(copy) * min(len(copy.arrays["keys"]), _leaving(copy))
+
+
+def _pairs(copy: ModelCopy) -> int:
+    return max(1, copy.n_classes * (copy.n_classes - 1) // 2)
+
+
+def _leaving(copy: ModelCopy) -> int:
+    """Return how many models without an example there are at most, of all pairs, that are not as they were."""
     is_weighed = copy.changed.get("class_weight", copy.spec.class_weight) is not None
     if is_weighed or not copy.sizes.n_free or not task_of(copy.spec).has_cost:
-        leaving = n * n_pairs  # each may have a part in every model
-    return COPIES * 8 * (leaving + n_pairs) * (n + 1) + bytes_of(n, min(n, copy.sizes.n_free))
+        return len(copy.arrays["keys"]) * _pairs(copy)  # each may have a part in every model
+    return copy.sizes.n_free + copy.sizes.n_bound
 
 
 def cover(copy: ModelCopy) -> Covering:

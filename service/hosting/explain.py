@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from livesvm.service.hosting.coverage import memory_of_decisions
 from livesvm.service.models.arrays import Key, Rows, Vector
 from livesvm.service.models.labels import Targets
 from livesvm.service.models.learners import task_of
@@ -19,8 +20,12 @@ from livesvm.solvers.analyses.leave_one_out.influence import Influences, data_va
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.pairs_predictor import winners
+from livesvm.solvers.runtime.interrupt import check
 
 Document = dict[str, Any]
+
+BYTES_OF_EXAMPLE = 800
+"""What an example takes in an answer: its key, target and two numbers, as objects and as text."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,13 @@ class ExplainQuestion:
     X: Rows
     y: Targets | None
     most: int
+
+
+def memory_of_answer(copy: ModelCopy, asked: ExplainQuestion) -> int:
+    """Return the bytes that an answer takes until it is sent, with what it is made from."""
+    n = len(copy.arrays["keys"])
+    reported = (1 if asked.y is not None else len(asked.X)) * min(asked.most, n)
+    return memory_of_decisions(copy, len(asked.X)) + BYTES_OF_EXAMPLE * reported
 
 
 def explain(copy: ModelCopy, asked: ExplainQuestion, settings: Settings) -> Document:
@@ -89,6 +101,7 @@ def _rows(
     several, labels = found.decisions.ndim == 2, [] if seen.classes is None else seen.classes.tolist()
     reported = []
     for row, label in enumerate(prediction.tolist()):
+        check()
         now, without, against = found.decisions[row], found.without[:, row], None
         if several:
             pair, sign, rival = _closest(now, int(winners(now[None], len(labels))[0]), len(labels))

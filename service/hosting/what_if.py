@@ -21,6 +21,9 @@ from livesvm.solvers.errors import InvalidInput
 
 Document = dict[str, Any]
 
+BYTES_OF_DECISION = 80
+"""As it is worked out, as an object, and as text."""
+
 
 @dataclass(frozen=True)
 class WhatIfQuestion:
@@ -41,6 +44,12 @@ class WhatIfQuestion:
     def memory(self) -> int:
         """Return the bytes that the question takes until it is answered."""
         return (0 if self.update is None else self.update.memory()) + (0 if self.X is None else self.X.nbytes)
+
+
+def memory_of_answer(copy: ModelCopy, asked: WhatIfQuestion) -> int:
+    """Return the bytes that decisions before and after take until they are sent."""
+    pairs = max(1, copy.n_classes * (copy.n_classes - 1) // 2)
+    return 0 if asked.X is None else 2 * BYTES_OF_DECISION * pairs * len(asked.X)
 
 
 def what_if(copy: ModelCopy, asked: WhatIfQuestion, settings: Settings) -> Document:

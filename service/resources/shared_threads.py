@@ -16,6 +16,8 @@ T = TypeVar("T")
 Steps = Generator[float, None, T]
 """Work in steps: it yields what the next step costs before it does that step, and returns its result."""
 
+A_SECOND = 1.7e9
+"""What steps cost that take a second."""
 LONG = 5e7
 """A step that costs more, about 30 ms, is long: one of those runs at a time, so that others find a thread."""
 

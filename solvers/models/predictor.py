@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +11,12 @@ from numpy.typing import ArrayLike
 from livesvm.solvers import validation
 from livesvm.solvers.kernels.kernel import Kernel, times
 from livesvm.solvers.models.feature_scale import FeatureScale
-from livesvm.solvers.runtime.interrupt import check
+from livesvm.solvers.runtime.interrupt import AT_ONCE, check
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, SparseRows, dense, like
 
 _BLOCK = 1024  # rows of X whose kernel values are held at once
+_LEAST = 16  # of them, however many products each takes: fewer are no matrix product
 
 
 @dataclass(frozen=True)
@@ -97,13 +99,20 @@ class Predictor:
         rows = self.validate(X)
         out = np.full(rows.shape[0], self.intercept)
         if self.n_support:
-            for start in range(0, rows.shape[0], _BLOCK):
-                check()
-                values = kernel_values(self.kernel, rows[start : start + _BLOCK], self.support, self.scale)
-                out[start : start + _BLOCK] += times(values, self.coefficients)
+            for part in blocks(rows, self.n_support):
+                out[part] += times(kernel_values(self.kernel, rows[part], self.support, self.scale), self.coefficients)
         if self.boundary:
             out[np.abs(out) <= self.boundary] = 0.0
         return out
+
+
+def blocks(rows: Features, n_support: int) -> Iterator[slice]:
+    """Yield slices of rows, the kernel values of each with so many support vectors little work; look before each."""
+    products = max(1, n_support * rows.shape[1])
+    step = min(_BLOCK, max(_LEAST, AT_ONCE // products))
+    for start in range(0, rows.shape[0], step):
+        check()
+        yield slice(start, start + step)
 
 
 def kernel_values(kernel: Kernel, rows: Features, support: Features, scale: FeatureScale | None) -> Floats:

@@ -27,7 +27,7 @@ def draw(rng: np.random.Generator, task: str, n: int) -> dict[str, Any]:
 
 
 def set_scene(http: httpx.Client, prefix: str = "") -> Scene:
-    """Return a model of every task, and a job that is done."""
+    """Return a model of every task, a job that is done, a fleet without series, and a feed."""
     for task, more in SPECS.items():
         spec = {"id": prefix + task, "task": task, "kernel": KERNEL, "n_features": FEATURES, **more}
         http.post("/models", json=spec | {"window": {"max_examples": WINDOW}}).raise_for_status()
@@ -36,7 +36,21 @@ def set_scene(http: httpx.Client, prefix: str = "") -> Scene:
     job = http.post(f"/models/{prefix}svc/regularization-path", json={"minimum": 0.1, "maximum": 10}).json()["id"]
     while http.get(f"/jobs/{job}").json()["state"] in ("queued", "running"):
         time.sleep(0.02)
-    return Scene(http.base_url.netloc.decode(), {task: prefix + task for task in SPECS}, job)
+    fleet: dict[str, Any] = {
+        "id": f"{prefix}meters",
+        "target": "y",
+        "series": "meter",
+        "time": "time",
+        "every": "1h",
+        "new": "refuse",
+    }
+    http.post("/fleets", json=fleet).raise_for_status()
+    feed: dict[str, Any] = {"id": f"{prefix}feed", "target": "y", "time": "time", "every": "1h", "known": ["t"]}
+    http.post("/feeds", json=feed).raise_for_status()
+    rows = [{"time": f"2024-01-{at // 24 + 1:02}T{at % 24:02}:00", "y": at % 7, "t": at % 5} for at in range(48)]
+    http.post(f"/feeds/{prefix}feed/observations", json={"rows": rows}).raise_for_status()
+    models = {task: prefix + task for task in SPECS}
+    return Scene(http.base_url.netloc.decode(), models, job, fleet["id"], feed["id"])
 
 
 def versions(http: httpx.Client) -> dict[str, int]:

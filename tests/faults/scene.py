@@ -9,6 +9,7 @@ from typing import Any
 
 FEATURES = 3
 JSON, NPY, NPZ = "application/json", "application/x-npy", "application/x-npz"
+CSV, PARQUET = "text/csv", "application/vnd.apache.parquet"
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,13 @@ class Route:
 
 @dataclass(frozen=True)
 class Scene:
-    """What there is to attack: where the service listens, its models by task, and a job that is done."""
+    """What there is to attack: its address, its models by task, a job that is done, a fleet and a feed."""
 
     host: str
     models: dict[str, str]
     job: str
+    fleet: str
+    feed: str
 
 
 def rows(rng: random.Random, n: int = 2) -> list[list[float]]:

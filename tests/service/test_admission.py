@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from livesvm.service.api.edge.admission import Admission
 from livesvm.service.api.edge.clients import client_of
 from livesvm.service.api.routes.access import awaited
 from livesvm.service.errors import TurnMissed, Withdrawn
+from livesvm.service.resources.pools import Pool
 from livesvm.service.resources.solve_scheduler import Solve
 
 
@@ -111,3 +113,31 @@ def test_a_call_that_is_late_has_missed_its_turn_wherever_it_waits(call: Any) ->
         asyncio.run(awaited(caller, call(), solve, changes=False))
     with pytest.raises(Withdrawn):
         asyncio.run(awaited(cast(Request, Caller(leaves=True)), call(), Solve(), changes=False))
+
+
+def test_what_is_worked_on_in_a_thread_ends_when_its_caller_has_left() -> None:
+    pool, solve, begun, ended = Pool("p", threads=1, limit=1), Solve(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        """Go on for as long as it is wanted."""
+        begun.set()
+        try:
+            while True:
+                solve.check()
+                time.sleep(0.001)
+        except Withdrawn:
+            ended.set()
+
+    async def asked() -> None:
+        """Ask, and leave once it has begun."""
+        future = pool.begin(work)
+        await asyncio.to_thread(begun.wait)
+        await awaited(cast(Request, Caller(leaves=True)), future, solve, changes=False)
+
+    try:
+        with pytest.raises(Withdrawn):
+            asyncio.run(asked())
+        assert ended.wait(60.0)
+    finally:
+        solve.end(Withdrawn("the test is over"))
+        pool.close()

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
-from tests.faults import malformed, schema_driven
+from livesvm.service.settings import LEAST_MEMORY_MB
+from tests.faults import bombs, malformed, numbers, schema_driven
 from tests.faults.attack import Attack, fault
 from tests.faults.models import versions
+from tests.faults.promises import forget_peak, peak_megabytes
 from tests.faults.scene import Scene
 from tests.faults.wire import Answer, Sent
 from tests.service.process import ServiceProcess
@@ -17,6 +19,8 @@ from tests.service.process import ServiceProcess
 SECONDS = 35.0
 """The longest time that a body may take in this service, and some more."""
 MEGABYTES = 300.0
+GROWN_MB = 150.0
+"""By which a service may grow for a body of a megabyte, of the 512 that it has."""
 
 
 def feeds(http: httpx.Client) -> set[str]:
@@ -25,9 +29,10 @@ def feeds(http: httpx.Client) -> set[str]:
 
 @pytest.fixture
 def attacked(http: httpx.Client) -> Iterator[None]:
-    """Delete the models and feeds that an attack leaves behind."""
+    """Delete the models, feeds and fleets that an attack leaves behind."""
     before, feeds_before = versions(http), feeds(http)
     yield
+    http.delete("/fleets/attacked-meters").raise_for_status()
     for feed in feeds(http) - feeds_before:
         http.delete(f"/feeds/{feed}").raise_for_status()
     for model in versions(http).keys() - before:
@@ -49,6 +54,35 @@ def test_malformed_requests(service: ServiceProcess) -> None:
 @pytest.mark.usefixtures("attacked")
 def test_requests_drawn_from_the_openapi_document(service: ServiceProcess, http: httpx.Client) -> None:
     check(service, schema_driven.by(http.get("/openapi.json").json(), 150, seed=1))
+
+
+@pytest.mark.usefixtures("attacked")
+def test_numbers_that_go_wrong_in_each_place_of_the_document(service: ServiceProcess, http: httpx.Client) -> None:
+    check(service, numbers.by(http.get("/openapi.json").json(), values=1))
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
+    """Yield a service with as little memory as one may have, and a fleet."""
+    with ServiceProcess(tmp_path_factory.mktemp("small"), memory_mb=LEAST_MEMORY_MB) as service, service.http() as http:
+        spec = {"id": "bombed", "target": "y", "series": "meter", "time": "time", "every": "1h", "new": "refuse"}
+        answer = http.post("/fleets", json=spec)
+        assert answer.status_code == 201, answer.text
+        yield service
+
+
+@pytest.mark.alone(reason="measures the memory of the one process")
+@pytest.mark.parametrize("name", bombs.CODED)
+def test_what_is_coded_is_counted_as_it_will_be_in_memory(name: str, small: ServiceProcess) -> None:
+    media, data = bombs.coded(name)
+    with small.http() as http:
+        forget_peak(small.pid)
+        before = peak_megabytes(small.pid)
+        answer = http.post("/fleets/bombed/observations", content=data, headers={"content-type": media})
+        grown = peak_megabytes(small.pid) - before
+        assert http.get("/fleets/bombed").json()["series"] == 0
+    assert fault(Answer(answer.status_code, tuple(answer.headers.items()), answer.content)) == "", answer.text[:500]
+    assert grown < GROWN_MB, answer.text[:500]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -241,6 +243,52 @@ def test_what_does_not_fit_is_refused_before_it_is_made(tmp_path: Path) -> None:
         with pytest.raises(ServiceProblem, match="more are needed for jobs"):
             client.predict("m", ROWS, coverage=0.9)
         assert len(client.predict("m", ROWS)["decision"]) == len(ROWS)
+
+
+def many_rows(service: ServiceProcess) -> bytes:
+    """Have a model learn; return a request that asks it for the coverage of a million rows, in a few kilobytes."""
+    with Client(service.url) as client:
+        client.create_model("m", task="svr", C=2.0, kernel=KERNEL)
+        client.update("m", *(np.tile(part, (3, 1))[:200].squeeze() for part in (X, X[:, :1])))
+        client.predict("m", ROWS, coverage=0.9)
+    packed = io.BytesIO()
+    np.savez_compressed(packed, X=np.zeros((10**6, 2), np.int8))
+    head = f"POST /models/m/predict?coverage=0.9 HTTP/1.1\r\nhost: {service.url.removeprefix('http://')}\r\n"
+    head += f"content-type: application/x-npz\r\ncontent-length: {len(packed.getvalue())}\r\n\r\n"
+    return head.encode() + packed.getvalue()
+
+
+def test_what_takes_too_long_for_a_coverage_is_refused_before(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path, solve_seconds=2, max_predict_rows=10**6) as service:
+        with service.connect() as connection:
+            connection.sendall(many_rows(service))
+            answer = connection.recv(2**16)
+        assert answer.startswith(b"HTTP/1.1 422")
+        assert b"LIVESVM_SOLVE_SECONDS" in answer
+        assert b'"field":"X"' in answer
+
+
+def test_a_coverage_is_not_worked_out_for_a_caller_that_has_left(tmp_path: Path) -> None:
+    with (
+        ServiceProcess(tmp_path, solve_seconds=86_400, max_predict_rows=10**6, max_calls=1) as service,
+        service.http() as http,
+    ):
+
+        def wait_for(status: int) -> None:
+            """Ask for a row again and again, until it is answered so."""
+            end = time.monotonic() + 120.0
+            while http.post("/models/m/predict", json={"X": ROWS[:1].tolist()}).status_code != status:
+                assert time.monotonic() < end
+                time.sleep(0.05)
+
+        asked = many_rows(service)
+        with service.connect() as connection:
+            connection.sendall(asked)
+            wait_for(429)  # it has the only place
+        wait_for(200)
+        lines = http.get("/metrics").text.splitlines()
+        answered = [float(line.split()[-1]) for line in lines if line.startswith("livesvm_predictions_total{")]
+        assert sum(answered) < 10**5
 
 
 def drifting(client: Client, **spec: Any) -> tuple[list[dict[str, Any]], Any]:

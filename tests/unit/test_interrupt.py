@@ -17,12 +17,16 @@ from livesvm.solvers import (
     IncrementalSVC,
     IncrementalSVR,
     TimeLimit,
+    conformal,
+    data_values,
+    influences,
     k_fold,
     leave_one_out,
     time_limit,
 )
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels import kernel as kernels
+from livesvm.solvers.models import predictor
 from livesvm.solvers.problem import state
 from livesvm.solvers.robust.ramp_losses import Parameter
 from livesvm.solvers.robust.settings import Robustness
@@ -386,3 +390,38 @@ def test_time_that_compiling_takes_does_not_count() -> None:
         work()
     assert len(reached) == 2
     assert reached[0] > 0.02
+
+
+ASKED: dict[str, Callable[[Model, Any], Any]] = {
+    "decisions": lambda model, rows: model.decision_function(rows),
+    "decisions of pairs": lambda model, rows: several().decision_function(rows),
+    "influences": influences,
+    "data values": lambda model, rows: data_values(model, rows, np.sign(rows[:, 0])),
+    "sets": lambda model, rows: conformal(model).sets(rows, 0.9),
+    "sets of pairs": lambda model, rows: conformal(several()).sets(rows, 0.9),
+    "intervals": lambda model, rows: conformal(IncrementalSVR(gamma=0.5).fit(X, X[:, 0])).intervals(rows, 0.9),
+}
+
+
+def several() -> IncrementalSVC:
+    """Return a classifier of three classes."""
+    return IncrementalSVC(C=3.0, gamma=0.5).fit(X, Y + (X[:, 1] > 0))
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_is_asked_of_many_rows_can_be_ended_after_few(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (interrupt, predictor):
+        monkeypatch.setattr(module, "AT_ONCE", 1)
+    ask, model, counts = ASKED[name], svc(), []
+    for n in (16, 1600):
+        looks = Looks()
+        with interruptible(looks) as asked:
+            looks.start(asked)
+            ask(model, np.resize(X, (n, 3)))
+        counts.append(looks.count)
+    assert counts[1] >= counts[0] + 90
+    looks = Looks(end_at=counts[1] - 5)
+    with interruptible(looks) as asked:
+        looks.start(asked)
+        with pytest.raises(Stop):
+            ask(model, np.resize(X, (1600, 3)))

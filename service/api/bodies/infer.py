@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import Request
@@ -34,6 +34,10 @@ LONGEST = 256
 """Characters of names and ids."""
 
 
+Side = Annotated[int, Field(ge=-1, le=2**53)]
+"""Of a tensor; more than that no array has."""
+
+
 class Part(RequestBody):
     """A part of an inference request; parameters and fields that are not known here are passed over."""
 
@@ -44,7 +48,7 @@ class InputTensor(Part):
     """Rows to predict."""
 
     name: str = Field(max_length=LONGEST)
-    shape: list[int] = Field(max_length=8)
+    shape: list[Side] = Field(max_length=8)
     datatype: Datatype
     parameters: dict[str, Any] = Field(default_factory=dict, description="`binary_data_size`: bytes behind the JSON.")
     data: Any = Field(default=None, description="Numbers in rows, or row after row; null where they follow in binary.")

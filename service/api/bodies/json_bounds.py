@@ -21,6 +21,8 @@ ROW_DEPTH = 3
 
 BYTES_A_NUMBER = 96
 """What a number takes at most while it is parsed: as the parser has it, as Python's object, as float64."""
+BYTES_A_LETTER = 6
+"""What a byte of a string takes: as the parser has it, and as Python's, where each letter is as wide as the widest."""
 BYTES_AN_ITEM = 256
 """The same for an array or a string, besides what it holds."""
 
@@ -38,10 +40,13 @@ class Shape:
     fields: int
     strings: int
     values: int
+    is_plain: bool = True
+    """Whether letters of its strings take a byte each; one that does not makes four of each in its string."""
 
     def parsed_bytes(self, size: int) -> int:
         """Memory that parsing takes at most, of a text of ``size`` bytes."""
-        return 2 * size + BYTES_A_NUMBER * self.values + BYTES_AN_ITEM * (self.arrays + self.strings)
+        text = (2 if self.is_plain else BYTES_A_LETTER) * size
+        return text + BYTES_A_NUMBER * self.values + BYTES_AN_ITEM * (self.arrays + self.strings)
 
 
 def check(data: bytes, most_rows: int) -> Shape:
@@ -55,7 +60,7 @@ def check(data: bytes, most_rows: int) -> Shape:
     most_strings = 4 * most_rows + 2 * MOST_FIELDS
     _refuse_above(most_strings, plain.count(b'"') // 2, "strings")
     outside = b"".join(plain.translate(None, _DELETED).split(b'"')[::2])
-    shape = _shape(outside, plain.count(b'"') // 2)
+    shape = _shape(data, outside, plain.count(b'"') // 2)
     _refuse_above(MOST_FIELDS, shape.fields, "fields")
     _refuse_above(MOST_OBJECTS, shape.objects, "objects")
     _refuse_above(4 * most_rows + MOST_FIELDS, shape.arrays, "arrays")
@@ -71,7 +76,7 @@ def check_rows(data: bytes, most_rows: int, most_fields: int, arrays: int = 1) -
     """
     plain = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
     outside = b"".join(plain.translate(None, _DELETED).split(b'"')[::2])
-    shape = _shape(outside, plain.count(b'"') // 2)
+    shape = _shape(data, outside, plain.count(b'"') // 2)
     _refuse_above(most_rows + 1 + arrays, shape.objects, "objects")
     _refuse_above(most_rows * most_fields + 1, shape.fields, "fields")
     _refuse_above(arrays, shape.arrays, "arrays")
@@ -108,10 +113,11 @@ def refuse_repeated(data: bytes, shape: Shape) -> None:
             objects[-1][1].add(name)
 
 
-def _shape(outside: bytes, strings: int) -> Shape:
+def _shape(data: bytes, outside: bytes, strings: int) -> Shape:
     """Return the shape of a text of which only brackets, colons and commas outside of strings are left."""
     objects, arrays, commas = outside.count(b"{"), outside.count(b"["), outside.count(b",")
-    return Shape(objects, arrays, outside.count(b":"), strings, commas + arrays + objects)
+    is_plain = data.isascii() and b"\\u" not in data
+    return Shape(objects, arrays, outside.count(b":"), strings, commas + arrays + objects, is_plain)
 
 
 def _depth(outside: bytes) -> int:

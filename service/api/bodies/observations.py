@@ -6,6 +6,8 @@ import csv
 import io
 import json
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from fastapi import Request
@@ -28,6 +30,8 @@ MOST_SETTINGS = 64
 LONGEST_NAME = 128
 BYTES_A_CELL = 200
 """Memory that a cell takes at most while a table is read, besides its text."""
+BYTES_A_LETTER = 8
+"""Memory that a byte of a table's text takes: as a text of any letters, and once more while lines are read."""
 
 Row = dict[str, Any]
 
@@ -138,16 +142,23 @@ def json_rows(body: Body, most_rows: int) -> list[Row]:
 
 
 def _csv_rows(body: Body, spec: FeedSpec) -> list[Row]:
-    cells = body.data.count(b",") + body.data.count(b"\n") + 1
-    if body.data.count(b"\n") > MOST_ROWS + 1:
-        raise InvalidInput(f"holds more than {MOST_ROWS} rows", field="rows")
-    with body.memory(2 * len(body.data) + BYTES_A_CELL * cells):
+    with csv_table(body, MOST_ROWS) as (names, lines):
+        return [{name: cell(text, name == spec.time) for name, text in zip(names, line, strict=True)} for line in lines]
+
+
+@contextmanager
+def csv_table(body: Body, most_rows: int) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """Yield the names of a CSV's columns, and its rows, with memory for them inside; raises as :func:`parse_rows`."""
+    ends = [body.data.count(end) for end in (b"\n", b"\r")]  # either ends a line
+    if max(ends) > most_rows + 1:
+        raise InvalidInput(f"holds more than {most_rows} rows", field="rows")
+    cells = body.data.count(b",") + sum(ends) + 1
+    with body.memory(BYTES_A_LETTER * len(body.data) + BYTES_A_CELL * cells):
         try:
             table = [line for line in csv.reader(io.StringIO(body.data.decode("utf-8-sig"), newline="")) if line]
         except (UnicodeDecodeError, csv.Error, ValueError) as error:
             raise MalformedBody(f"the body is no CSV with a row of names: {error}") from None
-        names, lines = named_once(table)
-        return [{name: cell(text, name == spec.time) for name, text in zip(names, line, strict=True)} for line in lines]
+        yield named_once(table)
 
 
 def named_once(table: list[list[str]]) -> tuple[list[str], list[list[str]]]:
@@ -166,10 +177,17 @@ def named_once(table: list[list[str]]) -> tuple[list[str], list[list[str]]]:
 
 
 def _npz_rows(body: Body, spec: FeedSpec) -> list[Row]:
-    names = frozenset((*spec.columns, *([] if spec.time is None else [spec.time])))
-    with body.memory(npz.READING * min(body.limit, npz.declared_bytes(body.data, names))):
-        found = npz.npz_arrays(body.data, names, body.limit)
+    found = npz_columns(body, (*spec.columns, *([] if spec.time is None else [spec.time])), MOST_ROWS)
+    return rows_of(found) if found else []
+
+
+def npz_columns(body: Body, names: Iterable[str], most_rows: int) -> dict[str, list[Any]]:
+    """Return the columns of an npz file, by name; raises as :func:`parse_rows`."""
+    allowed = frozenset(names)
+    with body.memory(npz.READING * min(body.limit, npz.declared_bytes(body.data, allowed))):
+        found = npz.npz_arrays(body.data, allowed, body.limit)
         for name, array in found.items():
-            if array.ndim != 1 or len(array) != len(next(iter(found.values()))) or len(array) > MOST_ROWS:
-                raise InvalidInput(f"must be one column of at most {MOST_ROWS} rows, as long as others", field=name)
-        return rows_of({name: array.tolist() for name, array in found.items()}) if found else []
+            if array.ndim != 1 or len(array) != len(next(iter(found.values()))) or len(array) > most_rows:
+                raise InvalidInput(f"must be one column of at most {most_rows} rows, as long as others", field=name)
+        with body.memory(BYTES_A_CELL * sum(len(array) for array in found.values())):  # one byte may be a cell
+            return {name: array.tolist() for name, array in found.items()}

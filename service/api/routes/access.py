@@ -216,16 +216,18 @@ async def awaited(request: Request, future: Future[T], solve: Solve, *, changes:
             either: list[asyncio.Future[Any]] = [answer, left]
             await asyncio.wait(either, timeout=solve.rest(), return_when=asyncio.FIRST_COMPLETED)
             is_late = not (answer.done() or left.done())
+            if left.done() and not changes:
+                solve.end(Withdrawn("the caller left"))  # a future that can be cancelled may be worked on
             if not answer.done() and future.cancel():
                 raise TurnMissed(BUSY) if is_late else Withdrawn("the caller left before its turn came")
-            if left.done() and not changes:
-                solve.end(Withdrawn("the caller left"))
         return await answer
     except Withdrawn:
         if is_late:  # where it lives in another process, it was only withdrawn
             raise TurnMissed(BUSY) from None
         raise
     finally:
+        if not (changes or answer.done()):
+            solve.end(Withdrawn("its answer is not waited for"))
         future.cancel()
         if left is not None:
             left.cancel()

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Annotated, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
 from livesvm.service.api.answers.questions import DriftAnswer, ExplainAnswer, WhatIfAnswer
-from livesvm.service.api.arrow import ARROW, of_answer
+from livesvm.service.api.arrow import ARROW, OF_ROWS, of_answer
 from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
+from livesvm.service.api.predictions import BLOCK, of_rows
 from livesvm.service.api.requests import ExplainRequest, WhatIfRequest
 from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, scope, within
-from livesvm.service.hosting.coverage import Wanted, check, cover, memory_without_each
+from livesvm.service.datasets.arrays import blocks
+from livesvm.service.hosting.coverage import Covering, Wanted, check, cover, memory_without_each
 from livesvm.service.hosting.drift import COPIES, DriftQuestion, look_for_drift
-from livesvm.service.hosting.explain import explain
+from livesvm.service.hosting.explain import explain, memory_of_answer
+from livesvm.service.hosting.handle import ModelHandle
+from livesvm.service.hosting.what_if import memory_of_answer as memory_of_change
 from livesvm.service.hosting.what_if import what_if
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.models.arrays import Rows
 from livesvm.service.models.state import ModelCopy
+from livesvm.service.resources.shared_threads import A_SECOND, Steps
 from livesvm.service.resources.solve_scheduler import Solve
+from livesvm.solvers.errors import InvalidInput
 
 router = APIRouter(tags=["learning"])
 
@@ -67,10 +73,13 @@ async def weigh(id: ModelId, request: Request, service: Parts, max_seconds: MaxS
     with service.questions.place():
         asked = (await service.workers.run(parse_json, body, WhatIfRequest)).question()
         with service.budget.holding("updates", asked.memory()):
-            solve = within(max_seconds)
-            reported = await _worked_out(
-                id, request, service, solve, lambda copy: to_json(what_if(copy, asked, service.settings))
-            )
+
+            def weighed(copy: ModelCopy) -> bytes:
+                """Return the answer, for which there has to be memory."""
+                with service.budget.holding("predictions", memory_of_change(copy, asked)):
+                    return to_json(what_if(copy, asked, service.settings))
+
+            reported = await _worked_out(id, request, service, within(max_seconds), weighed)
     return Response(reported, media_type="application/json")
 
 
@@ -91,15 +100,14 @@ async def tell_why(id: ModelId, request: Request, service: Parts, max_seconds: M
     with service.questions.place():
         asked = (await service.workers.run(parse_json, body, ExplainRequest)).question()
         with service.budget.holding("updates", asked.X.nbytes):
+
+            def explained(copy: ModelCopy) -> bytes:
+                """Return the answer, for which there has to be memory."""
+                with service.budget.holding("predictions", memory_of_answer(copy, asked)):
+                    return to_json(explain(copy, asked, service.settings))
+
             solve = within(max_seconds)
-            reported = await _worked_out(
-                id,
-                request,
-                service,
-                solve,
-                lambda copy: to_json(explain(copy, asked, service.settings)),
-                memory_without_each,
-            )
+            reported = await _worked_out(id, request, service, solve, explained, memory_without_each)
     return Response(reported, media_type="application/json")
 
 
@@ -139,18 +147,43 @@ async def covered(id: str, request: Request, service: Service, X: Rows, wanted: 
         with service.questions.place():
             found = await _worked_out(id, request, service, Solve(), cover, memory_without_each)
         service.coverings.keep(id, found)
-    covering = found
+    found.seen.check(live.spec, X, service.settings.max_predict_rows)
+    steps = _decided(live, found, X, wanted, service, of_answer if media == ARROW else to_json)
+    answer = await service.readers.run_steps(steps, request.is_disconnected)
+    service.metrics.predictions.labels(live.spec.task).inc(len(X))
+    live.recent.note_predicted(len(X))
+    return Response(answer, media_type=media)
 
-    def decided() -> bytes:
-        """Return the answer as JSON or as an Arrow stream."""
-        covering.seen.check(live.spec, X, service.settings.max_predict_rows)
-        with service.budget.holding("predictions", covering.memory(X)):
-            reported = covering.answer(live.spec, X, wanted) | {"stale": live.stale}
-            service.metrics.predictions.labels(live.spec.task).inc(len(X))
-            live.recent.note_predicted(len(X))
-            return of_answer(reported) if media == ARROW else to_json(reported)
 
-    return Response(await service.readers.run(decided), media_type=media)
+def _decided(
+    live: ModelHandle,
+    covering: Covering,
+    X: Rows,
+    wanted: Wanted,
+    service: Service,
+    written: Callable[[dict[str, Any]], bytes],
+) -> Steps[bytes]:
+    """Return the answer for some rows, worked out block by block; raises InvalidInput for more than there is time for.
+
+    A row takes as long as hundreds of others in a plain prediction, and those wait.
+    """
+    work, seconds = covering.work(X), service.settings.solve_seconds
+    most = max(1, int(seconds * A_SECOND / work))
+    if len(X) > most:
+        limit = f"of this model {most} can be decided with a coverage in {seconds:g} s (LIVESVM_SOLVE_SECONDS)"
+        raise InvalidInput(f"has {len(X)} rows; {limit}: send at most so many in a call", field="X")
+    with service.budget.holding("predictions", covering.memory(X)):
+        reported: dict[str, Any] = {}
+        for rows in blocks(len(X), int(BLOCK / work)):
+            if rows.start:
+                yield (rows.stop - rows.start) * work
+            with of_rows(rows):
+                found = covering.answer(live.spec, X[rows], wanted)
+            for name in OF_ROWS:
+                if name in reported:
+                    reported[name] += found[name]
+            reported = found | reported
+        return written(reported | {"stale": live.stale})
 
 
 async def _worked_out(

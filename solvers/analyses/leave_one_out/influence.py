@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from livesvm.solvers.analyses.leave_one_out.models_without import models_without_each
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View
+from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features
@@ -154,7 +155,10 @@ def data_values(
     found, view = influences(model, X, progress=progress), View(model)
     targets = view.targets(y, found.decisions.shape[0])
     loss = _loss(view, found.decisions, targets)
-    without = [_loss(view, decisions, targets) for decisions in found.without]
+    without = []
+    for decisions in found.without:
+        check()
+        without.append(_loss(view, decisions, targets))
     return DataValues(found.keys, np.array(without) - loss, loss, found.events, found.seconds)
 
 

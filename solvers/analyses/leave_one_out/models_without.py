@@ -20,6 +20,7 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View
 from livesvm.solvers.models.predictor import Predictor, kernel_values
 from livesvm.solvers.problem.state import are_free
+from livesvm.solvers.runtime import interrupt
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features
@@ -118,6 +119,12 @@ class _Models(NamedTuple):
     def nbytes(self) -> int:
         return self.rows.nbytes + self.which.nbytes + sum(one.nbytes for _, one in self.changes)
 
+    @property
+    def products(self) -> int:
+        """How many products all decisions of a row take, and what is written for each example."""
+        of_changes = sum(one.of_free.size + one.of_others.size + one.of_b.size for _, one in self.changes)
+        return int(self.rows.size + of_changes + self.which.size)
+
     def decide(self, values: Floats) -> Floats:
         """Return what all models decide, (rows and changes, m), of rows with kernel values (m, n)."""
         f = self.rows[:, :-1] @ values.T + self.rows[:, -1:]
@@ -157,8 +164,19 @@ class ModelsWithout:
         -------
         (n, m), of several classes (n, m, n_pairs)
         """
+        rows, count = self._support.validate(X), self.own.shape[0] if places is None else len(places)
+        out = np.empty((count, rows.shape[0], *self.own.shape[1:]))
+        for part in interrupt.parts(rows.shape[0], self.products(rows.shape[1])):
+            out[:, part] = self._decide(rows[part], places)
+        return out
+
+    def products(self, width: int) -> int:
+        """Return how many products the decisions of a row take, which has so many features."""
+        return len(self.keys) * width + sum(models.products for models in self._models)
+
+    def _decide(self, rows: Features, places: Ints | None) -> Floats:
         frozen = self._support
-        values = kernel_values(frozen.kernel, frozen.validate(X), frozen.support, frozen.scale)
+        values = kernel_values(frozen.kernel, rows, frozen.support, frozen.scale)
         found = []
         for models in self._models:
             which = models.which if places is None else models.which[places]
