@@ -85,7 +85,7 @@ class Finder:
             if self._store.model(target) is not None:
                 return
         try:
-            self._seen(target, ())
+            self._seen(target, (), ())
         except StoreBehind:
             raise StoreBehind(f"the store has lost {in_words(target)}; write it back first") from None
 
