@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
-from livesvm.solvers.analyses.leave_one_out.by_path import decisions_without
 from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updates
 from livesvm.solvers.analyses.leave_one_out.models_without import checked, leave_each
 from livesvm.solvers.errors import InvalidInput
@@ -25,6 +24,8 @@ from livesvm.solvers.models.model_view import View
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
+
+FOLDS = 5  #: of each class, to calibrate by
 
 
 @dataclass(frozen=True)
@@ -136,26 +137,53 @@ def k_fold(
     names = np.unique(fold)
     with steadily(progress, names.size) as tell:
         copy = view.copy()
-        if copy.shares_costs:
-            groups = [np.flatnonzero(fold == name) for name in names]
-            decisions, events = decisions_by_updates(copy.model, groups, tell)
-        elif copy.pairs:
-            found = []
-            for done, two in enumerate(copy.pairs):
-                tell(done * names.size // len(copy.pairs), names.size)
-                found.append(k_fold(copy.of_pair(two), fold.tolist()))
-            decisions, events = -np.stack([one.decisions for one in found], axis=1), sum(one.events for one in found)
-        else:
-            decisions, events = np.empty(fold.size), 0
-            state, slots, weights = copy.state, copy.window.slots, copy.window.weights
-            for done, name in enumerate(names):
-                tell(done, names.size)
-                out = np.flatnonzero(fold == name)
-                total = state.total - copy.total_of(float(weights[out].sum()))
-                decisions[out], count = decisions_without(state, slots[out], total)
-                events += count
+        groups = [np.flatnonzero(fold == name) for name in names]
+        decisions, events = decisions_by_updates(copy.model, groups, tell)
         tell(names.size, names.size)
     return _assessment(copy, decisions, events, started)
+
+
+def held_out_by_class(model: LiveEstimator, folds: int = FOLDS) -> Floats:
+    """Return exact decisions of a classifier's examples by models without their fold, (n,) or (n, n_pairs).
+
+    The examples of each class are dealt out to the folds. While a fold is out, the rest of each class weighs as much as
+    the whole class does in the window. So all these models have the balance of classes that the model has, on which
+    its intercept depends; where no example is free, one example more or less moves it by up to 2.
+
+    Parameters
+    ----------
+    model : fitted classifier; it is not changed
+    folds : how many; fewer where no class has so many examples
+
+    Raises
+    ------
+    NotOptimal : a path could not be followed
+    """
+    view = checked(model)
+    copy = (view.copy(class_weight=view.class_weights) if view.shares_costs else view.copy()).model
+    y, weights, keys = view.window.y, view.window.weights, copy.keys_
+    fold, members = dealt(y, folds), [np.flatnonzero(y == label) for label in np.unique(y)]
+
+    def as_heavy(out: Ints) -> dict[Key, float]:
+        found = weights.copy()
+        for places in members:
+            stay = np.setdiff1d(places, out, assume_unique=True)
+            if (left := weights[stay].sum()) > 0.0:
+                found[stay] *= weights[places].sum() / left
+        changed = np.setdiff1d(np.flatnonzero(found != weights), out, assume_unique=True)
+        return dict(zip([keys[i] for i in changed], found[changed].clip(max=validation.LARGEST).tolist(), strict=True))
+
+    groups = [np.flatnonzero(fold == name) for name in np.unique(fold)]
+    return decisions_by_updates(copy, groups, lambda done, total: None, weights=as_heavy)[0]
+
+
+def dealt(y: NDArray[Any], folds: int) -> Ints:
+    """Return the fold of each example (n,): every class is dealt out to the folds in turn, in its order."""
+    fold = np.empty(y.size, np.int64)
+    for label in np.unique(y):
+        places = np.flatnonzero(y == label)
+        fold[places] = np.arange(places.size) % folds
+    return fold
 
 
 def in_order(times: ArrayLike | None, n: int) -> Ints:
