@@ -37,8 +37,8 @@ class TuneRequest(Request):
     )
     C: Range = Field(
         default=[2.0**-5, 2.0**15],
-        description="From, to. `svr` by folds: every value between is tried; `svc`: one an octave, and 9 at least; 9 in all by "
-        "`leave-one-out`, with balanced classes, and of `pu`.",
+        description="From, to. `svr` by folds: every value between is tried; `svc`: one an octave, and 9 at least; 9 "
+        "in all by `leave-one-out`, with balanced classes, and of `pu`.",
     )
     epsilon: Range | None = Field(default=None, description="`svr`: from, to; left as it is when absent.")
     judge: Literal["k-fold", "leave-one-out", "rolling-origin"] = Field(

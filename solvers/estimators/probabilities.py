@@ -18,8 +18,9 @@ METHODS = {True: "sigmoid", "platt": "sigmoid", "sigmoid": "sigmoid", "isotonic"
 
 PROBABILITY = """    probability : bool, "platt" or "isotonic", default False
         Whether there is ``predict_proba``, and how decisions become probabilities; True is "platt". That is fitted to
-        exact decisions of the window's examples by models without their fold, of five, when it is asked for the first
-        time after an update. The class with the largest probability is not always the one that ``predict`` returns.
+        exact decisions of the window's examples by models without their fold, of ten, in windows over 1,000 of five,
+        when it is asked for the first time after an update. The class with the largest probability is not always the
+        one that ``predict`` returns.
 """
 
 

@@ -140,8 +140,8 @@ def test_folds_by_class_are_left_out_exactly_and_classes_keep_their_weight(
     heavy = {label: n / (n_classes * np.sum(y == label)) for label in range(n_classes)}
     frozen = heavy if class_weight == "balanced" else class_weight
     Z = model.feature_scale_.apply(X) if kind == "scaled" else X
-    fold = dealt(y, 5)
-    for name in range(5):
+    fold = dealt(y, 10)
+    for name in range(10):
         out, stay = fold == name, fold != name
         share = [weights[y == label].sum() / weights[stay & (y == label)].sum() for label in range(n_classes)]
         rest = IncrementalSVC(C=0.05, kernel="linear", class_weight=frozen)

@@ -25,7 +25,8 @@ from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
 
-FOLDS = 5  #: of each class, to calibrate by
+FOLDS, MORE = 5, 10  #: of each class; the second for a window of no more than
+FEW = 1000  #: examples, of which a fold is missed more, and costs little
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,10 @@ class Assessment:
 
 def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> Assessment:
     """Return the exact leave-one-out decisions of a model's window, by paths from its optimum [Karasuyama & Takeuchi].
+
+    They are right even where they mislead: of a classifier with as many examples of each class and none that is free,
+    the intercept turns against the class that an example leaves, and all labels may be wrong. That happens where C is
+    too small; ``k_fold`` with folds that hold as many of each class is not misled.
 
     Parameters
     ----------
@@ -143,17 +148,18 @@ def k_fold(
     return _assessment(copy, decisions, events, started)
 
 
-def held_out_by_class(model: LiveEstimator, folds: int = FOLDS) -> Floats:
-    """Return exact decisions of a classifier's examples by models without their fold, (n,) or (n, n_pairs).
+def held_out_by_class(model: LiveEstimator, places: Ints | None = None) -> Floats:
+    """Return exact decisions of a classifier's examples by models without their fold, (m,) or (m, n_pairs).
 
-    The examples of each class are dealt out to the folds. While a fold is out, the rest of each class weighs as much as
-    the whole class does in the window. So all these models have the balance of classes that the model has, on which
-    its intercept depends; where no example is free, one example more or less moves it by up to 2.
+    The examples of each class are dealt out to ``MORE`` folds, in a large window to ``FOLDS``. While a fold is out, the
+    rest of each class weighs as much as the whole class does in the window. So all these models have the balance of
+    classes that the model has, on which its intercept depends: where no example is free, one example more or less moves
+    it by up to 2.
 
     Parameters
     ----------
     model : fitted classifier; it is not changed
-    folds : how many; fewer where no class has so many examples
+    places : (m,) the examples that are held out, by place; None: all
 
     Raises
     ------
@@ -162,19 +168,24 @@ def held_out_by_class(model: LiveEstimator, folds: int = FOLDS) -> Floats:
     view = checked(model)
     copy = (view.copy(class_weight=view.class_weights) if view.shares_costs else view.copy()).model
     y, weights, keys = view.window.y, view.window.weights, copy.keys_
-    fold, members = dealt(y, folds), [np.flatnonzero(y == label) for label in np.unique(y)]
+    places = np.arange(y.size) if places is None else places
+    folds = MORE if y.size <= FEW else FOLDS
+    fold = dealt(y[places], folds)
+    if not fold.any() and places.size == y.size:  # one of each class: some have to stay
+        fold = np.arange(y.size) % folds
+    classes = [np.flatnonzero(y == label) for label in np.unique(y)]
 
     def as_heavy(out: Ints) -> dict[Key, float]:
         found = weights.copy()
-        for places in members:
-            stay = np.setdiff1d(places, out, assume_unique=True)
+        for members in classes:
+            stay = np.setdiff1d(members, out, assume_unique=True)
             if (left := weights[stay].sum()) > 0.0:
-                found[stay] *= weights[places].sum() / left
+                found[stay] *= weights[members].sum() / left
         changed = np.setdiff1d(np.flatnonzero(found != weights), out, assume_unique=True)
         return dict(zip([keys[i] for i in changed], found[changed].clip(max=validation.LARGEST).tolist(), strict=True))
 
-    groups = [np.flatnonzero(fold == name) for name in np.unique(fold)]
-    return decisions_by_updates(copy, groups, lambda done, total: None, weights=as_heavy)[0]
+    groups = [places[fold == name] for name in np.unique(fold)]
+    return decisions_by_updates(copy, groups, lambda done, total: None, weights=as_heavy)[0][places]
 
 
 def dealt(y: NDArray[Any], folds: int) -> Ints:

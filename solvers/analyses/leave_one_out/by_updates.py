@@ -10,6 +10,7 @@ import numpy as np
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import dense
 from livesvm.solvers.validation import Key
 
 
@@ -48,7 +49,7 @@ def decisions_by_updates(
     decisions, events = np.empty((len(keys), *copy._window.predictor().decision_function(X[:0]).shape[1:])), 0
     for done, out in enumerate(parts):
         tell(done, len(keys))
-        rows = X[out] if gram is None else np.delete(X[out], out, axis=1)
+        rows = X[out] if gram is None else np.delete(dense(X)[out], out, axis=1)
         with updated_without(copy, [keys[i] for i in out], weights(out)) as report:
             events += report.events
             decisions[out] = copy._window.predictor().decision_function(rows)
