@@ -35,7 +35,11 @@ class TuneRequest(Request):
     gammas: Annotated[list[Cost], Field(min_length=1, max_length=MOST_GAMMAS)] | None = Field(
         default=None, description="Values to try; a grid around `scale` when absent."
     )
-    C: Range = Field(default=[2.0**-5, 2.0**15], description="From, to; every value between is tried.")
+    C: Range = Field(
+        default=[2.0**-5, 2.0**15],
+        description="From, to. `svr` by folds: every value between is tried; `svc`: one an octave, and 9 at least; 9 "
+        "in all by `leave-one-out`, with balanced classes, and of `pu`.",
+    )
     epsilon: Range | None = Field(default=None, description="`svr`: from, to; left as it is when absent.")
     judge: Literal["k-fold", "leave-one-out", "rolling-origin"] = Field(
         default="k-fold",
@@ -124,8 +128,9 @@ Try gamma on a grid and C (`svr`: on request epsilon) along exact paths. Judge e
 model did not see: folds, leave-one-out, or stretches of time that follow what was learnt. These use the `times` that
 examples came with, or when they arrived.
 
-The result holds the best `parameters` with their `error`. `errors`, which `plot` shows, has a list over `C` for each of
-`gammas`, null where a gamma was given up early. To apply the job changes the live model to the best
+The result holds the best `parameters` with their `error`, the least of `errors`. These, which `plot` shows, have a list
+over `C` for each of `gammas`, null where a gamma was given up early. Where values of `C` in a row have the least error,
+the middle one of the longest row is best. To apply the job changes the live model to the best
 parameters, or to `{"choice": {"C": .., "gamma": ..}}`, as one logged update.
 """,
     request=TuneRequest,

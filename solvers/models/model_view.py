@@ -95,10 +95,16 @@ class View:
         there = set(self.window.y.tolist())
         return [two for two in self.pairs if there.issuperset(two)]
 
-    def copy(self) -> View:
-        """Return a private copy, all of it."""
+    @property
+    def class_weights(self) -> dict[Any, float]:
+        """The weight of each class now, by label."""
+        targets = np.arange(len(self.labels)) if self.pairs else np.array([-1.0, 1.0])[: len(self.labels)]
+        return dict(zip(self.labels, cast(Any, self.model)._class_weights(targets).tolist(), strict=True))
+
+    def copy(self, **parameters: Any) -> View:
+        """Return a private copy, all of it, but for ``parameters`` that leave its losses as they are."""
         model = self.model
-        return View(type(model).from_arrays(model.get_params(deep=False), model.to_arrays()))
+        return View(type(model).from_arrays(model.get_params(deep=False) | parameters, model.to_arrays()))
 
     def scaled(self, rows: Features) -> Features:
         """Return features (m, d) as its window has them."""

@@ -54,6 +54,19 @@ def test_they_are_those_of_the_window_as_it_is(
     assert http.get(f"/models/{model}").json()["probability"] == method
 
 
+def test_they_are_not_turned_around_where_classes_are_balanced(make: Make, service: ServiceProcess) -> None:
+    for labels, counts in (("signs", [0, 1]), ("several", [0, 1, 2])):
+        rows = np.concatenate([np.flatnonzero(PLACES == place)[:15] for place in counts])
+        model = make(C=0.01, kernel={"gamma": 0.5}, probability=True)
+        with Client(service.url) as client:
+            client.update(model, X[rows], LABELS[labels][rows])
+            found = client.predict(model, X[rows], probability=True)
+            likely = np.array(found["classes"])[np.argmax(found["probability"], axis=1)]
+            assert np.mean(likely == LABELS[labels][rows]) > 0.75
+            assert np.mean(likely == np.array(found["prediction"])) > 0.85
+            assert client.drift(model)["present"] < 0.3
+
+
 def test_sparse_rows_have_them_too(make: Make, service: ServiceProcess) -> None:
     model = make(C=2.0, kernel={"gamma": 0.5}, probability=True)
     with Client(service.url) as client:

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, k_fold, leave_one_out
 from livesvm.solvers.analyses.leave_one_out import by_path, models_without, tableau
+from livesvm.solvers.analyses.leave_one_out.assessment import dealt, held_out_by_class
 from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
 from livesvm.solvers.errors import Cancelled, InvalidInput
 from tests.judge import build
@@ -99,6 +101,69 @@ def test_paths_that_end_in_a_crowd_at_its_kinks_need_no_return_to_python(monkeyp
     monkeypatch.setattr(by_path, "decisions_without", None)
     found, _ = by_path.leave_by_paths(state, leave, np.full(20, state.total), lambda *_: None)
     assert np.isfinite(found).all()
+
+
+def strings(n: int) -> tuple[list[str], Floats]:
+    """Return texts, and their counts of letters: the kernel of counts is linear."""
+    counts = np.random.default_rng(3).integers(0, 9, size=(n, 3)).astype(np.float64)
+    return ["".join(c * int(k) for c, k in zip("abc", row, strict=True)) + "z" for row in counts], counts
+
+
+def same_letters(A: list[str], B: list[str]) -> Floats:
+    return np.array([[float(sum(a.count(c) * b.count(c) for c in "abc")) for b in B] for a in A])
+
+
+@pytest.mark.parametrize("kind", ["rows", "scaled", "sparse", "precomputed", "function", "texts"])
+@pytest.mark.parametrize("class_weight", [None, "balanced", {0: 2.0}])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_folds_by_class_are_left_out_exactly_and_classes_keep_their_weight(
+    n_classes: int, class_weight: Any, kind: str
+) -> None:
+    rng = np.random.default_rng(1)
+    n = 61
+    texts, X = strings(n)
+    y, weights = rng.integers(0, n_classes, n), rng.integers(0, 4, n) / 2.0
+    X[:, 0] += y
+    texts = ["a" * int(a) + text for a, text in zip(y, texts, strict=True)]
+    rows: dict[str, Any] = {"sparse": csr_array(X), "precomputed": X @ X.T, "texts": texts}
+    kernels: dict[str, Any] = {"precomputed": "precomputed", "function": lambda A, B: A @ B.T, "texts": same_letters}
+    model = IncrementalSVC(
+        C=0.05,
+        kernel=kernels.get(kind, "linear"),
+        class_weight=class_weight,
+        scale="standard" if kind == "scaled" else "none",
+    ).fit(rows.get(kind, X), y, sample_weight=weights)
+    before = model.to_arrays()
+    found = held_out_by_class(model)
+    after = model.to_arrays()
+    assert all(np.array_equal(before[name], after[name]) for name in before if name not in ("X", "objects"))
+    heavy = {label: n / (n_classes * np.sum(y == label)) for label in range(n_classes)}
+    frozen = heavy if class_weight == "balanced" else class_weight
+    Z = model.feature_scale_.apply(X) if kind == "scaled" else X
+    fold = dealt(y, 10)
+    for name in range(10):
+        out, stay = fold == name, fold != name
+        share = [weights[y == label].sum() / weights[stay & (y == label)].sum() for label in range(n_classes)]
+        rest = IncrementalSVC(C=0.05, kernel="linear", class_weight=frozen)
+        rest.fit(Z[stay], y[stay], sample_weight=(weights * np.array(share)[y])[stay])
+        np.testing.assert_allclose(found[out], rest.predictor().decision_function(Z[out]), atol=1e-7)
+
+
+def test_folds_by_class_are_the_same_examples_when_a_window_slides() -> None:
+    y = np.random.default_rng(0).integers(0, 3, 50)
+    for start in range(5):
+        before, after = dealt(y[start : start + 40], 5), dealt(y[start + 1 : start + 41], 5)
+        together = (before[1:, None] == before[1:]) == (after[:-1, None] == after[:-1])
+        same = y[start + 1 : start + 40][:, None] == y[start + 1 : start + 40]
+        assert together[same].all()
+
+
+@pytest.mark.parametrize("y", [[0, 0, 1, 1], [0, 0, 1, 1, 1, 1, 1], [0, 0, 1, 1, 2, 2], [0] * 9 + [1] * 2])
+def test_small_classes_are_held_out_too(y: list[int]) -> None:
+    X = np.arange(len(y), dtype=np.float64)[:, None]
+    for weights in (np.ones(len(y)), np.array([0.0] + [1.0] * (len(y) - 1))):
+        found = held_out_by_class(IncrementalSVC(gamma=0.3).fit(X, y, sample_weight=weights))
+        assert np.isfinite(found).all()
 
 
 def test_leave_one_out_of_duplicates_and_of_the_last_of_a_class() -> None:

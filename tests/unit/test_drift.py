@@ -24,6 +24,7 @@ from livesvm.solvers import (
     leave_one_out,
 )
 from livesvm.solvers.analyses.drift.martingale import CARRIED, RUN
+from livesvm.solvers.analyses.leave_one_out.assessment import dealt
 from livesvm.solvers.errors import InvalidInput
 
 RNG = np.random.default_rng(5)
@@ -37,12 +38,21 @@ LIMITS = Limits(10**6, 10**6, None, None)
 
 
 def peer_error(peer: Any, y: Any, start: int) -> float:
-    """Return the error of the newest examples by models of the examples from ``start`` on, retrained without each."""
-    lost = []
-    for i in range(N - M, N):
-        rest = [j for j in range(start, N) if j != i]
-        found = peer.fit(X[rest], y[rest], WEIGHTS[rest]).predict(X[i : i + 1])[0]
-        lost.append(abs(found - y[i]) if isinstance(peer, SVR) else float(found != y[i]))
+    """Return the error of the newest examples by models of the examples from ``start`` on, retrained without them.
+
+    Of regression that is without each; of classes without a fold, and the rest of each class weighs as much as all.
+    """
+    lost, newest, window = [], np.arange(N - M, N), np.arange(start, N)
+    by_class = not isinstance(peer, SVR)
+    fold = dealt(y[newest], 10) if by_class else np.arange(M)
+    for name in np.unique(fold):
+        out = newest[fold == name]
+        rest, weights = np.setdiff1d(window, out), WEIGHTS.copy()
+        for label in np.unique(y) if by_class else ():
+            same, stays = window[y[window] == label], rest[y[rest] == label]
+            weights[stays] *= WEIGHTS[same].sum() / WEIGHTS[stays].sum()
+        found = peer.fit(X[rest], y[rest], weights[rest]).predict(X[out])
+        lost.extend(found != y[out] if by_class else abs(found - y[out]))
     return float(np.mean(lost))
 
 
@@ -57,9 +67,10 @@ def test_errors_of_remedies_are_those_of_models_retrained_from_nothing(kind: str
     found = drift(model, newest=M)
     for one in found.remedies:
         C, start = (one.value, 0) if one.kind == "C" else (2.0, N - int(one.value))
-        peer = rival(C=C, gamma=0.5, tol=1e-10, **options)
-        if kind == "balanced":  # by how many examples there are, whatever they weigh
-            peer = Balanced(C)
+        peer = rival(C=C, gamma=0.5, tol=1e-10)
+        if kind == "balanced":  # by how many examples there are in the window, whatever they weigh
+            counts = {label: (N - start) / (2 * np.sum(y[start:] == label)) for label in np.unique(y)}
+            peer = SVC(C=C, gamma=0.5, tol=1e-10, class_weight=counts)
         assert one.error == pytest.approx(peer_error(peer, y, start), abs=1e-5), one
     assert {one.kind for one in found.remedies} == {"window", "C"}
     assert [one.value for one in found.remedies][:2] == [SIZE, SIZE // 2]
@@ -69,15 +80,19 @@ def test_errors_of_remedies_are_those_of_models_retrained_from_nothing(kind: str
     assert model.C == 2.0
 
 
-class Balanced:
-    """``SVC`` with classes that weigh the less, the more examples they have."""
-
-    def __init__(self, C: float) -> None:
-        self.C = C
-
-    def fit(self, X: Any, y: Any, weights: Any) -> SVC:
-        counts = {label: len(y) / (2 * np.sum(y == label)) for label in np.unique(y)}
-        return SVC(C=self.C, gamma=0.5, tol=1e-10, class_weight=counts).fit(X, y, weights)
+@pytest.mark.parametrize("C", [0.001, 0.01])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_errors_are_not_turned_around_where_classes_are_balanced(n_classes: int, C: float) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.arange(90) % n_classes)
+    rows = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])[y] + rng.normal(size=(90, 2))
+    model = IncrementalSVC(C=C, gamma=0.5).fit(rows, y)
+    assert leave_one_out(model).error > 0.9  # exact: without an example the others of its class are outnumbered
+    found = drift(model)
+    assert found.error < 0.25
+    assert max(found.errors.values()) < 0.4
+    assert found.present < 0.3
+    assert found.proposed is None
 
 
 def test_the_alarm_says_where_and_which_class_and_the_remedy_forgets() -> None:

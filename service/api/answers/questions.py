@@ -127,7 +127,7 @@ class Remedy(BaseModel):
 
     kind: Literal["window", "C"]
     value: float = Field(description="Examples that stay, or C.")
-    error: float = Field(description="Mean leave-one-out error of the newest examples by that model.")
+    error: float = Field(description="Mean error of the newest examples by that model without them.")
     better: float = Field(description="The error of the present model less that.")
     spread: float = Field(description="Standard error of `better`.")
     update: dict[str, Any] = Field(
@@ -157,7 +157,7 @@ class StepBeforeLearning(BaseModel):
 
 
 class WindowDrift(BaseModel):
-    """What has changed in one window by exact leave-one-out decisions, and models that could be had."""
+    """What has changed in one window by exact decisions without its examples, and models that could be had."""
 
     n_examples: int
     rolling: list[float] = Field(description="Errors of consecutive parts of the window, oldest first.")
@@ -190,7 +190,7 @@ class FeedDriftAnswer(BaseModel):
 
 
 class DriftAnswer(WindowDrift):
-    """What has changed in the window by exact leave-one-out decisions, and what would help."""
+    """What has changed in the window by exact decisions without its examples, and what would help."""
 
     version: int
     error: float = Field(description="Leave-one-out: share of wrong labels, or mean absolute error or pinball loss.")

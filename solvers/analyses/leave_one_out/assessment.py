@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
-from livesvm.solvers.analyses.leave_one_out.by_path import decisions_without
 from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updates
 from livesvm.solvers.analyses.leave_one_out.models_without import checked, leave_each
 from livesvm.solvers.errors import InvalidInput
@@ -25,6 +24,9 @@ from livesvm.solvers.models.model_view import View
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
+
+FOLDS, MORE = 5, 10  #: of each class; the second for a window of no more than
+FEW = 1000  #: examples, of which a fold is missed more, and costs little
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,10 @@ class Assessment:
 
 def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> Assessment:
     """Return the exact leave-one-out decisions of a model's window, by paths from its optimum [Karasuyama & Takeuchi].
+
+    They are right even where they mislead: of a classifier with as many examples of each class and none that is free,
+    the intercept turns against the class that an example leaves, and all labels may be wrong. That happens where C is
+    too small; ``k_fold`` with folds that hold as many of each class is not misled.
 
     Parameters
     ----------
@@ -136,26 +142,59 @@ def k_fold(
     names = np.unique(fold)
     with steadily(progress, names.size) as tell:
         copy = view.copy()
-        if copy.shares_costs:
-            groups = [np.flatnonzero(fold == name) for name in names]
-            decisions, events = decisions_by_updates(copy.model, groups, tell)
-        elif copy.pairs:
-            found = []
-            for done, two in enumerate(copy.pairs):
-                tell(done * names.size // len(copy.pairs), names.size)
-                found.append(k_fold(copy.of_pair(two), fold.tolist()))
-            decisions, events = -np.stack([one.decisions for one in found], axis=1), sum(one.events for one in found)
-        else:
-            decisions, events = np.empty(fold.size), 0
-            state, slots, weights = copy.state, copy.window.slots, copy.window.weights
-            for done, name in enumerate(names):
-                tell(done, names.size)
-                out = np.flatnonzero(fold == name)
-                total = state.total - copy.total_of(float(weights[out].sum()))
-                decisions[out], count = decisions_without(state, slots[out], total)
-                events += count
+        groups = [np.flatnonzero(fold == name) for name in names]
+        decisions, events = decisions_by_updates(copy.model, groups, tell)
         tell(names.size, names.size)
     return _assessment(copy, decisions, events, started)
+
+
+def held_out_by_class(model: LiveEstimator, places: Ints | None = None) -> Floats:
+    """Return exact decisions of a classifier's examples by models without their fold, (m,) or (m, n_pairs).
+
+    The examples of each class are dealt out to ``MORE`` folds, in a large window to ``FOLDS``. While a fold is out, the
+    rest of each class weighs as much as the whole class does in the window. So all these models have the balance of
+    classes that the model has, on which its intercept depends: where no example is free, one example more or less moves
+    it by up to 2.
+
+    Parameters
+    ----------
+    model : fitted classifier; it is not changed
+    places : (m,) the examples that are held out, by place; None: all
+
+    Raises
+    ------
+    NotOptimal : a path could not be followed
+    """
+    view = checked(model)
+    copy = (view.copy(class_weight=view.class_weights) if view.shares_costs else view.copy()).model
+    y, weights, keys = view.window.y, view.window.weights, copy.keys_
+    places = np.arange(y.size) if places is None else places
+    folds = MORE if y.size <= FEW else FOLDS
+    fold = dealt(y[places], folds)
+    if not fold.any() and places.size == y.size:  # one of each class: some have to stay
+        fold = np.arange(y.size) % folds
+    classes = [np.flatnonzero(y == label) for label in np.unique(y)]
+
+    def as_heavy(out: Ints) -> dict[Key, float]:
+        found = weights.copy()
+        for members in classes:
+            stay = np.setdiff1d(members, out, assume_unique=True)
+            if (left := weights[stay].sum()) > 0.0:
+                found[stay] *= weights[members].sum() / left
+        changed = np.setdiff1d(np.flatnonzero(found != weights), out, assume_unique=True)
+        return dict(zip([keys[i] for i in changed], found[changed].clip(max=validation.LARGEST).tolist(), strict=True))
+
+    groups = [places[fold == name] for name in np.unique(fold)]
+    return decisions_by_updates(copy, groups, lambda done, total: None, weights=as_heavy)[0][places]
+
+
+def dealt(y: NDArray[Any], folds: int) -> Ints:
+    """Return the fold of each example (n,): every class is dealt out to the folds in turn, in its order."""
+    fold = np.empty(y.size, np.int64)
+    for label in np.unique(y):
+        places = np.flatnonzero(y == label)
+        fold[places] = np.arange(places.size) % folds
+    return fold
 
 
 def in_order(times: ArrayLike | None, n: int) -> Ints:

@@ -7,7 +7,6 @@ is sampled.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,6 @@ import numpy as np
 from livesvm.solvers.runtime.types import Floats, Ints
 
 ROUNDING = 1e-10  # errors that differ by less than this share of the largest are the same
-PER_OCTAVE = 8  #: values at which an average around is looked at
 
 
 @dataclass(frozen=True)
@@ -36,40 +34,9 @@ class ErrorCurve:
 
     def __call__(self, value: float) -> float:
         """Return the error at a value of the parameter."""
-        return float(self._at(np.array(value)))
-
-    def _at(self, values: Floats) -> Floats:
-        """Return the error at each of some values of the parameter."""
-        i = np.clip(np.searchsorted(self.edges, values, side="right") - 1, 0, self.left.size - 1)
-        share = (values - self.edges[i]) / (self.edges[i + 1] - self.edges[i])
-        return np.asarray(self.left[i] + share * (self.right[i] - self.left[i]))
-
-    def steadiest(self, octaves: float) -> tuple[float, float]:
-        """Return where the error is least on average around, and that average.
-
-        Weighted by a Gaussian over log2 of the parameter with this standard deviation; beyond its ends the curve goes
-        on as it ends. A value that is good between worse ones by chance is not chosen, as it may be by :meth:`best`.
-
-        Parameters
-        ----------
-        octaves : float
-            Standard deviation of the weights, in powers of two of the parameter.
-
-        Returns
-        -------
-        tuple of float
-            The value of the parameter, and that average.
-        """
-        low, high = np.log2(self.edges[0]), np.log2(self.edges[-1])
-        places = max(2, math.ceil(PER_OCTAVE * (high - low)) + 1)
-        values = np.exp2(np.linspace(low, high, places)).clip(self.edges[0], self.edges[-1])
-        errors = self._at(values)
-        reach = math.ceil(3.0 * octaves * PER_OCTAVE)
-        weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / (octaves * PER_OCTAVE)) ** 2)
-        around = np.convolve(np.pad(errors, reach, mode="edge"), weights / weights.sum(), mode="valid")
-        least = np.flatnonzero(around <= around.min() + ROUNDING)
-        at = int(least[least.size // 2])
-        return float(values[at]), float(around[at])
+        i = np.clip(np.searchsorted(self.edges, value, side="right") - 1, 0, self.left.size - 1)
+        share = (value - self.edges[i]) / (self.edges[i + 1] - self.edges[i])
+        return float(self.left[i] + share * (self.right[i] - self.left[i]))
 
     def best(self) -> Best:
         """Return where the error is least: of several intervals the longest, by the ratio of its ends.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.solvers import validation
+from livesvm.solvers.analyses.leave_one_out.assessment import dealt
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.runtime.types import Ints
 
@@ -41,11 +42,7 @@ def splits(y: NDArray[Any], judge: Judge, folds: int, *, classes: bool) -> list[
         edges = np.arange(1, k + 2) * n // (k + 1)
         out = [(every_example[:start], every_example[start:end]) for start, end in pairwise(edges.tolist())]
     else:
-        fold = every_example % k
-        if classes:
-            for label in np.unique(y):
-                indices = np.flatnonzero(y == label)
-                fold[indices] = np.arange(indices.size) % k
+        fold = dealt(y, k) if classes else every_example % k
         out = [(every_example[fold != one], every_example[fold == one]) for one in range(k)]
     for learnt, judging in out:
         if judging.size == 0 or (classes and np.unique(y[learnt]).size < 2):

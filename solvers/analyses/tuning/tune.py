@@ -29,7 +29,6 @@ STEP = 4.0
 GAMMAS = STEP ** np.arange(-5.0, 4.0)  #: of the gamma called "scale"
 POINTS = 15  #: values of C of the picture of a curve
 STEPS = 9  #: values of C where there is no curve over all of them
-AROUND = 1.0  #: octaves of C over which errors are averaged before the least is taken
 SURE = 2.0  #: standard deviations by which one that was judged by next to no example would have to be behind
 BEYOND = 3  #: so many more values of gamma are tried beyond an end that is the best
 
@@ -43,13 +42,15 @@ class Tuning:
     parameters : dict
         The best, to be handed to ``change``: gamma, C, and epsilon where that was asked for.
     error : float
-        Of those: share of wrong labels, or mean absolute error in units of y.
+        Of those, the least of ``errors``: share of wrong labels, or mean absolute error in units of y.
     gammas : ndarray, shape (g,)
         What was tried, ascending; empty for a kernel without.
     C : ndarray, shape (p,)
-        Values of C for a picture.
+        Values of C, ascending, with the best one among them: all that were tried, but of regression by folds, which
+        tries every value of the range, some of it.
     errors : ndarray, shape (g, p)
-        The error there; NaN where it was plain before the end that a gamma is not the best.
+        The error there; NaN where it was plain before the end that a gamma is not the best. Those of the best gamma
+        are with the best epsilon, where that was asked for.
     seconds : float
         Wall time.
     """
@@ -90,7 +91,9 @@ def tune(
 ) -> Tuning:
     """Return the best parameters of a fitted classifier or regressor for its window. The model stays as it is.
 
-    Parts are learnt with the model's other parameters; its ``scale`` is fitted to each.
+    The least error is the best. Where values of C in a row have it, the middle one of the longest such row is taken;
+    where several gammas have it, the one that was tried first, which is nearest to the middle of the grid. Parts are
+    learnt with the model's other parameters; its ``scale`` is fitted to each.
 
     Parameters
     ----------
@@ -100,8 +103,9 @@ def tune(
         Values to try; by default 9 around the one called "scale", without those with neighbours far from the
         best, and some beyond where the best is at an end.
     C : tuple of float, default (2**-5, 2**15)
-        The range of C: in regression every value is tried, else so many along the path, one an octave of
-        classifiers.
+        The range of C. In regression with folds every value is tried; of classifiers one an octave along the path, and
+        9 at least; 9 in all with ``judge="leave_one_out"``, with balanced classes, and of positive and unlabelled
+        examples.
     epsilon : tuple of float, or None, default None
         A range of half widths of the tube, in units of y; the best is searched at the best gamma and C, then C
         once more.
@@ -138,19 +142,20 @@ def tune(
     low, high = (validation.positive(value, "C", validation.LARGEST) for value in C)
     if not low < high:
         raise InvalidInput(f"must be an ascending range, not {C!r}", field="C")
-    search = _Search(view, _values(view, low, high, judge), judge, folds, times)
+    search = _Search(view, _values(view, low, high, judge), judge, folds, times, epsilon)
     tried = _gammas(model, gammas)
     with steadily(progress, 1000) as tell:
         search.tell = tell
         _over(search, tried, thin=gammas is None)
         gamma = search.best()
-        best, chosen = search.lines[gamma], {"gamma": gamma} if has_gamma(model.kernel) else {}
+        chosen = {"gamma": gamma} if has_gamma(model.kernel) else {}
         if epsilon is not None:
-            chosen["epsilon"], best = search.with_epsilon(gamma, best.C, epsilon)
-    found = dict(sorted(search.lines.items()))
-    errors = np.array([line.on(search.C) for line in found.values()])
+            chosen["epsilon"], search.lines[gamma] = search.with_epsilon(gamma, search.lines[gamma].C, epsilon)
+    best, found = search.lines[gamma], dict(sorted(search.lines.items()))
+    values = np.union1d(search.C, best.C)
+    errors = np.array([line.on(values) for line in found.values()])
     kept = np.array(list(found)) if "gamma" in chosen else np.empty(0)
-    return Tuning({"C": best.C, **chosen}, best.error, kept, search.C, errors, time.perf_counter() - started)
+    return Tuning({"C": best.C, **chosen}, best.error, kept, values, errors, time.perf_counter() - started)
 
 
 def _values(view: View, low: float, high: float, judge: Judge) -> Floats:
@@ -207,8 +212,7 @@ class _Line:
     """The error for every C at one gamma: a curve, or its values on a grid; or a bound that says enough."""
 
     C: float
-    error: float
-    judged: float  #: by which it is compared: that error, or its average around C
+    error: float  #: there, the least
     curve: ErrorCurve | None
     values: Floats | None = None
     wrong: Bools | None = None  #: the examples labelled wrongly there, by fold
@@ -223,6 +227,18 @@ class _Line:
         if self.curve is not None:
             return np.array([self.curve(value) for value in grid])
         return np.full(grid.size, np.nan) if self.values is None else self.values
+
+
+def _given_up(C: float, error: float, least: float) -> _Line:
+    """Return the line of a gamma that is known not to be the best, whose error is above the ``least`` so far."""
+    return _Line(C, max(error, math.nextafter(least, math.inf)), None)
+
+
+def _least(errors: Floats) -> int:
+    """Return the place of the least error: of several in a row the middle, of several rows the first longest."""
+    least = np.flatnonzero(errors == errors.min())
+    longest = max(np.split(least, np.flatnonzero(np.diff(least) > 1) + 1), key=len)
+    return int(longest[(longest.size - 1) // 2])
 
 
 def _is_behind(mine: Bools, best: Bools | None, share: float) -> bool:
@@ -243,6 +259,7 @@ class _Search:
     judge: Judge
     folds: int
     times: ArrayLike | None = None
+    epsilon: tuple[float, float] | None = None  #: the range in which it is chosen
     lines: dict[float, _Line] = field(default_factory=dict)
     tell: Teller = field(default_factory=lambda: Teller(None, 1))
     laid_out: list[Fold] = field(default_factory=list)
@@ -265,7 +282,7 @@ class _Search:
 
     def best(self) -> float:
         """Return the best gamma so far; of equals the one nearest to what was tried first."""
-        return min(self.lines, key=lambda one: self.lines[one].judged)
+        return min(self.lines, key=lambda one: self.lines[one].error)
 
     def try_gamma(self, gamma: float) -> None:
         """Try every C with this gamma."""
@@ -279,6 +296,8 @@ class _Search:
         else:
             limits = (float(self.C[0]), float(self.C[-1]))
             start = {"gamma": gamma, "C": limits[0]}
+            if self.epsilon is not None and hasattr(self.view.model, "epsilon"):
+                start["epsilon"] = float(np.clip(self.view.model.epsilon, *self.epsilon))
             self.lines[gamma] = self._along(lambda part: regularization_path(part, "C", *limits), start)
 
     def with_epsilon(self, gamma: float, C: float, limits: tuple[float, float]) -> tuple[float, _Line]:
@@ -299,18 +318,17 @@ class _Search:
 
     def _along(self, walk: Callable[[Any], Any], parameters: dict[str, float], *, bounded: bool = True) -> _Line:
         """Follow one path a fold; given up once the folds so far are worse than the best with all of them."""
-        least = min((line.judged for line in self.lines.values()), default=math.inf) if bounded else math.inf
+        least = min((line.error for line in self.lines.values()), default=math.inf) if bounded else math.inf
         curves, sizes, total = [], [], sum(judging.size for _, judging in self.parts)
         for learnt, judging in self.parts:
             path = walk(self._model(learnt, parameters))
             curves.append(path.validation_error(self.X[judging], self.y[judging]))
             sizes.append(judging.size)
             whole = mean_of(curves, np.array(sizes) / total)
-            value, judged = whole.steadiest(AROUND)
-            if judged > least:
-                judged *= total / sum(sizes)
-                return _Line(value, whole(value), max(judged, math.nextafter(least, math.inf)), None)
-        return _Line(value, whole(value), judged, whole)
+            value = whole.best().value
+            if whole(value) > least:
+                return _given_up(value, whole(value) * total / sum(sizes), least)
+        return _Line(value, whole(value), whole)
 
     def _on_grid(self, gamma: float) -> _Line:
         """Follow C from value to value, fold by fold, and see which examples are labelled wrongly.
@@ -319,20 +337,18 @@ class _Search:
         the same, by more than the labels that only one of the two has wrong make likely: a race [Maron and Moore 1994].
         How likely falls with what is still to be judged, as nothing much is lost of two that are nearly as good.
         """
-        best = min(self.lines.values(), key=lambda line: line.judged, default=None)
+        best = min(self.lines.values(), key=lambda line: line.error, default=None)
         total, seen = sum(judging.size for _, judging in self.parts), 0
         wrong = np.empty((self.C.size, total), np.bool_)
         for fold, (_, judging) in enumerate(self.parts):
             wrong[:, seen : seen + judging.size] = self._wrong(fold, gamma)
             seen += judging.size
             errors = wrong[:, :seen].sum(axis=1) / total
-            value, judged = ErrorCurve(self.C, errors[:-1], errors[1:]).steadiest(AROUND)
-            at = int(np.abs(np.log(self.C / value)).argmin())
+            at = _least(errors)
             mine = wrong[at, :seen]
-            if best is not None and (judged > best.judged or _is_behind(mine, best.wrong, seen / total)):
-                judged = max(judged * total / seen, math.nextafter(best.judged, math.inf))
-                return _Line(float(self.C[at]), float(mine.mean()), judged, None)
-        return _Line(float(self.C[at]), float(mine.mean()), judged, None, errors, mine)
+            if best is not None and (errors[at] > best.error or _is_behind(mine, best.wrong, seen / total)):
+                return _given_up(float(self.C[at]), float(mine.mean()), best.error)
+        return _Line(float(self.C[at]), float(errors[at]), None, errors, mine)
 
     def _wrong(self, fold: int, gamma: float) -> Bools:
         """Return the examples of a fold that are labelled wrongly, (p, m), at each value of C."""
@@ -371,7 +387,6 @@ class _Search:
         return self._of_values(np.array([leave_one_out(model).error for model in self._along_C(slice(None), gamma)]))
 
     def _of_values(self, errors: Floats) -> _Line:
-        """Return the line of errors on the grid; of equals the middle is the best."""
-        least = np.flatnonzero(errors == errors.min())
-        at = int(least[least.size // 2])
-        return _Line(float(self.C[at]), float(errors[at]), float(errors[at]), None, errors)
+        """Return the line of errors on the grid."""
+        at = _least(errors)
+        return _Line(float(self.C[at]), float(errors[at]), None, errors)
