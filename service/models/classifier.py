@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from livesvm.service.models.labels import SIGNS, Targets, are_signs, as_labels
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.estimators.class_labels import labels_with
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.class_labels import labels_with
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.models.window_edits import Edits

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from livesvm.solvers import validation
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput, NotOptimal
-from livesvm.solvers.estimators.class_labels import labels_after
 from livesvm.solvers.estimators.training_data import problems_of, scale_of, solved
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.one_versus_one import Pair, Training
@@ -22,6 +21,15 @@ from livesvm.solvers.frank_wolfe.solution import Look
 from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models.base import LiveEstimator, keep
+from livesvm.solvers.models.class_labels import (
+    are_among,
+    are_equal,
+    column_of,
+    exact_labels,
+    joined,
+    labels_after,
+    places_of,
+)
 from livesvm.solvers.models.keyed_window import unused_keys
 from livesvm.solvers.models.large_predictor import Trained, of_signs
 from livesvm.solvers.models.large_proofs import proofs
@@ -90,7 +98,8 @@ class LiveL2SVC(LiveEstimator):
     ) -> None:
         keep(self, locals())
         self._examples_here = SlidingWindow()
-        self._labels: NDArray[Any] = np.empty(0) if classes is None else np.unique(np.array(list(classes)))
+        given = [] if classes is None else list(classes)
+        self._labels: NDArray[Any] = np.unique(exact_labels(given, np.array(given), "classes"))
         self._trained: Trained | None = None
 
     # -- the window ----------------------------------------------------------------------------------------------------
@@ -128,14 +137,14 @@ class LiveL2SVC(LiveEstimator):
         if C is not None:
             self.C = validation.positive(C, "C", validation.LARGEST)
         w.leave(leaving)
-        w.rename(np.searchsorted(known, self._labels))
+        w.rename(places_of(self._labels, known))
         self._labels = known
         w.edit(
-            dict(zip(relabelled, np.searchsorted(known, new_y), strict=True)),
+            dict(zip(relabelled, places_of(new_y, known).tolist(), strict=True)),
             dict(zip(reweighted, new_weights, strict=True)),
             decay,
         )
-        w.admit(rows, np.searchsorted(known, y), weights, adding)
+        w.admit(rows, places_of(y, known), weights, adding)
         if y.size:
             self.n_features_in_ = rows.shape[1]
             vars(self).setdefault("gamma_", np.nan)  # until there is a training
@@ -155,9 +164,9 @@ class LiveL2SVC(LiveEstimator):
     def labels_(self) -> NDArray[Any]:
         """All labels that are known: of the window, now or before, and of the last training."""
         trained = self._trained
-        if trained is None or np.isin(trained.classes, self._labels).all():
+        if trained is None or are_among(trained.classes, self._labels).all():
             return self._labels
-        return np.union1d(trained.classes, self._labels) if self._labels.size else trained.classes
+        return joined(trained.classes, self._labels) if self._labels.size else trained.classes
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -220,11 +229,11 @@ class LiveL2SVC(LiveEstimator):
         w.forget()
 
     def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> NDArray[Any]:
-        return validation.column(y, field)
+        return column_of(y, m, field)
 
     def _error(self, decisions: Floats, targets: NDArray[Any]) -> float:
         places = (decisions > 0).astype(np.int64) if decisions.ndim == 1 else winners(decisions, self.classes_.size)
-        return float(np.mean(self.classes_[places] != targets))
+        return float(np.mean(~are_equal(self.classes_[places], targets)))
 
     # -- training ------------------------------------------------------------------------------------------------------
 
@@ -424,7 +433,7 @@ class LiveL2SVC(LiveEstimator):
         return model
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
-        self._labels = np.array(arrays["labels"])
+        self._labels = exact_labels(arrays["labels"], np.array(arrays["labels"]), "labels")
         self._examples_here.restore(arrays)
         self.gamma_ = float(arrays["gamma"])
         self.n_features_in_ = self._examples_here.X.shape[1]

@@ -63,6 +63,10 @@ class LiveEstimator(Fitted):
         """Return the targets of ``m`` examples as numbers; raises InvalidInput for ``field``."""
         raise AssertionError("every live estimator says what its targets are")
 
+    def _known_targets(self, y: ArrayLike | None, m: int) -> Floats:
+        """Return the same of examples that are not learnt."""
+        return self._targets(y, m)
+
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
         """Return the losses of examples with these targets and weights; ``C`` stands in for the model's own."""
         raise AssertionError("every live estimator says what its losses are")
@@ -400,6 +404,8 @@ class LiveEstimator(Fitted):
         rows: Features = np.empty((0, 0)) if X is None else self._read(X)
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         if X is not None:
+            if window is not None and self._objects is None and self.kernel != "precomputed":
+                self._check_features(X, reset=False)
             scale = self._fitted_scale(rows, weights) if window is None else self.feature_scale_
             if window is not None and self.kernel != "precomputed":
                 rows = like(rows, window.is_sparse)

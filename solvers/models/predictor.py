@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +16,7 @@ from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, SparseRows, dense, like
 
+Gate = Callable[[Any], None]
 _BLOCK = 1024  # rows of X whose kernel values are held at once
 
 
@@ -38,6 +41,8 @@ class Predictor:
         Decision values up to this far from 0 are 0; of one-class models, whose margin lies on the boundary.
     scale : FeatureScale or None, default None
         What features go through first.
+    gate : callable or None, default None
+        Compares the names of features with those that the model knows: called with what rows come in.
     """
 
     kernel: Kernel
@@ -47,6 +52,7 @@ class Predictor:
     n_features: int | None
     boundary: float = 0.0
     scale: FeatureScale | None = None
+    gate: Gate | None = field(default=None, repr=False)
 
     @property
     def n_support(self) -> int:
@@ -70,10 +76,9 @@ class Predictor:
         Raises
         ------
         InvalidInput
-            Names the row and column.
+            Names the row and column; of a data frame also where its columns are not those that the model knows.
         """
-        read = validation.features if self.kernel.gram is None else validation.matrix
-        return read(X, width=self.n_features)
+        return checked_rows(X, self.n_features, self.gate, is_given=self.kernel.gram is not None)
 
     def decision_function(self, X: ArrayLike | SparseRows) -> Floats:
         """Return f(x).
@@ -94,7 +99,10 @@ class Predictor:
         InvalidInput
             Names the row and column.
         """
-        rows = self.validate(X)
+        return self.decide(self.validate(X))
+
+    def decide(self, rows: Features) -> Floats:
+        """Return f of rows (m, d) that are checked, (m,)."""
         out = np.full(rows.shape[0], self.intercept)
         if self.n_support:
             for start in range(0, rows.shape[0], _BLOCK):
@@ -104,6 +112,20 @@ class Predictor:
         if self.boundary:
             out[np.abs(out) <= self.boundary] = 0.0
         return out
+
+
+def checked_rows(X: Any, width: int | None, gate: Gate | None, *, is_given: bool) -> Features:
+    """Return rows that come in, (m, d), checked: numbers first, then names, then the width.
+
+    Raises
+    ------
+    InvalidInput : names the row and column
+    """
+    rows = validation.matrix(X) if is_given else validation.features(X)
+    if gate is not None:
+        gate(X)
+    validation.check_width(rows.shape[1], width, "X")
+    return rows
 
 
 def kernel_values(kernel: Kernel, rows: Features, support: Features, scale: FeatureScale | None) -> Floats:

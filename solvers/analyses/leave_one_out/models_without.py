@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from livesvm.solvers.analyses.leave_one_out.by_path import leave_by_paths
 from livesvm.solvers.analyses.leave_one_out.by_pivots import Changes, leave_by_pivots
@@ -146,19 +145,19 @@ class ModelsWithout:
         """Places of the examples that have a part in the model, oldest first; no other changes a decision."""
         return np.flatnonzero(np.any(np.stack([models.which for models in self._models]) != 0, axis=0))
 
-    def decisions(self, X: ArrayLike | Features, places: Ints | None = None) -> Floats:
+    def decisions(self, X: Features, places: Ints | None = None) -> Floats:
         """Return what the models without each example, or each of those at ``places``, decide.
 
         Parameters
         ----------
-        X : (m, d) rows; for the kernel "precomputed" (m, n) kernel values of rows and window, oldest first
+        X : (m, d) rows that are checked; for the kernel "precomputed" (m, n) values of rows and window, oldest first
 
         Returns
         -------
         (n, m), of several classes (n, m, n_pairs)
         """
         frozen = self._support
-        values = kernel_values(frozen.kernel, frozen.validate(X), frozen.support, frozen.scale)
+        values = kernel_values(frozen.kernel, X, frozen.support, frozen.scale)
         found = []
         for models in self._models:
             which = models.which if places is None else models.which[places]
