@@ -302,9 +302,14 @@ class LiveSVC(WithPaths):
         NotPositiveSemidefinite, NotOptimal, MemoryLimit
             The path could not be followed; the model is as it was.
         """
+        before = self._standing()
         if classes is not None and not hasattr(self, "classes_"):
             self._set_classes(several_labels(classes))
-        self._learn((X, y), sample_weight, None, ())
+        try:
+            self._learn((X, y), sample_weight, None, ())
+        except BaseException:
+            self._take_back(before)
+            raise
         return self
 
     @property
@@ -316,20 +321,6 @@ class LiveSVC(WithPaths):
     def _labels(self, f: Floats) -> NDArray[Any]:
         """Return the label of each number, by its sign."""
         return self.classes_[np.where(f > 0, self.classes_.size - 1, 0)]
-
-    def _standing(self) -> dict[str, Any]:
-        known = vars(self)
-        return {name: known[name] for name in ("_window", "classes_", "balance_") if name in known}
-
-    def _take_back(self, before: dict[str, Any]) -> None:
-        if "_window" not in before:
-            return
-        window, after = before["_window"], self.classes_
-        if isinstance(window, ClassWindow) and window.n_classes != before["classes_"].size:
-            window.forget_classes(places_of(before["classes_"], after))
-        super()._take_back(before)
-        if self._mirrors(after):
-            window.flip_signs()
 
     def _make_ready(self, add: tuple[Any, ArrayLike | None] | None, edits: Edits) -> None:
         if "_window" not in vars(self):  # of a first update the classes are known before there is a window

@@ -34,7 +34,7 @@ from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.frank_wolfe.warm_start import carried
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples, product
-from livesvm.solvers.models.base import keep
+from livesvm.solvers.models.base import all_or_nothing, keep
 from livesvm.solvers.models.class_labels import are_among, places_of
 from livesvm.solvers.models.pairs_predictor import scores as class_scores
 from livesvm.solvers.runtime.progress import Progress
@@ -204,13 +204,14 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         prepared, own = problems_of(kernel, rows, codes, costs, classes, threads)
         starts = [self._start(q, pair, last, was) for q, pair in enumerate(own)]
         solutions = solved(own, options, starts, threads, progress).solutions
-        self._check_features(X, reset=True)
-        self.classes_ = classes
-        self._keep(rows, kernel, prepared, own, solutions)
+        with all_or_nothing(self):
+            self._check_features(X, reset=True)
+            self.classes_ = classes
+            self._keep(rows, kernel, prepared, own, solutions)
+            self._last = Last(classes, n, own, solutions) if self.warm_start else None
         if self.relative_gap_ > self.tol:
             message = f"the relative gap is {self.relative_gap_:.1e} after {self.n_iter_} steps, not {self.tol:g}"
             warnings.warn(message, ConvergenceWarning, stacklevel=2)
-        self._last = Last(classes, n, own, solutions) if self.warm_start else None
         return self
 
     def _options(self) -> Options:

@@ -20,7 +20,7 @@ from livesvm.solvers.frank_wolfe.problem import check_finite
 from livesvm.solvers.frank_wolfe.solution import Look
 from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.models.base import LiveEstimator, keep
+from livesvm.solvers.models.base import LiveEstimator, all_or_nothing, keep
 from livesvm.solvers.models.class_labels import (
     are_among,
     are_equal,
@@ -134,20 +134,22 @@ class LiveL2SVC(LiveEstimator):
         validation.known_keys([*relabelled, *reweighted], w.slots)
         known, y = self._with_labels(self._labels, None if add is None else add[1], rows.shape[0], "y")
         known, new_y = self._with_labels(known, list(relabelled.values()) or None, len(relabelled), "relabel")
+        after: dict[str, Any] = {"_labels": known}
         if C is not None:
-            self.C = validation.positive(C, "C", validation.LARGEST)
-        w.leave(leaving)
+            after["C"] = validation.positive(C, "C", validation.LARGEST)
+        after["_examples_here"] = w = w.copied()
+        freed = w.leave(leaving)
         w.rename(places_of(self._labels, known))
-        self._labels = known
         w.edit(
             dict(zip(relabelled, places_of(new_y, known).tolist(), strict=True)),
             dict(zip(reweighted, new_weights, strict=True)),
             decay,
         )
         w.admit(rows, places_of(y, known), weights, adding)
+        w.free(freed)
         if y.size:
-            self.n_features_in_ = rows.shape[1]
-            vars(self).setdefault("gamma_", np.nan)  # until there is a training
+            after |= {"n_features_in_": rows.shape[1], "gamma_": vars(self).get("gamma_", np.nan)}
+        vars(self).update(after)
         n, trained = len(w.slots), self._trained
         changed = n if decay != 1.0 else len(relabelled.keys() | reweighted.keys())
         support, gap = (0, np.nan) if trained is None else (len(trained.coefficients.T), trained.relative_gap)
@@ -217,16 +219,17 @@ class LiveL2SVC(LiveEstimator):
 
     def forget_training(self) -> None:
         """Know the window alone from now on, and nothing of the examples that have left, nor of their classes."""
-        self._trained = None
         w = self._examples_here
-        if self.classes is None:
-            here = np.unique(w.y[w.indices])
-            numbers = np.searchsorted(here, np.arange(self._labels.size))
-            w.rename(np.minimum(numbers, max(0, here.size - 1)))  # free slots have a number too
-            self._labels = self._labels[here]
-        if hasattr(self, "gamma_"):
-            self.gamma_ = np.nan
-        w.forget()
+        with all_or_nothing(self, w):
+            self._trained = None
+            if self.classes is None:
+                here = np.unique(w.y[w.indices])
+                numbers = np.searchsorted(here, np.arange(self._labels.size))
+                w.rename(np.minimum(numbers, max(0, here.size - 1)))  # free slots have a number too
+                self._labels = self._labels[here]
+            if hasattr(self, "gamma_"):
+                self.gamma_ = np.nan
+            w.forget()
 
     def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> NDArray[Any]:
         return column_of(y, m, field)
@@ -264,15 +267,16 @@ class LiveL2SVC(LiveEstimator):
         slots = w.indices[w.weights[w.indices] > 0]
         here, codes = np.unique(w.y[slots], return_inverse=True)
         examples = w.X[slots], self._labels[here], codes, w.weights[slots]
-        found, own, support = self._train(examples, variant, tol, threads, progress, look, slots)
-        w.place[slots[support]] = np.arange(support.size)
-        w.taught[slots], w.costs[slots] = codes, float(self.C) * w.weights[slots]
-        w.parts = np.zeros((2, here.size, w.y.size))
-        for (negative, positive), pair, solution in zip(
-            one_versus_one.pairs(here.size), own, found.solutions, strict=True
-        ):
-            other = np.where(pair.problem.y > 0, negative, positive)
-            w.parts[:, other, slots[pair.indices]] = solution.parts
+        with all_or_nothing(self, w):
+            found, own, support = self._train(examples, variant, tol, threads, progress, look, slots)
+            w.place[slots[support]] = np.arange(support.size)
+            w.taught[slots], w.costs[slots] = codes, float(self.C) * w.weights[slots]
+            w.parts = np.zeros((2, here.size, w.y.size))
+            for (negative, positive), pair, solution in zip(
+                one_versus_one.pairs(here.size), own, found.solutions, strict=True
+            ):
+                other = np.where(pair.problem.y > 0, negative, positive)
+                w.parts[:, other, slots[pair.indices]] = solution.parts
         return found
 
     def retrain_on(
@@ -294,7 +298,8 @@ class LiveL2SVC(LiveEstimator):
         if counts.size < weights.size:
             X, labels, weights = X[counts], labels[counts], weights[counts]
         examples = X, *np.unique(labels, return_inverse=True), weights
-        return self._train(examples, variant, tol, threads, progress, look)[0]
+        with all_or_nothing(self, self._examples_here):
+            return self._train(examples, variant, tol, threads, progress, look)[0]
 
     def _train(
         self,
@@ -330,14 +335,12 @@ class LiveL2SVC(LiveEstimator):
 
     def take_over(self, other: LiveL2SVC) -> None:
         """Have the solution of another model, whose window was this one's before it slid."""
-        self._trained = other._trained
-        self.C, self.kernel, self.gamma, self.degree, self.coef0 = (
-            getattr(other, name) for name in ("C", "kernel", "gamma", "degree", "coef0")
-        )
-        self.gamma_ = other.gamma_
-        if other._trained is not None:
-            self.n_features_in_ = int(other._trained.X.shape[1])
-        self._examples_here.take_over(other._examples_here)
+        with all_or_nothing(self, self._examples_here):
+            for name in ("_trained", "C", "kernel", "gamma", "degree", "coef0", "gamma_"):
+                setattr(self, name, getattr(other, name))
+            if other._trained is not None:
+                self.n_features_in_ = int(other._trained.X.shape[1])
+            self._examples_here.take_over(other._examples_here)
 
     def _kernel_of(self, X: Any, weights: Floats) -> Kernel:
         return self.kernel_by(lambda: scale_of(X, weights))

@@ -16,7 +16,7 @@ from livesvm.solvers.estimators.scikit import _TwoClassEstimator, _written_out, 
 from livesvm.solvers.estimators.thresholds import WithThresholds
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models import scaling
-from livesvm.solvers.models.base import keep
+from livesvm.solvers.models.base import all_or_nothing, keep
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.pu.held_out import Folds
@@ -139,6 +139,12 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         Cancelled
             ``progress`` said so.
         """
+        with all_or_nothing(self):
+            self._learn(X, y, sample_weight, progress)
+        warn_of(self.warnings_)
+        return self
+
+    def _learn(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, progress: Progress | None) -> None:
         rows = validation.examples(X)
         self._check_features(X, reset=True)
         known = labels(y, rows.shape[0])
@@ -162,8 +168,6 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         self._examples, self._held_out = folds, None
         decisions = self.predictor_.decide(given[~chosen])
         self.warnings_ = flag_warnings(int(np.count_nonzero(decisions > 0)), decisions.size, lam)
-        warn_of(self.warnings_)
-        return self
 
     def _decision(self, X: ArrayLike) -> Floats:
         rows = validation.matrix(X)

@@ -102,7 +102,18 @@ class Predictor:
         return self.decide(self.validate(X))
 
     def decide(self, rows: Features) -> Floats:
-        """Return f of rows (m, d) that are checked, (m,)."""
+        """Return f(x) of rows that are checked.
+
+        Parameters
+        ----------
+        rows : ndarray or SparseRows, shape (m, d)
+            What :meth:`validate` returned.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            f(x).
+        """
         out = np.full(rows.shape[0], self.intercept)
         if self.n_support:
             for start in range(0, rows.shape[0], _BLOCK):
