@@ -92,7 +92,8 @@ class _Stream:
         """
         if keys := self._keys:
             row = self._rows(*_of_one(x))[0]
-            same = (np.asarray(self._model.window_X) == row).all(axis=1) & (self._model.window_y == y)
+            same = (np.asarray(self._model.window_X) == row).all(axis=1)
+            same &= [target == y for target in self._model.window_y.tolist()]
             if same.any() and all(name in self._columns or not value for name, value in x.items()):
                 self._model.update(remove=[keys[int(np.argmax(same))]])
                 return

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from livesvm.service.models.labels import SIGNS, Targets, are_signs, as_labels
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.estimators.class_labels import labels_with
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.models.class_labels import labels_with
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.models.window_edits import Edits
 
@@ -92,22 +91,9 @@ class ServedClassifier(LiveSVC):
         """Let the only class that there are examples of be the only one."""
         sign = _only_sign(self._window)
         if sign and np.array_equal(self.classes_, SIGNS):
-            self._only_sign_before = sign
             if sign < 0:
                 self._window.flip_signs()  # the only class is the positive one
             self.classes_ = SIGNS[sign == SIGNS]
-
-    def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
-        window = vars(self).get("_window")
-        try:
-            return super()._learn(*args, **kwargs)
-        except BaseException:
-            before = vars(self).get("_only_sign_before", 0)
-            if window is not None and before and _only_sign(window) == -before:
-                window.flip_signs()
-            raise
-        finally:
-            vars(self).pop("_only_sign_before", None)
 
     def _change(self, add: Any, sample_weight: Any, keys: Any, remove: Any, edits: Edits) -> Any:
         if add is not None:

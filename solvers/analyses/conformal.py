@@ -82,7 +82,7 @@ class Conformal:
         if self.classes is not None:
             raise InvalidInput("asks for an interval; this model has classes, and sets of them", field="coverage")
         level = validation.fraction(coverage, "coverage")
-        rows = validation.features(X, width=self.models.predictor.n_features)
+        rows = self.models.predictor.validate(X)
         low, high = np.empty((2, rows.shape[0]))
         for part, f in self._blocks(rows):
             scores = self.scores[:, None]
@@ -116,7 +116,7 @@ class Conformal:
         if self.classes is None:
             raise InvalidInput("asks for a set of classes; this model has none, and intervals", field="coverage")
         level = validation.fraction(coverage, "coverage")
-        rows = validation.features(X, width=self.models.predictor.n_features)
+        rows = self.models.predictor.validate(X)
         found = np.empty((rows.shape[0], self.classes.size), dtype=bool)
         share, n = self.weights / (self.weights.sum() + 1.0), self.classes.size
         for part, f in self._blocks(rows):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
@@ -50,9 +49,13 @@ def update_singly(
     """
     reports = []
     if add is not None:
-        X, y = validation.matrix(add[0]), np.asarray(add[1])
-        names = [None] * len(X) if keys is None else [[key] for key in keys]
-        for row, target, name in zip(X, y, names, strict=True):
-            reports.append(model.update(add=(row[None, :], target[None]), keys=name))
+        from sklearn.utils import _safe_indexing
+
+        X, y = add
+        m = validation.matrix(X).shape[0]
+        names = [None] * m if keys is None else [[key] for key in keys]
+        for i, name in zip(range(m), names, strict=True):
+            one = tuple(_safe_indexing(column, [i]) for column in (X, y))
+            reports.append(model.update(add=one, keys=name))
     reports.extend(model.update(remove=[key]) for key in remove)
     return reports

@@ -13,9 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.estimators.class_labels import column_of, labels_with, several_labels, targets_of
 from livesvm.solvers.estimators.paths import WithPaths
 from livesvm.solvers.models.base import KERNEL_PARAMETERS, keep
+from livesvm.solvers.models.class_labels import (
+    column_of,
+    exact_labels,
+    joined,
+    labels_with,
+    places_of,
+    several_labels,
+    targets_of,
+)
 from livesvm.solvers.models.class_window import ClassWindow
 from livesvm.solvers.models.pairs_predictor import by_other_class, scores, winners
 from livesvm.solvers.models.repeats import OnRepeat
@@ -166,12 +174,12 @@ class LiveSVC(WithPaths):
             They are not two of the classes.
         """
         self._learnt  # noqa: B018 - it raises
-        places = [np.flatnonzero(self.classes_ == label) for label in (first, second)]
-        if any(place.size == 0 for place in places) or first == second:
+        labels = self.classes_.tolist()
+        if first not in labels or second not in labels or first == second:
             raise InvalidInput(f"{first!r} and {second!r} are not two of the classes", field="classes")
         if not self._has_several():
             return self.certificate()
-        a, b = sorted(int(place[0]) for place in places)
+        a, b = sorted((labels.index(first), labels.index(second)))
         return self._of_classes.certificate_of((a, b))
 
     @property
@@ -306,9 +314,14 @@ class LiveSVC(WithPaths):
         NotPositiveSemidefinite, NotOptimal, MemoryLimit
             The path could not be followed; the model is as it was.
         """
+        before = self._standing()
         if classes is not None and not hasattr(self, "classes_"):
             self._set_classes(several_labels(classes))
-        self.update((X, y), keys=keys, sample_weight=sample_weight, on_repeat=on_repeat)
+        try:
+            self.update((X, y), keys=keys, sample_weight=sample_weight, on_repeat=on_repeat)
+        except BaseException:
+            self._take_back(before)
+            raise
         return self
 
     @property
@@ -320,20 +333,6 @@ class LiveSVC(WithPaths):
     def _labels(self, f: Floats) -> NDArray[Any]:
         """Return the label of each number, by its sign."""
         return self.classes_[np.where(f > 0, self.classes_.size - 1, 0)]
-
-    def _standing(self) -> dict[str, Any]:
-        known = vars(self)
-        return {name: known[name] for name in ("_window", "classes_", "balance_") if name in known}
-
-    def _take_back(self, before: dict[str, Any]) -> None:
-        if "_window" not in before:
-            return
-        window, after = before["_window"], self.classes_
-        if isinstance(window, ClassWindow) and window.n_classes != before["classes_"].size:
-            window.forget_classes(np.searchsorted(after, before["classes_"]))
-        super()._take_back(before)
-        if self._mirrors(after):
-            window.flip_signs()
 
     def _make_ready(self, add: tuple[Any, ArrayLike | None] | None, edits: Edits) -> None:
         if "_window" not in vars(self):  # of a first update the classes are known before there is a window
@@ -350,8 +349,8 @@ class LiveSVC(WithPaths):
             try:
                 found = np.asarray(labels)
                 if found.shape[1:] in ((), (1,)):
-                    these = self._known_classes(found.reshape(-1), "y")
-                    known = known if these is known else np.union1d(known, these)
+                    these = self._known_classes(exact_labels(labels, found.reshape(-1), "y"), "y")
+                    known = known if these is known else joined(known, these)
             except (InvalidInput, ValueError, TypeError):
                 continue  # to be refused by name where labels are read
         if known.size > max(2, self.classes_.size):
@@ -362,11 +361,18 @@ class LiveSVC(WithPaths):
         known = self._known_classes(labels, field)
         if hasattr(self, "_window") and known.size > max(2, self.classes_.size):
             known = self.classes_  # no example is learnt: a label that is not known is wrong
-        values = (-1.0, 1.0)[-known.size :] if known.size < 3 else range(known.size)
-        targets = targets_of(labels, known, values, field)
+        targets = targets_of(labels, known, self._values_of(known), field)
         if known.size < 3 or not hasattr(self, "_window"):
             self._set_classes(known)
         return targets
+
+    def _known_targets(self, y: ArrayLike | None, m: int) -> Floats:
+        return targets_of(column_of(y, m, "y"), self.classes_, self._values_of(self.classes_), "y")
+
+    @staticmethod
+    def _values_of(known: NDArray[Any]) -> Iterable[float]:
+        """Return the target of each class."""
+        return (-1.0, 1.0)[-known.size :] if known.size < 3 else range(known.size)
 
     def _known_classes(self, labels: NDArray[Any], field: str) -> NDArray[Any]:
         known: NDArray[Any] = vars(self).get("classes_", labels[:0])
@@ -380,9 +386,9 @@ class LiveSVC(WithPaths):
     def _set_classes(self, known: NDArray[Any]) -> None:
         window = vars(self).get("_window")
         if isinstance(window, Window) and known.size > 2:
-            self._window = cast(Any, self._widened(window, np.searchsorted(known, self.classes_), known.size))
+            self._window = cast(Any, self._widened(window, places_of(self.classes_, known), known.size))
         elif isinstance(window, ClassWindow) and window.n_classes != known.size:
-            window.rename(np.searchsorted(known, self.classes_), known.size)
+            window.rename(places_of(self.classes_, known), known.size)
         elif window is not None and self._mirrors(known):
             window.flip_signs()  # what was the only class, and so the positive one, is the negative one now
         self.classes_ = known

@@ -9,14 +9,13 @@ from typing import Any, NamedTuple, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.estimators.scikit import _Estimator, _written_out
+from livesvm.solvers.estimators.scikit import _Classifier, _Estimator, _written_out
 from livesvm.solvers.estimators.training_data import (
     examples_of,
     labels_of,
@@ -35,7 +34,8 @@ from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.frank_wolfe.warm_start import carried
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples, product
-from livesvm.solvers.models.base import keep
+from livesvm.solvers.models.base import all_or_nothing, keep
+from livesvm.solvers.models.class_labels import are_among, places_of
 from livesvm.solvers.models.pairs_predictor import scores as class_scores
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -52,7 +52,7 @@ class Last(NamedTuple):
     solutions: list[Solution]
 
 
-class FrankWolfeSVC(ClassifierMixin, _Estimator):  # type: ignore[misc]
+class FrankWolfeSVC(_Classifier, _Estimator):
     """A support vector classifier with squared losses, for large data, by Frank-Wolfe methods [Frandi et al.].
 
     It minimizes ``1/2 |w|^2 + 1/2 b^2 + C/2 sum_i weight_i max(0, 1 - y_i f(x_i))^2``, whose dual is ``a'K~a`` over the
@@ -204,13 +204,14 @@ class FrankWolfeSVC(ClassifierMixin, _Estimator):  # type: ignore[misc]
         prepared, own = problems_of(kernel, rows, codes, costs, classes, threads)
         starts = [self._start(q, pair, last, was) for q, pair in enumerate(own)]
         solutions = solved(own, options, starts, threads, progress).solutions
-        self._check_features(X, reset=True)
-        self.classes_ = classes
-        self._keep(rows, kernel, prepared, own, solutions)
+        with all_or_nothing(self):
+            self._check_features(X, reset=True)
+            self.classes_ = classes
+            self._keep(rows, kernel, prepared, own, solutions)
+            self._last = Last(classes, n, own, solutions) if self.warm_start else None
         if self.relative_gap_ > self.tol:
             message = f"the relative gap is {self.relative_gap_:.1e} after {self.n_iter_} steps, not {self.tol:g}"
             warnings.warn(message, ConvergenceWarning, stacklevel=2)
-        self._last = Last(classes, n, own, solutions) if self.warm_start else None
         return self
 
     def _options(self) -> Options:
@@ -240,7 +241,7 @@ class FrankWolfeSVC(ClassifierMixin, _Estimator):  # type: ignore[misc]
         last: Last | None = getattr(self, "_last", None) if self.warm_start else None
         if places is not None and last is None:
             raise InvalidInput("there is no last fit with warm_start to start from", field="places")
-        if last is None or not np.array_equal(last.classes, classes):
+        if last is None or last.classes.tolist() != classes.tolist():
             return None, None
         if places is None:
             return (last, np.arange(n)) if last.n == n else (None, None)
@@ -363,16 +364,19 @@ class FrankWolfeSVC(ClassifierMixin, _Estimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         rows = examples_of(X)
+        self._check_features(X, reset=False)
         labels = labels_of(y, rows.shape[0])
+        codes = np.full(labels.size, -1)
+        is_known = are_among(labels, self.classes_)
+        codes[is_known] = places_of(labels[is_known], self.classes_)
         costs = self.C * validation.sample_weights(sample_weight, rows.shape[0])
         prepared = Examples.of(self._kernel, rows)
         gaps = []
         for q, (negative, positive) in enumerate(one_versus_one.pairs(self.classes_.size)):
             a = np.zeros(rows.shape[0])
             a[self.support_] = np.abs(self.dual_coef_[q])
-            known = np.isin(labels, self.classes_[[negative, positive]]) & (costs > 0)
-            indices = np.flatnonzero(known)
-            signs = np.where(labels[indices] == self.classes_[positive], 1.0, -1.0)
+            indices = np.flatnonzero(np.isin(codes, (negative, positive)) & (costs > 0))
+            signs = np.where(codes[indices] == positive, 1.0, -1.0)
             problem = Problem(prepared.take(indices), signs, costs[indices], self._threads())
             with threadpool_limits(1, "blas"):
                 gaps.append(gap_of(problem, a[indices], problem.parts(problem.examples, a[indices])))

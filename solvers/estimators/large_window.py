@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from livesvm.solvers import validation
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput, NotOptimal
-from livesvm.solvers.estimators.class_labels import labels_after
 from livesvm.solvers.estimators.training_data import problems_of, scale_of, solved
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.one_versus_one import Pair, Training
@@ -21,7 +20,16 @@ from livesvm.solvers.frank_wolfe.problem import check_finite
 from livesvm.solvers.frank_wolfe.solution import Look
 from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.models.base import LiveEstimator, keep
+from livesvm.solvers.models.base import LiveEstimator, all_or_nothing, keep
+from livesvm.solvers.models.class_labels import (
+    are_among,
+    are_equal,
+    column_of,
+    exact_labels,
+    joined,
+    labels_after,
+    places_of,
+)
 from livesvm.solvers.models.keyed_window import unused_keys
 from livesvm.solvers.models.large_predictor import Trained, of_signs
 from livesvm.solvers.models.large_proofs import proofs
@@ -91,7 +99,8 @@ class LiveL2SVC(LiveEstimator):
     ) -> None:
         keep(self, locals())
         self._examples_here = SlidingWindow()
-        self._labels: NDArray[Any] = np.empty(0) if classes is None else np.unique(np.array(list(classes)))
+        given = [] if classes is None else list(classes)
+        self._labels: NDArray[Any] = np.unique(exact_labels(given, np.array(given), "classes"))
         self._trained: Trained | None = None
 
     # -- the window ----------------------------------------------------------------------------------------------------
@@ -132,20 +141,22 @@ class LiveL2SVC(LiveEstimator):
         validation.known_keys([*relabelled, *reweighted], w.slots)
         known, y = self._with_labels(self._labels, None if add is None else add[1], rows.shape[0], "y")
         known, new_y = self._with_labels(known, list(relabelled.values()) or None, len(relabelled), "relabel")
+        after: dict[str, Any] = {"_labels": known}
         if C is not None:
-            self.C = validation.positive(C, "C", validation.LARGEST)
-        w.leave(leaving)
-        w.rename(np.searchsorted(known, self._labels))
-        self._labels = known
+            after["C"] = validation.positive(C, "C", validation.LARGEST)
+        after["_examples_here"] = w = w.copied()
+        freed = w.leave(leaving)
+        w.rename(places_of(self._labels, known))
         w.edit(
-            dict(zip(relabelled, np.searchsorted(known, new_y), strict=True)),
+            dict(zip(relabelled, places_of(new_y, known).tolist(), strict=True)),
             dict(zip(reweighted, new_weights, strict=True)),
             decay,
         )
-        w.admit(rows, np.searchsorted(known, y), weights, adding)
+        w.admit(rows, places_of(y, known), weights, adding)
+        w.free(freed)
         if y.size:
-            self.n_features_in_ = rows.shape[1]
-            vars(self).setdefault("gamma_", np.nan)  # until there is a training
+            after |= {"n_features_in_": rows.shape[1], "gamma_": vars(self).get("gamma_", np.nan)}
+        vars(self).update(after)
         n, trained = len(w.slots), self._trained
         changed = n if decay != 1.0 else len(relabelled.keys() | reweighted.keys())
         support, gap = (0, np.nan) if trained is None else (len(trained.coefficients.T), trained.relative_gap)
@@ -163,9 +174,9 @@ class LiveL2SVC(LiveEstimator):
     def labels_(self) -> NDArray[Any]:
         """All labels that are known: of the window, now or before, and of the last training."""
         trained = self._trained
-        if trained is None or np.isin(trained.classes, self._labels).all():
+        if trained is None or are_among(trained.classes, self._labels).all():
             return self._labels
-        return np.union1d(trained.classes, self._labels) if self._labels.size else trained.classes
+        return joined(trained.classes, self._labels) if self._labels.size else trained.classes
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -221,14 +232,19 @@ class LiveL2SVC(LiveEstimator):
 
     def forget_training(self) -> None:
         """Know the window alone from now on, and nothing of the examples that have left, nor of their classes."""
-        self._trained = None
-        self.forget_labels()
-        if hasattr(self, "gamma_"):
-            self.gamma_ = np.nan
-        self._examples_here.forget()
+        with all_or_nothing(self, self._examples_here):
+            self._trained = None
+            self._forget_labels()
+            if hasattr(self, "gamma_"):
+                self.gamma_ = np.nan
+            self._examples_here.forget()
 
     def forget_labels(self) -> None:
         """Know no class that neither the window nor the last training has."""
+        with all_or_nothing(self, self._examples_here):
+            self._forget_labels()
+
+    def _forget_labels(self) -> None:
         w = self._examples_here
         if self.classes is None:
             here = np.unique(w.y[w.indices])
@@ -237,11 +253,11 @@ class LiveL2SVC(LiveEstimator):
             self._labels = self._labels[here]
 
     def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> NDArray[Any]:
-        return validation.column(y, field)
+        return column_of(y, m, field)
 
     def _error(self, decisions: Floats, targets: NDArray[Any]) -> float:
         places = (decisions > 0).astype(np.int64) if decisions.ndim == 1 else winners(decisions, self.classes_.size)
-        return float(np.mean(self.classes_[places] != targets))
+        return float(np.mean(~are_equal(self.classes_[places], targets)))
 
     # -- training ------------------------------------------------------------------------------------------------------
 
@@ -273,17 +289,18 @@ class LiveL2SVC(LiveEstimator):
         slots = w.indices[counts]
         here, codes = np.unique(w.y[slots], return_inverse=True)
         examples = w.X[slots], self._labels[here], codes, w.weights[slots]
-        found, own, support = self._train(examples, variant, tol, threads, progress, look, slots)
-        keys = [key for key, is_in in zip(w.slots, counts.tolist(), strict=True) if is_in]
-        self._trained = self._known()._replace(names=[keys[row] for row in support.tolist()])
-        w.place[slots[support]] = np.arange(support.size)
-        w.taught[slots], w.costs[slots] = codes, float(self.C) * w.weights[slots]
-        w.parts = np.zeros((2, here.size, w.y.size))
-        for (negative, positive), pair, solution in zip(
-            one_versus_one.pairs(here.size), own, found.solutions, strict=True
-        ):
-            other = np.where(pair.problem.y > 0, negative, positive)
-            w.parts[:, other, slots[pair.indices]] = solution.parts
+        with all_or_nothing(self, w):
+            found, own, support = self._train(examples, variant, tol, threads, progress, look, slots)
+            keys = [key for key, is_in in zip(w.slots, counts.tolist(), strict=True) if is_in]
+            self._trained = self._known()._replace(names=[keys[row] for row in support.tolist()])
+            w.place[slots[support]] = np.arange(support.size)
+            w.taught[slots], w.costs[slots] = codes, float(self.C) * w.weights[slots]
+            w.parts = np.zeros((2, here.size, w.y.size))
+            for (negative, positive), pair, solution in zip(
+                one_versus_one.pairs(here.size), own, found.solutions, strict=True
+            ):
+                other = np.where(pair.problem.y > 0, negative, positive)
+                w.parts[:, other, slots[pair.indices]] = solution.parts
         return found
 
     def retrain_on(
@@ -309,10 +326,11 @@ class LiveL2SVC(LiveEstimator):
         if counts.size < weights.size:
             X, labels, weights = X[counts], labels[counts], weights[counts]
         examples = X, *np.unique(labels, return_inverse=True), weights
-        found, _, support = self._train(examples, variant, tol, threads, progress, look)
-        own = None if names is None else np.asarray(names)[counts[support]]
-        self._trained = self._known()._replace(names=own)
-        return found
+        with all_or_nothing(self, self._examples_here):
+            found, _, support = self._train(examples, variant, tol, threads, progress, look)
+            own = None if names is None else np.asarray(names)[counts[support]]
+            self._trained = self._known()._replace(names=own)
+            return found
 
     def _train(
         self,
@@ -352,14 +370,12 @@ class LiveL2SVC(LiveEstimator):
 
     def take_over(self, other: LiveL2SVC) -> None:
         """Have the solution of another model, whose window was this one's before it slid."""
-        self._trained = other._trained
-        self.C, self.kernel, self.gamma, self.degree, self.coef0 = (
-            getattr(other, name) for name in ("C", "kernel", "gamma", "degree", "coef0")
-        )
-        self.gamma_ = other.gamma_
-        if other._trained is not None:
-            self.n_features_in_ = int(other._trained.X.shape[1])
-        self._examples_here.take_over(other._examples_here)
+        with all_or_nothing(self, self._examples_here):
+            for name in ("_trained", "C", "kernel", "gamma", "degree", "coef0", "gamma_"):
+                setattr(self, name, getattr(other, name))
+            if other._trained is not None:
+                self.n_features_in_ = int(other._trained.X.shape[1])
+            self._examples_here.take_over(other._examples_here)
 
     def _kernel_of(self, X: Any, weights: Floats) -> Kernel:
         return self.kernel_by(lambda: scale_of(X, weights))
@@ -455,7 +471,7 @@ class LiveL2SVC(LiveEstimator):
         return model
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
-        self._labels = np.array(arrays["labels"])
+        self._labels = exact_labels(arrays["labels"], np.array(arrays["labels"]), "labels")
         self._examples_here.restore(arrays)
         self.gamma_ = float(arrays["gamma"])
         self.n_features_in_ = self._examples_here.X.shape[1]

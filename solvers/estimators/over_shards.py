@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from livesvm.solvers.errors import InvalidInput, NotOptimal
-from livesvm.solvers.estimators.class_labels import labels_after
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.training_data import check_costs
 from livesvm.solvers.frank_wolfe import by_shards
@@ -22,6 +21,7 @@ from livesvm.solvers.frank_wolfe.shard import Crew, Shard
 from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Look, Trace
 from livesvm.solvers.frank_wolfe.solve import BLOCKS
 from livesvm.solvers.kernels.matrix_products import DENSE
+from livesvm.solvers.models.class_labels import labels_after
 from livesvm.solvers.models.large_predictor import Trained
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints

@@ -356,11 +356,6 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         kernel, X = numbered(window.state.kernel, window.X)
         return Folds(kernel, X, window.y > 0, window.weights)
 
-    def _standing(self) -> dict[str, Any]:
-        names = ("class_mass_", "prior_estimate_", "chosen_lam_", "_begun", "_came")
-        known = vars(self)
-        return {name: known[name] for name in names if name in known}
-
     def _settle(self, parameters: dict[str, Any]) -> None:
         if "prior" in parameters:
             self.prior_estimate_ = None

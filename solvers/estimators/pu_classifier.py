@@ -16,7 +16,7 @@ from livesvm.solvers.estimators.scikit import _TwoClassEstimator, _written_out, 
 from livesvm.solvers.estimators.thresholds import WithThresholds
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models import scaling
-from livesvm.solvers.models.base import keep
+from livesvm.solvers.models.base import all_or_nothing, keep
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.pu.held_out import Folds
@@ -139,6 +139,12 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         Cancelled
             ``progress`` said so.
         """
+        with all_or_nothing(self):
+            self._learn(X, y, sample_weight, progress)
+        warn_of(self.warnings_)
+        return self
+
+    def _learn(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, progress: Progress | None) -> None:
         rows = validation.examples(X)
         self._check_features(X, reset=True)
         known = labels(y, rows.shape[0])
@@ -160,15 +166,13 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         self._take_over(X, rows, chosen, problem, solution)
         self.prior_, self.prior_estimate_, self.lam_ = prior, estimate, lam
         self._examples, self._held_out = folds, None
-        decisions = self.predictor_.decision_function(given[~chosen])
+        decisions = self.predictor_.decide(given[~chosen])
         self.warnings_ = flag_warnings(int(np.count_nonzero(decisions > 0)), decisions.size, lam)
-        warn_of(self.warnings_)
-        return self
 
     def _decision(self, X: ArrayLike) -> Floats:
         rows = validation.matrix(X)
         self._check_features(X, reset=False)
-        return self.predictor_.decision_function(rows)
+        return self.predictor_.decide(rows)
 
     def certificate(self) -> Certificate:
         """Return how far the model is from the optimum, recomputed from the data: as long as many passes may take.
@@ -221,5 +225,6 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         self.intercept_ = np.array([solution.b])
         support = self.support_[None, :].astype(np.float64) if given else np.ascontiguousarray(self.support_vectors_.T)
         width = rows.shape[0] if given else rows.shape[1]
-        self.predictor_ = Predictor(problem.kernel, support, self.dual_coef_[0], solution.b, width)
+        own = problem.kernel, support, self.dual_coef_[0], solution.b, width
+        self.predictor_ = Predictor(*own, gate=self._gate())
         self.solution_, self._problem = solution, problem

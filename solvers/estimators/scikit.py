@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,12 @@ from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
 from livesvm.solvers.estimators.probabilities import PROBABILITY, Probabilities
 from livesvm.solvers.estimators.regression import LiveSVR
 from livesvm.solvers.models.base import LiveEstimator, keep
+from livesvm.solvers.models.class_labels import in_type_of
+from livesvm.solvers.models.predictor import Gate
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.sparse import as_scipy
+
+GATE = ("feature_names_in_", "n_features_in_", "kernel")  #: attributes that features which come in are compared with
 
 
 def warn_of(found: Sequence[ModelWarning]) -> None:
@@ -55,6 +59,12 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             raise InvalidType(str(error), field="X") from None
         except ValueError as error:
             raise InvalidInput(str(error), field="X") from None
+
+    def _gate(self) -> Gate | None:
+        named: Any = object.__new__(type(self))  # which has the names, and nothing that is learnt
+        known = vars(self)
+        vars(named).update({name: known[name] for name in GATE if name in known})
+        return partial(named._check_features, reset=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -124,7 +134,33 @@ def _written_out(doc: str | None, ignored: Iterable[str] = (), more: str = "") -
 _OF_REGRESSION = tuple(name for name in IGNORED if name != "random_state")
 
 
-class IncrementalSVC(ClassifierMixin, _Estimator, DropIn, Probabilities, LiveSVC):  # type: ignore[misc]
+class _Classifier(ClassifierMixin):  # type: ignore[misc]
+    """What scikit-learn adds to a classifier of any labels."""
+
+    classes_: NDArray[Any]
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of rows that are given their label.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, as ``predict`` takes them.
+        y : array_like, shape (m,)
+            Their labels.
+        sample_weight : array_like, shape (m,), or None, default None
+            Weights of the rows; ones by default.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
+        known = getattr(self, "classes_", np.empty(0))
+        return float(super().score(X, in_type_of(known, y), sample_weight))
+
+
+class IncrementalSVC(_Classifier, _Estimator, DropIn, Probabilities, LiveSVC):  # type: ignore[misc]
     __doc__ = _written_out(LiveSVC.__doc__, IGNORED, PROBABILITY)
 
     def __init__(

@@ -12,7 +12,6 @@ from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, NotPositiveSemidefinite
-from livesvm.solvers.estimators.class_labels import column_of, labels_with
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.one_versus_one import Pair, Training
 from livesvm.solvers.frank_wolfe.options import Options
@@ -22,6 +21,7 @@ from livesvm.solvers.kernels.definiteness import ROUNDING
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples, product
 from livesvm.solvers.models import scaling
+from livesvm.solvers.models.class_labels import column_of, labels_with
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import checked

@@ -271,6 +271,7 @@ class UndoneOnError:
         self.n, self.vacant, self.capacity = state.n_slots, list(state.vacant), state.capacity
         self._numbers = Numbers.of(state)
         self._solving: Solve | None = None
+        self._is_undone = False
         self._checkpoint = take_checkpoint(state) if indices is None else None
 
     def __enter__(self) -> None:
@@ -285,13 +286,16 @@ class UndoneOnError:
         self._solving = solving
 
     def undo(self) -> None:
-        """Bring the state back now, without the examples that have come since."""
+        """Bring the state back now, without the examples that have come since; once is enough."""
+        if self._is_undone:
+            return
         solving, checkpoint = self._solving, self._checkpoint
         if solving is not None and solving.is_kept:
             checkpoint = solving.kept(self._numbers)
         elif checkpoint is None:  # nothing has been changed yet
             checkpoint = take_checkpoint(self.state, self.indices, self.n)._replace(numbers=self._numbers)
         bring_back(self.state, self.n, self.vacant, self.capacity, checkpoint)
+        self._is_undone = True
 
 
 def bring_back(state: PathState, n: int, vacant: list[int], capacity: int, checkpoint: Checkpoint) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -63,6 +64,10 @@ class LiveEstimator(Fitted):
     def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:
         """Return the targets of ``m`` examples as numbers; raises InvalidInput for ``field``."""
         raise AssertionError("every live estimator says what its targets are")
+
+    def _known_targets(self, y: ArrayLike | None, m: int) -> Floats:
+        """Return the same of examples that are not learnt."""
+        return self._targets(y, m)
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
         """Return the losses of examples with these targets and weights; ``C`` stands in for the model's own."""
@@ -160,15 +165,15 @@ class LiveEstimator(Fitted):
             The path could not be followed; the model is as it was.
         """
         self._check_first(y)
-        before = self._forget()
+        before = self._standing()
         try:
+            self._forget()
             self._learn((X, y), sample_weight, keys, ())
             if not self._window.weights.any():
                 reason = "all weights are zero. Invalid input - all samples have zero or negative weights."
                 raise InvalidInput(reason, field="sample_weight")
         except BaseException:
-            self._forget()
-            vars(self).update(before)
+            self._take_back(before)
             raise
         self._warn()
         return self
@@ -265,28 +270,30 @@ class LiveEstimator(Fitted):
         remove: Iterable[Key],
         edits: Edits = NO_EDITS,
     ) -> UpdateReport:
-        """Change the window; a first update that fails leaves the estimator as if it had not been."""
-        started, before = time.perf_counter(), self._standing()
-        is_first = not hasattr(self, "_window")
+        """Change the window and all that is known of it; whatever fails leaves everything as it was."""
+        started, before, window = time.perf_counter(), self._standing(), vars(self).get("_window")
+        if window is not None:
+            window.begin()
         try:
             change, trace = self._change(add, sample_weight, keys, remove, edits)
+            seconds = time.perf_counter() - started
+            report = self._report(trace, change.adding, change.leaving, len(change.changing), seconds)
+            self._note(report)
         except BaseException:
-            if is_first:
-                self._forget()
+            if window is not None:
+                window.undo()
             self._take_back(before)
             raise
-        seconds = time.perf_counter() - started
-        report = self._report(trace, change.adding, change.leaving, len(change.changing), seconds)
-        self._note(report)
+        self._window.settle()
         return report
 
     def _standing(self) -> dict[str, Any]:
-        """Return by attribute what an update that fails has to bring back besides the window."""
-        return {}
+        """Return all attributes: what a change that fails has to bring back, besides what the window brings back."""
+        return vars(self).copy()
 
     def _take_back(self, before: dict[str, Any]) -> None:
-        """Bring that back."""
-        vars(self).update(before)
+        """Have these attributes and no others."""
+        have(self, before)
 
     def _note(self, report: UpdateReport) -> None:
         """Take note of an update that was made."""
@@ -413,6 +420,8 @@ class LiveEstimator(Fitted):
         rows: Features = np.empty((0, 0)) if X is None else self._read(X)
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         if X is not None:
+            if window is not None and self._objects is None and self.kernel != "precomputed":
+                self._check_features(X, reset=False)
             scale = self._fitted_scale(rows, weights) if window is None else self.feature_scale_
             if window is not None and self.kernel != "precomputed":
                 rows = like(rows, window.is_sparse)
@@ -593,10 +602,11 @@ class LiveEstimator(Fitted):
 
     def _forget(self) -> dict[str, Any]:
         """Drop everything learnt and return it, by attribute."""
-        learnt = [
-            name for name in vars(self) if name in ("_window", "_made_of", "_came", "_objects") or name.endswith("_")
-        ]
-        return {name: vars(self).pop(name) for name in learnt}
+        return {name: vars(self).pop(name) for name in self._learnt_names()}
+
+    def _learnt_names(self) -> list[str]:
+        """Return the attributes that are learnt."""
+        return [name for name in vars(self) if name in ("_window", "_made_of", "_came", "_objects") or name[-1] == "_"]
 
     # -- robust losses -------------------------------------------------------------------------------------------------
 
@@ -785,6 +795,27 @@ class LiveEstimator(Fitted):
             window.restore(arrays, losses, total)
         self._take_over(window)
         self.n_features_in_ = window.width
+
+
+def have(model: object, attributes: dict[str, Any]) -> None:
+    """Let a model have these attributes and no others."""
+    own = vars(model)
+    since = own.keys() - attributes.keys()
+    own.update(attributes)
+    for name in since:
+        del own[name]
+
+
+@contextmanager
+def all_or_nothing(*models: object) -> Iterator[None]:
+    """Give objects the attributes they had if anything goes wrong inside, where arrays are replaced and not changed."""
+    before = [vars(model).copy() for model in models]
+    try:
+        yield
+    except BaseException:
+        for model, attributes in zip(models, before, strict=True):
+            have(model, attributes)
+        raise
 
 
 def keep(model: object, given: dict[str, Any]) -> None:

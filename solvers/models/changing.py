@@ -93,9 +93,9 @@ class ChangingEstimator(LiveEstimator):
             raise InvalidInput("a precomputed kernel cannot be changed; call fit", field="kernel")
         if parameters.get("kernel") == "precomputed":
             raise InvalidInput("the window has features, and not their kernel values; call fit", field="kernel")
-        before = {name: getattr(self, name) for name in parameters} | self._standing()
-        vars(self).update(parameters)
+        before = self._standing()
         try:
+            vars(self).update(parameters)
             self._settle(parameters)
             if any(name in KERNEL_PARAMETERS for name in parameters):
                 return self._resolved()
@@ -105,7 +105,7 @@ class ChangingEstimator(LiveEstimator):
             trace = Trace(max_violation=certificate.max_violation, relative_gap=certificate.relative_gap)
             return self._report(trace, (), (), 0, 0.0)
         except BaseException:
-            vars(self).update(before)
+            self._take_back(before)
             raise
 
     def rescale(self) -> UpdateReport:
@@ -146,10 +146,11 @@ class ChangingEstimator(LiveEstimator):
         if robust is not None:
             report = fresh.update(robust=robust)
         fresh._window.next_key = max(fresh._window.next_key, self._window.next_key)
-        names = {name: value for name, value in self._forget().items() if name == "feature_names_in_"}
-        vars(self).update(vars(fresh) | names)
+        gone = {*self._learnt_names()} - {"feature_names_in_"}
         seconds = time.perf_counter() - started
-        return report._replace(added=(), changed=len(keys), seconds=seconds, retrained=True)
+        report = report._replace(added=(), changed=len(keys), seconds=seconds, retrained=True)
+        self._take_back({name: value for name, value in vars(self).items() if name not in gone} | vars(fresh))
+        return report
 
     classes_: NDArray[Any]  #: of a classifier
 

@@ -26,7 +26,7 @@ from livesvm.solvers.models.pair import NO_EXAMPLES, Pair, PairChange, update_ea
 from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, Two, summary
 from livesvm.solvers.models.per_class import Parts
 from livesvm.solvers.models.scaling import NOTHING
-from livesvm.solvers.models.window import Change
+from livesvm.solvers.models.window import Change, Undoable
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.robust.ramp_losses import Sides
@@ -40,7 +40,7 @@ NAMES = tuple(vars(Trace()))
 WORST = ("max_violation", "relative_gap", "retrained", "abandoned")  # of what a walk did, not to be summed up
 
 
-class ClassWindow:
+class ClassWindow(Undoable):
     """Examples of several classes whose pairs are problems. Every change is all or nothing.
 
     Parameters
@@ -209,11 +209,10 @@ class ClassWindow:
     def rename(self, places: Ints, n_classes: int) -> None:
         """Let class ``i`` be class ``places[i]`` of ``n_classes``, in the same order; the others are new."""
         was = {(int(places[a]), int(places[b])): pair for (a, b), pair in self.pairs.items()}
-        numbers = self.numbers
-        y = places[self._y[numbers]]
+        numbers, by_number = self.numbers, self._y.copy()
+        by_number[numbers] = y = places[self._y[numbers]]
         pairs = {two: was.get(two) or self._one_sided(two, numbers, y) for two in combinations(range(n_classes), 2)}
-        self._y[numbers] = y
-        self.n_classes, self.pairs = n_classes, pairs
+        vars(self).update(_y=by_number, n_classes=n_classes, pairs=pairs)
 
     def _one_sided(self, two: Two, numbers: Ints, y: Ints) -> Pair:
         """Return the problem of two classes of which one at least has no examples yet."""
@@ -244,25 +243,23 @@ class ClassWindow:
         ------
         NotPositiveSemidefinite, NotOptimal, MemoryLimit, Cancelled, TimeLimit : all pairs are as they were
         """
-        leave, changed, numbers = self._numbers_of(change.leaving), self._numbers_of(change.changing), self.numbers
-        come = self.shared.insert(change.X, numbers) if change.y.size else NO_EXAMPLES
-        self._make_room()
-        parts = Parts(self._y, leave, come, change, changed, self.n_classes)
-        todo = [two for two in self.pairs if parts.touches(two)]
-        try:
+        with self.changing() as undo:
+            leave, changed, numbers = self._numbers_of(change.leaving), self._numbers_of(change.changing), self.numbers
+            come = self.shared.insert(change.X, numbers) if change.y.size else NO_EXAMPLES
+            undo.append(partial(self.shared.release, come))
+            self._make_room()
+            parts = Parts(self._y, leave, come, change, changed, self.n_classes)
+            todo = [two for two in self.pairs if parts.touches(two)]
+            touched = [self.pairs[two] for two in todo]
+            for pair in touched:
+                pair.settle()
+            undo += [pair.undo for pair in touched]
+            self._later = (*[pair.settle for pair in touched], partial(self.shared.release, leave))
             limits = self._shares.of(self.pairs, parts.counts(self._y[numbers], self.n_classes))
             with self.shared.at_hand(come):
                 events, traces = self._walk(todo, parts, limits)
-        except BaseException:
-            for two in todo:
-                self.pairs[two].undo()
-            self.shared.release(come)
-            raise
-        for two in todo:
-            self.pairs[two].settle()
-        self.last_events = [events.get(two, 0) for two in self.pairs]
-        self._commit(change, leave, changed, come)
-        return _together(traces)
+            self._commit(change, changed, come, [events.get(two, 0) for two in self.pairs])
+            return _together(traces)
 
     def _walk(self, todo: list[Two], parts: Parts, limits: dict[Two, int]) -> tuple[dict[Two, int], list[Trace]]:
         """Update the pairs ``todo``: those that can be by one compiled call, the others several at once.
@@ -283,19 +280,27 @@ class ClassWindow:
             self._weight = np.concatenate([self._weight, np.zeros(extra)])
             self._cost = np.concatenate([self._cost, np.zeros(extra)])
 
-    def _commit(self, change: Change, leave: Ints, changed: Ints, come: Ints) -> None:
+    def _commit(self, change: Change, changed: Ints, come: Ints, events: list[int]) -> None:
+        """Have other books from now on, all at once; what is at the numbers of new examples may be written over."""
+        keys, y, weight, cost = self.keys.copy(), self._y, self._weight, self._cost
         for key in change.leaving:
-            del self.keys[key]
+            del keys[key]
         if changed.size:
-            self._y[changed], self._weight[changed] = change.new_y, change.new_weights
-            self._cost[changed] = change.new_losses.levels[:, 0]
-        self._admit(come, change.y, change.weights, change.losses.levels[:, 0], change.adding)
-        self.shared.release(leave)
+            y, weight, cost = y.copy(), weight.copy(), cost.copy()
+            y[changed], weight[changed], cost[changed] = (
+                change.new_y,
+                change.new_weights,
+                change.new_losses.levels[:, 0],
+            )
+        y[come], weight[come], cost[come] = change.y, change.weights, change.losses.levels[:, 0]
+        keys.update(zip(change.adding, come.tolist(), strict=True))
+        next_key = max([self.next_key, *[key + 1 for key in change.adding if type(key) is int]])
+        books = {"keys": keys, "_y": y, "_weight": weight, "_cost": cost, "next_key": next_key, "last_events": events}
+        vars(self).update(books)
 
     def _admit(self, numbers: Ints, y: Floats, weights: Floats, costs: Floats, keys: list[Key]) -> None:
         self._y[numbers], self._weight[numbers], self._cost[numbers] = y, weights, costs
         self.keys.update(zip(keys, numbers.tolist(), strict=True))
-        self.next_key = max([self.next_key, *(key + 1 for key in keys if type(key) is int)])
 
     # -- answers -------------------------------------------------------------------------------------------------------
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from livesvm.solvers import validation
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.function import FunctionKernel, objects_in
-from livesvm.solvers.models.predictor import Predictor
+from livesvm.solvers.models.predictor import Gate, Predictor, checked_rows
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.types import Floats
@@ -44,20 +44,22 @@ class Fitted:
     def _check_features(self, X: ArrayLike, *, reset: bool) -> None:
         """Note or compare the names of the features; only scikit-learn's estimators know any."""
 
+    def _gate(self) -> Gate | None:
+        """Return what compares names of features with those that are known now, whatever becomes of the model."""
+        return None
+
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def _decision(self, X: ArrayLike) -> Floats:
-        predictor = self.predictor()
+        predictor = self._frozen()
         if isinstance(predictor.kernel, FunctionKernel) and predictor.kernel.objects is not None:
             given = objects_in(X)
             if given is None:
                 raise InvalidInput("the examples are of another type than those of the window", field="X")
             kernel, numbers = predictor.kernel.only(predictor.support, given)
             return replace(predictor, kernel=kernel).decision_function(numbers)
-        is_given = self._learnt.state.kernel.gram is not None
-        rows = validation.matrix(X) if is_given else validation.features(X)
-        self._check_features(X, reset=False)
-        return predictor.decision_function(rows)
+        gate, is_given = partial(self._check_features, reset=False), predictor.kernel.gram is not None
+        return predictor.decide(checked_rows(X, predictor.n_features, gate, is_given=is_given))
 
     def predictor(self) -> Predictor:
         """Return the model as it is now, frozen: safe to share between threads.
@@ -67,6 +69,10 @@ class Fitted:
         Predictor
             The decision function; of more than two classes a ``PairsPredictor``.
         """
+        return replace(self._frozen(), gate=self._gate())
+
+    def _frozen(self) -> Predictor:
+        """Return the same for rows that are checked."""
         predictor, scale = self._learnt.predictor(), self.feature_scale_
         if isinstance(predictor.kernel, FunctionKernel) and predictor.kernel.objects is not None:
             predictor = replace(predictor, kernel=predictor.kernel.only(predictor.support)[0])

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import WRITTEN_OUT, Examples, block
+from livesvm.solvers.models.class_labels import exact_labels
 from livesvm.solvers.models.pairs_predictor import PairsPredictor
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -79,7 +80,7 @@ class Trained(NamedTuple):
                 support[place[there]] = X[there]
             support[arrays["gone"]] = arrays["support_X"]
         coefficients, R = (np.asarray(arrays[name], np.float64) for name in ("coefficients", "R"))
-        classes = np.array(arrays["classes"])
+        classes = exact_labels(arrays["classes"], np.array(arrays["classes"]), "classes")
         gap, age, names = float(arrays["relative_gap"]), int(arrays["age"]), arrays.get("names")
         return cls(classes, kernel, support, coefficients, R, gap, age, names, arrays.get("origin"))
 
@@ -112,10 +113,17 @@ class SparsePredictor(Predictor):
 
     examples: Examples | None = None
 
-    def decision_function(self, X: Any) -> Floats:
-        """Return f(x) for ``X`` (m, d), dense or sparse, as (m,)."""
-        rows = X if sparse.issparse(X) else as_scipy(self.validate(X))
-        found = _products(rows, cast("Examples", self.examples), self.coefficients[:, None])
+    def validate(self, X: Any) -> Any:
+        """Return rows checked; those of scipy as they come."""
+        return X if sparse.issparse(X) else super().validate(X)
+
+    def decide(self, rows: Any) -> Floats:
+        """Return f(x) for rows (m, d), dense or sparse, as (m,)."""
+        found = _products(
+            rows if sparse.issparse(rows) else as_scipy(rows),
+            cast("Examples", self.examples),
+            self.coefficients[:, None],
+        )
         return np.asarray(found[:, 0] + self.intercept)
 
 
@@ -130,13 +138,17 @@ class SparsePairsPredictor(PairsPredictor):
         """Number of examples that are a support vector of some pair."""
         return cast("Examples", self.examples).n
 
-    def decision_function(self, X: Any) -> Floats:
-        """Return the decisions of all pairs for ``X`` (m, d), dense or sparse; positive for the first class."""
-        rows = X if sparse.issparse(X) else as_scipy(self.validate(X))
+    def validate(self, X: Any) -> Any:
+        """Return rows checked; those of scipy as they come."""
+        return X if sparse.issparse(X) else super().validate(X)
+
+    def decide(self, rows: Any) -> Floats:
+        """Return the decisions of all pairs for rows (m, d), dense or sparse; positive for the first class."""
         weights = np.zeros((self.n_support, len(self.chosen)))
         for q, (chosen, row) in enumerate(zip(self.chosen, self.coefficients, strict=True)):
             weights[chosen, q] = row
-        return np.asarray(-(_products(rows, cast("Examples", self.examples), weights) + self.intercepts))
+        X = rows if sparse.issparse(rows) else as_scipy(rows)
+        return np.asarray(-(_products(X, cast("Examples", self.examples), weights) + self.intercepts))
 
 
 def _products(X: Any, support: Examples, weights: Floats) -> Floats:

@@ -14,9 +14,10 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.frank_wolfe.problem import Problem, gap_of
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples
+from livesvm.solvers.models.class_labels import are_among
 from livesvm.solvers.models.large_predictor import Trained
 from livesvm.solvers.models.next_start import coefficients_here
-from livesvm.solvers.models.sliding_window import SlidingWindow
+from livesvm.solvers.models.sliding_window import NOWHERE, SlidingWindow
 from livesvm.solvers.runtime.types import Floats
 
 
@@ -33,14 +34,17 @@ def proofs(
     kernel_of : the kernel for examples with weights
     """
     indices = w.indices[w.weights[w.indices] > 0]
-    labels, out = known[w.y[indices]], {}
-    since = np.setdiff1d(labels, trained.classes)
+    numbers, out = w.y[indices], {}
+    since = known[np.unique(numbers)]
+    since = since[~are_among(since, trained.classes)]
     if since.size:
         raise InvalidInput(f"was not trained since examples of class {since[0]!s} came", field="model")
+    label_of = known.tolist()
     for q, two in enumerate(trained.pairs):
         negative, positive = trained.classes[list(two)].tolist()
-        slots = indices[(labels == negative) | (labels == positive)]
-        y = np.where(known[w.y[slots]] == positive, 1.0, -1.0)
+        places = [label_of.index(label) if label in label_of else NOWHERE for label in (negative, positive)]
+        slots = indices[np.isin(numbers, places)]
+        y = np.where(w.y[slots] == places[1], 1.0, -1.0)
         b = coefficients_here(trained, w, q, slots, y)
         if not b.any():
             reason = f"was not trained on examples of {negative} and {positive} that are in its window"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -9,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.pairs_predictor import Two
+from livesvm.solvers.models.predictor import Gate
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
@@ -16,6 +19,16 @@ from livesvm.solvers.robust.ramp_losses import CutoffRule
 from livesvm.solvers.robust.settings import Robustness, Terms
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features
+
+
+def restored(
+    kind: type[LiveEstimator], names: Any, parameters: Mapping[str, Any], arrays: Mapping[str, Any]
+) -> LiveEstimator:
+    """Return the model of ``from_arrays``, with these names of features, of which arrays know nothing."""
+    model = kind.from_arrays(parameters, arrays)
+    if names is not None:
+        vars(model)["feature_names_in_"] = names
+    return model
 
 
 class View:
@@ -26,9 +39,16 @@ class View:
     NotFitted : it has not
     """
 
-    def __init__(self, model: LiveEstimator) -> None:
+    def __init__(self, model: LiveEstimator, of: View | None = None) -> None:
         model._check_fitted()
         self.model = model
+        #: the names of its features, and what compares them; a private copy ``of`` a model has none itself
+        self.names: Any = getattr(model, "feature_names_in_", None) if of is None else of.names
+        self._gate: Gate | None = model._gate() if of is None else of._gate
+
+    def rows(self, X: Any) -> Features:
+        """Return rows that come in, (m, d), checked as those to predict are: numbers, names, width."""
+        return replace(self.model.predictor(), gate=self._gate).validate(X)
 
     @property
     def window(self) -> Window:
@@ -104,7 +124,8 @@ class View:
     def copy(self, **parameters: Any) -> View:
         """Return a private copy, all of it, but for ``parameters`` that leave its losses as they are."""
         model = self.model
-        return View(type(model).from_arrays(model.get_params(deep=False) | parameters, model.to_arrays()))
+        own = model.get_params(deep=False) | parameters
+        return View(type(model).from_arrays(own, model.to_arrays()), self)
 
     def scaled(self, rows: Features) -> Features:
         """Return features (m, d) as its window has them."""
@@ -120,8 +141,8 @@ class View:
         return self.model._total_per_weight() * weight
 
     def targets(self, y: ArrayLike | None, m: int) -> Floats:
-        """Return the targets that ``y`` means, (m,)."""
-        return self.model._targets(y, m)
+        """Return the targets that ``y`` means, (m,), of which the model learns nothing; raises InvalidInput."""
+        return self.model._known_targets(y, m)
 
     def error(self, decisions: Floats, targets: Floats) -> float:
         """Return the error of decisions (m,) for targets (m,), in the units of the task."""

@@ -12,6 +12,7 @@ from livesvm.solvers.frank_wolfe.one_versus_one import Pair
 from livesvm.solvers.frank_wolfe.problem import Known, Problem, rough_of
 from livesvm.solvers.frank_wolfe.warm_start import carried
 from livesvm.solvers.kernels.matrix_products import Examples
+from livesvm.solvers.models.class_labels import are_among, places_of
 from livesvm.solvers.models.large_predictor import Trained
 from livesvm.solvers.models.pairs_predictor import by_other_class
 from livesvm.solvers.models.sliding_window import NOWHERE, SlidingWindow
@@ -52,10 +53,10 @@ def next_start(
     ----------
     slots : (n,) of all examples in the window; None: they are not of it
     """
-    if trained is None or slots is None or not np.isin(labels, trained.classes).all():
+    if trained is None or slots is None or not are_among(labels, trained.classes).all():
         return None
     slots = slots[pair.indices]
-    negative, positive = np.searchsorted(trained.classes, labels).tolist()
+    negative, positive = places_of(labels, trained.classes).tolist()
     q, problem = trained.pairs.index((negative, positive)), pair.problem
     b = coefficients_here(trained, w, q, slots, problem.y)
     if not b.any():

@@ -110,11 +110,13 @@ class Pair:
             return self._solve_from_nothing(change, edit)
         before = UndoneOnError(state, edit.indices)
         come = change.come[:, None].astype(np.float64)
+        self._undo = partial(self._move_back, change, leave, before.undo)
         try:
             slots, trace = batch_update.update(state, come, change.losses, edit, before)
         except NotOptimal:
             return self._solve_from_nothing(change, edit, by_path=False)
-        self._move(change, leave, slots, before.undo)
+        self.slot[change.leave] = -1
+        self.slot[change.come] = slots
         return trace
 
     def place(self, two: Two, work: Work, cache_bytes: int) -> PairInMemory | None:
@@ -213,15 +215,10 @@ class Pair:
     def _put(self, state: PathState, slot: Ints) -> None:
         self._state, self.slot, self._memory = state, slot, None
 
-    def _move(self, change: PairChange, leave: Ints, slots: Ints, undo_state: Callable[[], None]) -> None:
-        def undo() -> None:
-            undo_state()
-            self.slot[change.come] = -1
-            self.slot[change.leave] = leave
-
-        self.slot[change.leave] = -1
-        self.slot[change.come] = slots
-        self._undo = undo
+    def _move_back(self, change: PairChange, leave: Ints, undo_state: Callable[[], None]) -> None:
+        undo_state()
+        self.slot[change.come] = -1
+        self.slot[change.leave] = leave
 
     def _solve_from_nothing(self, change: PairChange, edit: batch_update.Edit, by_path: bool = True) -> Trace:
         """Solve without regard to what there was; without ``by_path`` a path has been given up."""
@@ -232,10 +229,10 @@ class Pair:
         losses = batch_update.losses_after(old, edit, slot[stay], change.losses)
         slots, trace = batch_update.fill(state, every_example[:, None].astype(np.float64), losses, 0.0, by_path)
         trace.retrained = int(old.n > 0)
-        self._put(state, np.full(slot.size, -1, np.int64))
-        self.slot[every_example] = slots
-
+        places = np.full(slot.size, -1, np.int64)
+        places[every_example] = slots
         self._undo = partial(self._put, old, slot)
+        self._put(state, places)
         return trace
 
     def _check_positive(self, change: PairChange) -> None:

@@ -12,11 +12,10 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from livesvm.solvers import validation
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.kernels.kernel import Kernel, times
 from livesvm.solvers.models.feature_scale import FeatureScale
-from livesvm.solvers.models.predictor import blocks, kernel_values
+from livesvm.solvers.models.predictor import Gate, blocks, checked_rows, kernel_values
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows
 
@@ -64,6 +63,7 @@ class PairsPredictor:
     n_features: int | None
     n_classes: int
     scale: FeatureScale | None = None  #: what features go through first
+    gate: Gate | None = field(default=None, repr=False)  #: see ``Predictor``
 
     @property
     def n_support(self) -> int:
@@ -72,12 +72,14 @@ class PairsPredictor:
 
     def validate(self, X: ArrayLike | SparseRows) -> Features:
         """Return ``X`` as finite float64 rows (m, d) or raise InvalidInput naming the row and column."""
-        read = validation.features if self.kernel.gram is None else validation.matrix
-        return read(X, width=self.n_features)
+        return checked_rows(X, self.n_features, self.gate, is_given=self.kernel.gram is not None)
 
     def decision_function(self, X: ArrayLike | SparseRows) -> Floats:
         """Return the decisions of all pairs for ``X`` (m, d), as (m, n_pairs); positive for the first class."""
-        rows = self.validate(X)
+        return self.decide(self.validate(X))
+
+    def decide(self, rows: Features) -> Floats:
+        """Return the decisions of all pairs for rows (m, d) that are checked, as (m, n_pairs)."""
         out = np.empty((rows.shape[0], len(self.chosen)))
         for part in blocks(rows, self.n_support):
             values = kernel_values(self.kernel, rows[part], self.support, self.scale)

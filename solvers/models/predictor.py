@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +16,7 @@ from livesvm.solvers.runtime.interrupt import AT_ONCE, check
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, SparseRows, dense, like
 
+Gate = Callable[[Any], None]
 _BLOCK = 1024  # rows of X whose kernel values are held at once
 _LEAST = 16  # of them, however many products each takes: fewer are no matrix product
 
@@ -40,6 +42,8 @@ class Predictor:
         Decision values up to this far from 0 are 0; of one-class models, whose margin lies on the boundary.
     scale : FeatureScale or None, default None
         What features go through first.
+    gate : callable or None, default None
+        Compares the names of features with those that the model knows: called with what rows come in.
     """
 
     kernel: Kernel
@@ -49,6 +53,7 @@ class Predictor:
     n_features: int | None
     boundary: float = 0.0
     scale: FeatureScale | None = None
+    gate: Gate | None = field(default=None, repr=False)
 
     @property
     def n_support(self) -> int:
@@ -72,10 +77,9 @@ class Predictor:
         Raises
         ------
         InvalidInput
-            Names the row and column.
+            Names the row and column; of a data frame also where its columns are not those that the model knows.
         """
-        read = validation.features if self.kernel.gram is None else validation.matrix
-        return read(X, width=self.n_features)
+        return checked_rows(X, self.n_features, self.gate, is_given=self.kernel.gram is not None)
 
     def decision_function(self, X: ArrayLike | SparseRows) -> Floats:
         """Return f(x).
@@ -96,7 +100,21 @@ class Predictor:
         InvalidInput
             Names the row and column.
         """
-        rows = self.validate(X)
+        return self.decide(self.validate(X))
+
+    def decide(self, rows: Features) -> Floats:
+        """Return f(x) of rows that are checked.
+
+        Parameters
+        ----------
+        rows : ndarray or SparseRows, shape (m, d)
+            What :meth:`validate` returned.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            f(x).
+        """
         out = np.full(rows.shape[0], self.intercept)
         if self.n_support:
             for part in blocks(rows, self.n_support):
@@ -113,6 +131,20 @@ def blocks(rows: Features, n_support: int) -> Iterator[slice]:
     for start in range(0, rows.shape[0], step):
         check()
         yield slice(start, start + step)
+
+
+def checked_rows(X: Any, width: int | None, gate: Gate | None, *, is_given: bool) -> Features:
+    """Return rows that come in, (m, d), checked: numbers first, then names, then the width.
+
+    Raises
+    ------
+    InvalidInput : names the row and column
+    """
+    rows = validation.matrix(X) if is_given else validation.features(X)
+    if gate is not None:
+        gate(X)
+    validation.check_width(rows.shape[1], width, "X")
+    return rows
 
 
 def kernel_values(kernel: Kernel, rows: Features, support: Features, scale: FeatureScale | None) -> Floats:

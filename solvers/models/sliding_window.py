@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from sys import getsizeof
 from typing import Any
 
@@ -46,12 +47,23 @@ class SlidingWindow:
         #: (2, classes, capacity) of g there, in the pairs with each of its classes; see ``frank_wolfe.problem``
         self.parts = np.zeros((2, 0, capacity))
 
-    def leave(self, keys: list[Key]) -> None:
-        """Let examples leave."""
-        for key in keys:
-            slot = self.slots.pop(key)
-            self.place[slot] = self.taught[slot] = NOWHERE
-            self._free.append(slot)
+    def copied(self) -> SlidingWindow:
+        """Return the same window, to be changed; features are shared, where only free slots are written."""
+        out = copy(self)
+        out.slots, out._free = self.slots.copy(), self._free.copy()
+        out.y, out.weights = self.y.copy(), self.weights.copy()
+        out.place, out.taught = self.place.copy(), self.taught.copy()
+        return out
+
+    def leave(self, keys: list[Key]) -> list[int]:
+        """Let examples leave; return their slots, which are free once a copy has taken the place of the window."""
+        slots = [self.slots.pop(key) for key in keys]
+        self.place[slots] = self.taught[slots] = NOWHERE
+        return slots
+
+    def free(self, slots: list[int]) -> None:
+        """Let slots be free."""
+        self._free += slots
 
     def admit(self, X: Floats, y: Ints, weights: Floats, keys: list[Key]) -> None:
         """Let examples come: features (m, d), classes (m,), weights (m,) and keys (m)."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from sys import getsizeof
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -54,7 +55,44 @@ class Change(NamedTuple):
     new_sides: Sides  #: on which side of their cutoffs they start
 
 
-class Window:
+class Undoable:
+    """A window that can be taken back to where it was when a change began, until the change is settled."""
+
+    _undo: list[Callable[[], object]] | None = None  #: what takes the change back, last first; None: there is none
+    _later: tuple[Callable[[], object], ...] = ()  #: what is to be done once it is final
+
+    def begin(self) -> None:
+        """Begin a change; books of before are kept as they are, and replaced as a whole."""
+        self._undo, self._later = [partial(vars(self).update, vars(self).copy())], ()
+
+    def undo(self) -> None:
+        """Bring everything back to what it was when the change began."""
+        while self._undo:
+            self._undo.pop()()
+        self._undo, self._later = None, ()
+
+    def settle(self) -> None:
+        """Let the change be final."""
+        later, self._undo, self._later = self._later, None, ()
+        for act in later:
+            act()
+
+    @contextmanager
+    def changing(self) -> Iterator[list[Callable[[], object]]]:
+        """Undo a change if anything goes wrong inside; settle it where it has begun here."""
+        is_own = self._undo is None
+        if is_own:
+            self.begin()
+        try:
+            yield cast("list[Callable[[], object]]", self._undo)
+        except BaseException:
+            self.undo()
+            raise
+        if is_own:
+            self.settle()
+
+
+class Window(Undoable):
     """A path state whose examples have keys. Every change is all or nothing."""
 
     def __init__(self, kernel: Kernel, *, intercept: bool, cache_bytes: int) -> None:
@@ -170,30 +208,28 @@ class Window:
 
         With the ``terms`` of robust losses, examples then switch sides until every example is on the true one.
         """
-        gram = self.state.kernel.gram
-        if gram is None:
-            return self._settled(change, total_per_weight, terms) if terms else self._update(change, total_per_weight)
-        leaving = self._numbers_of(self._slots_of(change.leaving))
-        numbers = gram.admit(dense(change.X), self.numbers) if change.y.size else NO_EXAMPLES
-        try:
-            trace = self._settled(change._replace(X=numbers[:, None].astype(np.float64)), total_per_weight, terms)
-        except BaseException:
-            gram.release(numbers)
-            raise
-        gram.release(leaving)
-        return trace
+        with self.changing() as undo:
+            gram = self.state.kernel.gram
+            if gram is not None:
+                leaving = self._numbers_of(self._slots_of(change.leaving))
+                numbers = gram.admit(dense(change.X), self.numbers) if change.y.size else NO_EXAMPLES
+                undo.append(partial(gram.release, numbers))
+                self._later = (partial(gram.release, leaving),)
+                change = change._replace(X=numbers[:, None].astype(np.float64))
+            if terms is None:
+                return self._update(change, total_per_weight, undo)
+            undo.append(UndoneOnError(self.state).undo)
+            return self._settled(self._update(change, total_per_weight), terms)
 
-    def _settled(self, change: Change, total_per_weight: float, terms: Terms | None) -> Trace:
-        """Make a change, and under robust losses let every example find the true side; all or nothing."""
-        if terms is None:
-            return self._update(change, total_per_weight)
-        with self._undone_on_error():
-            trace = self._update(change, total_per_weight)
-            if self.keys:
-                partition = self.partition(terms)
-                trace.events += settle(partition)
-                self._side[partition.slots] = partition.sides
-            return trace
+    def _settled(self, trace: Trace, terms: Terms) -> Trace:
+        """Let every example find the true side under robust losses."""
+        if self.keys:
+            partition = self.partition(terms)
+            trace.events += settle(partition)
+            side = self._side.copy()
+            side[partition.slots] = partition.sides
+            self._side = side
+        return trace
 
     @contextmanager
     def _undone_on_error(self) -> Iterator[None]:
@@ -207,8 +243,8 @@ class Window:
             vars(self).update(bookkeeping | copies)
             raise
 
-    def _update(self, change: Change, total_per_weight: float) -> Trace:
-        """Follow one path to the window that the change leads to.
+    def _update(self, change: Change, total_per_weight: float, undo: list[Callable[[], object]] | None = None) -> Trace:
+        """Follow one path to the window that the change leads to; ``undo`` takes in what brings the state back.
 
         Where more comes, goes and changes than is there in the end, the window is solved from nothing instead, and also
         where the path fails, and where the features have left the kernel's center; the trace says so.
@@ -225,11 +261,14 @@ class Window:
         is_another = batch_update.is_another_window(self.state, edit, change.y.size)
         if is_another or (is_free and self._has_left_its_center()):
             return self._solve_from_nothing(change, edit, is_free)
+        before = UndoneOnError(self.state, edit.indices if self.keys else None)
+        if undo is not None:
+            undo.append(before.undo)
         if not self.keys:
             slots, trace = batch_update.fill(self.state, change.X, change.losses, total)
         else:
             try:
-                slots, trace = batch_update.update(self.state, change.X, change.losses, edit)
+                slots, trace = batch_update.update(self.state, change.X, change.losses, edit, before)
             except NotOptimal:
                 return self._solve_from_nothing(change, edit, is_free, by_path=False)
         self._commit(change, changed, slots)
@@ -267,33 +306,54 @@ class Window:
         losses = batch_update.losses_after(old, edit, slots, change.losses)
         fresh, trace = batch_update.fill(state, every_example, losses, edit.total, by_path)
         trace.retrained = 1
-        self.state, self.keys = state, {}
-        self._y, self._weight, self._side = np.empty(0), np.empty(0), np.empty(0, np.int8)
-        self._admit(fresh[: slots.size], y, weights, keys, sides)
-        changed = self._slots_of(change.changing)
-        self._commit(change._replace(leaving=[]), changed, fresh[slots.size :])
+        place = {key: at for at, key in enumerate(keys)}
+        changed = [place[key] for key in change.changing]
+        y[changed], weights[changed], sides[changed] = change.new_y, change.new_weights, change.new_sides
+        come = np.zeros(change.y.size, np.int8)
+        examples = np.concatenate([y, change.y]), np.concatenate([weights, change.weights]), np.append(sides, come)
+        nothing = np.empty(0), np.empty(0), np.empty(0, np.int8)
+        self._take(state, {}, nothing, fresh, examples, [*keys, *change.adding])
         return trace
 
     def _commit(self, change: Change, changed: Ints, slots: Ints) -> None:
+        keys, columns = self.keys.copy(), (self._y, self._weight, self._side)
         for key in change.leaving:
-            del self.keys[key]
+            del keys[key]
         if changed.size:
-            self._y[changed] = change.new_y
-            self._weight[changed] = change.new_weights
-            self._side[changed] = change.new_sides
-        self._admit(slots, change.y, change.weights, change.adding)
+            columns = (self._y.copy(), self._weight.copy(), self._side.copy())
+            columns[0][changed], columns[1][changed], columns[2][changed] = (
+                change.new_y,
+                change.new_weights,
+                change.new_sides,
+            )
+        self._take(self.state, keys, columns, slots, (change.y, change.weights, WITHIN), change.adding)
 
-    def _admit(self, slots: Ints, y: Floats, weights: Floats, keys: list[Key], sides: Sides | int = WITHIN) -> None:
-        if self._y.size < self.state.capacity:
-            extra = self.state.capacity - self._y.size
-            self._y = np.concatenate([self._y, np.zeros(extra)])
-            self._weight = np.concatenate([self._weight, np.zeros(extra)])
-            self._side = np.concatenate([self._side, np.zeros(extra, np.int8)])
-        self._y[slots] = y
-        self._weight[slots] = weights
-        self._side[slots] = sides
-        self.keys.update(zip(keys, slots.tolist(), strict=True))
-        self.next_key = max([self.next_key, *(key + 1 for key in keys if type(key) is int)])
+    def _take(
+        self,
+        state: PathState,
+        keys: dict[Key, int],
+        columns: tuple[Floats, Floats, Sides],
+        slots: Ints,
+        examples: tuple[Floats, Floats, Sides | int],
+        names: list[Key],
+    ) -> None:
+        """Have other books from now on, all at once: targets, weights and sides by slot, with those of new examples.
+
+        What is at their slots belongs to no example so far, and may be written over.
+        """
+        extra = state.capacity - columns[0].size
+        if extra > 0:
+            y, weight, side = columns
+            columns = (
+                np.append(y, np.zeros(extra)),
+                np.append(weight, np.zeros(extra)),
+                np.append(side, np.zeros(extra, np.int8)),
+            )
+        columns[0][slots], columns[1][slots], columns[2][slots] = examples
+        keys.update(zip(names, slots.tolist(), strict=True))
+        next_key = max([self.next_key, *[key + 1 for key in names if type(key) is int]])
+        y, weight, side = columns
+        vars(self).update(state=state, keys=keys, _y=y, _weight=weight, _side=side, next_key=next_key)
 
     def _check_positive(self, X: Features, leave: Ints) -> None:
         """Refuse data on which the kernel is not positive semi-definite; costs O(n^3) where the kernel may not be."""
@@ -306,9 +366,11 @@ class Window:
 
     def flip_signs(self) -> None:
         """Exchange the two classes; the mirror image of an optimum is the optimum of the mirror image."""
-        self._y = -self._y
-        self._side = -self._side
+        mirrored = {"_y": -self._y, "_side": -self._side}
         self.state.mirror()
+        if self._undo is not None:
+            self._undo.append(self.state.mirror)
+        vars(self).update(mirrored)
 
     def kernel_values(self, X: Features) -> Floats:
         """Return k(x, x_j) for ``X`` (m, d) and the window's examples, oldest first, (m, n)."""
@@ -409,6 +471,8 @@ class Window:
                 (plain(arrays["f"], np.float64), int(arrays["events"])) if "f" in arrays else None,
             )
             sides = np.asarray(arrays.get("sides", np.zeros(len(keys))), np.int8)  # none before outlier paths
-            self._admit(slots, y, np.asarray(arrays["sample_weight"], np.float64), keys, sides)
+            weights = np.asarray(arrays["sample_weight"], np.float64)
+            columns = self._y, self._weight, self._side
+            self._take(self.state, {}, columns, slots, (y, weights, sides), keys)
         elif X.shape[1]:
             self.state.expect(X)

@@ -411,8 +411,17 @@ class PathState:
         return int(count_bound_supports(self.examples.beta, self.examples.segment, self.n_slots))
 
     def mirror(self) -> None:
-        """Turn the problem into its mirror image, f -> -f; an optimum stays one."""
+        """Turn the problem into its mirror image, f -> -f; an optimum stays one. All or nothing."""
         e = self.examples
+        before = [(array, array.copy()) for array in (e.kinks, e.levels, e.segment, e.f, e.beta)]
+        try:
+            self._mirror(e)
+        except BaseException:
+            for array, values in before:
+                array[:] = values
+            raise
+
+    def _mirror(self, e: Examples) -> None:
         for j in range(self.n_slots):
             p = int(e.n_kinks[j])
             e.kinks[j, :p] = -e.kinks[j, :p][::-1]

@@ -96,12 +96,12 @@ class Entry(CPUDispatcher):
         """Make or load machine code, and count the time that takes."""
         if spent.since is not None:
             return super().compile(sig)
-        spent.since = time.perf_counter()
+        spent.since = since = time.perf_counter()
         try:
             return super().compile(sig)
         finally:
-            spent.seconds += time.perf_counter() - spent.since
             spent.since = None
+            spent.seconds += time.perf_counter() - since
 
     def __init__(self, function: Callable[..., Any], **how: Any) -> None:
         super().__init__(function, **how)

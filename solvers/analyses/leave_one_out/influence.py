@@ -81,11 +81,11 @@ def influences(model: LiveEstimator, X: ArrayLike | Features, *, progress: Progr
     >>> [(key, round(float(move), 3)) for key, move in zip(found.keys, moved[:, 0])]
     [(0, -0.344), (1, 1.115), (2, 0.568)]
     """
-    found = models_without_each(model, progress=progress)
+    rows, found = View(model).rows(X), models_without_each(model, progress=progress)
     places = found.matters
-    decisions = np.asarray(found.predictor.decision_function(X))
+    decisions = np.asarray(found.predictor.decide(rows))
     keys = tuple(found.keys[place] for place in places)
-    return Influences(keys, decisions, found.decisions(X, places), found.events, found.seconds)
+    return Influences(keys, decisions, found.decisions(rows, places), found.events, found.seconds)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,8 @@ def data_values(
     >>> [(key, round(float(value), 3)) for key, value in zip(found.keys, found.values)]
     [(0, 0.343), (1, -0.327), (2, -0.063)]
     """
-    found, view = influences(model, X, progress=progress), View(model)
+    view = View(model)
+    found = influences(model, X, progress=progress)
     targets = view.targets(y, found.decisions.shape[0])
     loss = _loss(view, found.decisions, targets)
     without = []

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from livesvm.solvers.analyses.leave_one_out.by_path import leave_by_paths
 from livesvm.solvers.analyses.leave_one_out.by_pivots import Changes, leave_by_pivots
@@ -153,21 +152,21 @@ class ModelsWithout:
         """Places of the examples that have a part in the model, oldest first; no other changes a decision."""
         return np.flatnonzero(np.any(np.stack([models.which for models in self._models]) != 0, axis=0))
 
-    def decisions(self, X: ArrayLike | Features, places: Ints | None = None) -> Floats:
+    def decisions(self, X: Features, places: Ints | None = None) -> Floats:
         """Return what the models without each example, or each of those at ``places``, decide.
 
         Parameters
         ----------
-        X : (m, d) rows; for the kernel "precomputed" (m, n) kernel values of rows and window, oldest first
+        X : (m, d) rows that are checked; for the kernel "precomputed" (m, n) values of rows and window, oldest first
 
         Returns
         -------
         (n, m), of several classes (n, m, n_pairs)
         """
-        rows, count = self._support.validate(X), self.own.shape[0] if places is None else len(places)
-        out = np.empty((count, rows.shape[0], *self.own.shape[1:]))
-        for part in interrupt.parts(rows.shape[0], self.products(rows.shape[1])):
-            out[:, part] = self._decide(rows[part], places)
+        count = self.own.shape[0] if places is None else len(places)
+        out = np.empty((count, X.shape[0], *self.own.shape[1:]))
+        for part in interrupt.parts(X.shape[0], self.products(X.shape[1])):
+            out[:, part] = self._decide(X[part], places)
         return out
 
     def products(self, width: int) -> int:

@@ -168,14 +168,14 @@ class PairwiseOutlierPath:
             The share of wrong labels at each.
         """
         view = self.copy
-        rows = view.model.predictor().validate(X)
+        rows = view.rows(X)
         targets, values = view.targets(y, rows.shape[0]), self._values()
         wins = np.empty((values.size, rows.shape[0], len(view.pairs)), np.bool_)  # of the second class
         given = view.window.state.kernel.gram is not None
         for q, two in enumerate(view.pairs):
             path = self.pairs.get((view.labels[two[0]], view.labels[two[1]]))
             if path is None:  # one of the two has no examples
-                wins[:, :, q] = ~(view.model.predictor().decision_function(rows)[:, q] > 0)
+                wins[:, :, q] = ~(view.model.predictor().decide(rows)[:, q] > 0)
                 continue
             here = np.flatnonzero(np.isin(view.window.y, two))
             wins[:, :, q] = path.decisions(dense(rows)[:, here] if given else rows, values) > 0

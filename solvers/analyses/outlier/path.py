@@ -17,7 +17,7 @@ import numpy as np
 from livesvm.solvers.analyses.outlier.result import OutlierPath
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.model_view import View
+from livesvm.solvers.models.model_view import View, restored
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.snapshot import compact_copy
 from livesvm.solvers.robust.partition import Partition
@@ -111,7 +111,7 @@ def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | N
         walked=stay(partition, start, end),
         depth=depth,
         grows=parameter == "s" and cutoff_rule.inwards > 0,
-        restored=partial(type(model).from_arrays, view.model.get_params(deep=False)),
+        restored=partial(restored, type(model), view.names, view.model.get_params(deep=False)),
         arrays=arrays,
     )
     return Begun(partition, cutoff_rule, y, path)

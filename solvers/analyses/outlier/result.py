@@ -148,7 +148,7 @@ class OutlierPath:
         """Return the values of the breakpoints, (k,), and the error there on examples ``X`` (m, d), ``y`` (m,)."""
         model = self.at(self.start)
         view = View(model)
-        rows = view.scaled(model.predictor().validate(X))
+        rows = view.scaled(view.rows(X))
         targets, kernel = view.targets(y, rows.shape[0]), view.window.kernel_values(rows)
         values, errors = [np.empty(0)], []
         for leg in self.walked.legs:
@@ -164,7 +164,7 @@ class OutlierPath:
         """Return f of the rows ``X`` (m, d) at each of k values of the parameter, (k, m)."""
         model = self.at(self.start)
         view = View(model)
-        kernel = view.window.kernel_values(view.scaled(model.predictor().validate(X)))
+        kernel = view.window.kernel_values(view.scaled(view.rows(X)))
         out = np.empty((values.size, kernel.shape[0]))
         for start in range(0, values.size, AT_ONCE):
             part = slice(start, start + AT_ONCE)

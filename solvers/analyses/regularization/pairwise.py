@@ -20,7 +20,7 @@ from livesvm.solvers.analyses.regularization.optima import Optima, Sizes
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, Turns, regularization_path
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.model_view import View
+from livesvm.solvers.models.model_view import View, restored
 from livesvm.solvers.models.pairs_predictor import Two, by_other_class, winners
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.interrupt import check
@@ -90,7 +90,7 @@ class PairwiseRegularizationPath(Optima):
             intercepts[q] = intercepts[q] if found is None else found.b
         known = {"beta": np.concatenate(rows), "segments": np.concatenate(segments), "intercept": np.array(intercepts)}
         parameters = {**model.get_params(deep=False), self.parameter: float(value)}
-        return type(model).from_arrays(parameters, {**arrays, **known})
+        return restored(type(model), self._view.names, parameters, {**arrays, **known})
 
     def coefficients(self, value: float) -> Floats:
         rows = np.zeros((len(self._view.pairs), len(self.keys)))
@@ -123,7 +123,7 @@ class PairwiseRegularizationPath(Optima):
         return Sizes(*(int(np.count_nonzero(counts)) for counts in self._counts(value)))
 
     def validation_error(self, X: ArrayLike, y: ArrayLike | None = None) -> ErrorCurve:
-        rows = self._view.model.predictor().validate(X)
+        rows = self._view.rows(X)
         m = rows.shape[0]
         if m == 0:
             raise InvalidInput("at least one example is needed", field="X")
@@ -158,7 +158,7 @@ class PairwiseRegularizationPath(Optima):
     def _turns(self, q: int, two: Two, rows: Features) -> Turns:
         """Return where decisions of a pair change their sign: never, of one that lacks a class."""
         if two not in self._paths:
-            decisions = self._view.model.predictor().decision_function(rows)[:, q]
+            decisions = self._view.model.predictor().decide(rows)[:, q]
             return Turns(~(decisions > 0), np.empty(0), np.empty(0, np.int64))
         given = self._view.window.state.kernel.gram is not None
         return self._paths[two].turns(dense(rows)[:, self._here(two)] if given else rows)

@@ -25,7 +25,7 @@ from livesvm.solvers.analyses.regularization.validation_sweep import Pieces, res
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.piecewise import Position, position
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.model_view import View
+from livesvm.solvers.models.model_view import View, restored
 from livesvm.solvers.models.window import ON_BOUNDARY
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
@@ -96,7 +96,7 @@ class RegularizationPath(Optima):
         found = self.position(value)
         known = {"beta": found.beta, "segments": found.segment, "intercept": found.b}
         parameters = {**self._model.get_params(deep=False), self.parameter: float(value)}
-        return type(self._model).from_arrays(parameters, {**self._arrays, **known})
+        return restored(type(self._model), self._view.names, parameters, {**self._arrays, **known})
 
     def coefficients(self, value: float) -> Floats:
         return self.position(value).beta
@@ -159,7 +159,7 @@ class RegularizationPath(Optima):
         Turns
             Signs at the least value, and where which row changes its own.
         """
-        rows = self._view.scaled(self._view.model.predictor().validate(X))
+        rows = self._view.scaled(self._view.rows(X))
         starts = [self._pieces(leg) for leg in self._legs]
         positive, values, turned = [np.zeros(0, np.bool_)], [np.empty(0)], [np.empty(0, np.int64)]
         for first in range(0, rows.shape[0], BLOCK):
@@ -213,7 +213,7 @@ class RegularizationPath(Optima):
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _examples(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Features, Floats]:
-        rows = self._view.model.predictor().validate(X)
+        rows = self._view.rows(X)
         if rows.shape[0] == 0:
             raise InvalidInput("at least one example is needed", field="X")
         if self.parameter == "nu":
