@@ -176,8 +176,8 @@ class ModelSpec(Request):
     )
     probability: bool | Literal["platt", "isotonic"] = Field(
         default=False,
-        description="`svc`: whether predictions can have probabilities, fitted to exact decisions of the window's "
-        "examples by models without their fold when they are first asked for after an update; `true` is `platt`.",
+        description="`svc`: whether predictions can have probabilities; `true` is `platt`. They are fitted when they "
+        "are first asked for after an update, to exact decisions of examples by models without their fold.",
     )
     drift_alarms: float | None = Field(
         default=None,

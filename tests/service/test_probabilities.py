@@ -64,7 +64,7 @@ def test_they_are_not_turned_around_where_classes_are_balanced(make: Make, servi
             likely = np.array(found["classes"])[np.argmax(found["probability"], axis=1)]
             assert np.mean(likely == LABELS[labels][rows]) > 0.75
             assert np.mean(likely == np.array(found["prediction"])) > 0.85
-            assert client.drift(model)["present"] < 0.3
+            assert client.drift(model)["present"] < 0.5
 
 
 def test_sparse_rows_have_them_too(make: Make, service: ServiceProcess) -> None:

@@ -230,7 +230,7 @@ class _Line:
 
 
 def _given_up(C: float, error: float, least: float) -> _Line:
-    """Return the line of a gamma that is known not to be the best, whose error is above the ``least`` so far."""
+    """Return the line of a gamma that is known not to be the best, with an error above the ``least`` so far."""
     return _Line(C, max(error, math.nextafter(least, math.inf)), None)
 
 
