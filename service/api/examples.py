@@ -16,6 +16,7 @@ from pydantic_core import to_json
 from livesvm.service.api import arrow
 from livesvm.service.api.arrow import ARROW
 from livesvm.service.errors import NotAcceptable
+from livesvm.service.feeds.cells import inert
 from livesvm.service.hosting.handle import Description
 from livesvm.service.models.arrays import Rows, Tags, npz_members
 from livesvm.service.models.examples import SIDES, Page
@@ -142,7 +143,7 @@ def _csv(page: Page) -> bytes:
     if isinstance(page.X, SparseRows):
         raise NotAcceptable(f"sparse features are sent as {MEDIA['json']} or {MEDIA['npz']}, not as {MEDIA['csv']}")
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    writer = csv.writer(out)
     features = [f"x{column}" for column in range(page.X.shape[1])]
     several = page.coefficient.ndim == 2
     coefficients = page.coefficient if several else page.coefficient[:, None]
@@ -151,7 +152,8 @@ def _csv(page: Page) -> bytes:
     writer.writerow(["key", *features, "y", "weight", "time", "side", *names, "outlier", *tags])
     words = page.y.dtype.kind == "U"
     for at, key in enumerate(page.keys):
-        rest: list[object] = [str(page.y[at]) if words else repr(float(page.y[at])), repr(float(page.weights[at]))]
+        label = inert(str(page.y[at])) if words else repr(float(page.y[at]))
+        rest: list[object] = [label, repr(float(page.weights[at]))]
         time = datetime.fromtimestamp(float(page.times[at]), UTC)
         rest += [
             time.isoformat(),
@@ -160,5 +162,5 @@ def _csv(page: Page) -> bytes:
             int(page.outlier[at]),
             *([json.dumps(page.tags[at], ensure_ascii=False)] if tags else []),
         ]
-        writer.writerow([key, *map(repr, page.X[at].tolist()), *rest])
+        writer.writerow([inert(key), *map(repr, page.X[at].tolist()), *rest])
     return out.getvalue().encode()

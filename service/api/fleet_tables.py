@@ -9,6 +9,7 @@ from typing import Any
 
 from livesvm.service.api.arrow import table_of
 from livesvm.service.errors import NotAcceptable
+from livesvm.service.feeds.cells import inert
 from livesvm.service.fleets.presenter import COLUMNS
 
 PARQUET = "application/vnd.apache.parquet"
@@ -17,9 +18,9 @@ PARQUET = "application/vnd.apache.parquet"
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Return a row of names, then a row each; what is not there is empty."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(out, COLUMNS)
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: inert(row[name]) for name in COLUMNS} for row in rows)
     return out.getvalue().encode()
 
 

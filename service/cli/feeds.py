@@ -119,7 +119,7 @@ def forecast(
 ) -> None:
     """Print the newest forecasts of a feed, a row each step."""
     with connected(url, key) as client:
-        wanted = [int(step) for step in steps.split(",")] if steps else []
+        wanted = numbers_in(steps, "--steps")
         rows = [row for row in client.forecast(feed)["forecasts"] if not wanted or row["step"] in wanted]
         show(rows, as_json, FORECASTS)
 
@@ -234,6 +234,14 @@ def steps_in(text: str) -> Any:
     """Return the steps that an option holds: a number, or some with commas."""
     wanted = [int(step) if step.strip().isdecimal() else step for step in text.split(",")]
     return wanted if "," in text else wanted[0]
+
+
+def numbers_in(text: str, option: str) -> list[int]:
+    """Return the whole numbers that an option holds, with commas; raises typer.BadParameter for anything else."""
+    for one in text.split(",") if text else []:
+        if not one.strip().isdecimal():
+            raise typer.BadParameter(f"{one!r} is no whole number; write some, such as 1,24", param_hint=option)
+    return [int(one) for one in text.split(",")] if text else []
 
 
 def columns_in(**given: str) -> dict[str, list[str]]:

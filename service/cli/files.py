@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from livesvm.service.feeds.cells import inert
+
 COLUMNS = ("y", "key", "weight", "time", "tags")
 SPARSE = ("indptr", "indices", "values", "n_features")
 
@@ -53,7 +55,7 @@ def as_wide(X: Any, n_features: int | None) -> Any:
 
 def as_key(text: str) -> int | str:
     """Return the key that a text names: a number where it is written as the service writes numbers."""
-    is_number = text.isascii() and text.isdigit() and str(int(text)) == text
+    is_number = text.isascii() and text.isdigit() and len(text) <= 16 and str(int(text)) == text
     return int(text) if is_number else text
 
 
@@ -72,9 +74,9 @@ def write_predictions(path: Path, answer: dict[str, Any]) -> None:
         rows.writerow((*(names if several else ["decision"]), "prediction", *more))
         for row, (decision, prediction) in enumerate(zip(answer["decision"], answer["prediction"], strict=True)):
             probabilities = [] if chances is None else chances[row]
-            sure = [" ".join(map(str, answer["set"][row]))] if "set" in answer else []
+            sure = [inert(" ".join(map(str, answer["set"][row])))] if "set" in answer else []
             sure += [answer[name][row] for name in ("low", "high") if name in answer]
-            rows.writerow((*(decision if several else [decision]), prediction, *probabilities, *sure))
+            rows.writerow((*(decision if several else [decision]), inert(prediction), *probabilities, *sure))
 
 
 def _npz(path: Path) -> Examples:

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected
-from livesvm.service.cli.feeds import CALL_ROWS, File, columns_in, steps_in
+from livesvm.service.cli.feeds import CALL_ROWS, File, columns_in, numbers_in, steps_in
 from livesvm.service.cli.output import AsJson, Yes, confirm, parsed, show
 from livesvm.service.cli.readings import Line, csv_of, table
+from livesvm.service.feeds.cells import inert
 
 app = typer.Typer(help="One specification of a feed for many series.", no_args_is_help=True)
 
@@ -121,7 +122,7 @@ def forecast(
 ) -> None:
     """Print the newest forecasts of all series or of some, a row each series and step."""
     with connected(url, key) as client:
-        wanted = [int(step) for step in steps.split(",")] if steps else []
+        wanted = numbers_in(steps, "--steps")
         rows = client.fleet_forecast(fleet, series, wanted)
         if output is None:
             show(rows, as_json, FORECASTS)
@@ -130,7 +131,7 @@ def forecast(
 
             output.write_bytes(parquet_of(rows))
         else:
-            lines = [["" if row[name] is None else str(row[name]) for name in FORECASTS] for row in rows]
+            lines = [["" if row[name] is None else inert(str(row[name])) for name in FORECASTS] for row in rows]
             output.write_bytes(csv_of([list(FORECASTS), *lines]))
 
 

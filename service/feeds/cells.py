@@ -1,4 +1,4 @@
-"""Rows of readings made of what carries them: text, and columns."""
+"""Cells of tables: rows of readings made of text and columns, and text that spreadsheets do not take for formulas."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 NOTHING = frozenset(("", "nan", "na", "null"))
 """Texts of a reading that is not there."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""Characters before what a spreadsheet runs, as OWASP lists them."""
 
 
 def cell(text: str, is_time: bool) -> float | str | None:
@@ -20,6 +22,21 @@ def cell(text: str, is_time: bool) -> float | str | None:
         return text if "_" in text else float(text)
     except ValueError:
         return text
+
+
+def inert(value: Any) -> Any:
+    """Return a cell for CSV: text that a spreadsheet would run gets an apostrophe in front; numbers stay numbers.
+
+    >>> inert("=1+1"), inert("-3.5"), inert(-3.5), inert("a-b")
+    ("'=1+1", '-3.5', -3.5, 'a-b')
+    """
+    if not isinstance(value, str) or not value.startswith(FORMULA):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value if value.strip() == value else f"'{value}"
 
 
 def rows_of(columns: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
