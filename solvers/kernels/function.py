@@ -5,16 +5,58 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Number
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
 
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.kernels.gram import Gram, precision_of
 from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.runtime.interrupt import COPY, parts
 from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.sparse import Features, SparseRows, as_scipy, columns_of, dense
+from livesvm.solvers.sparse import Features, SparseRows, as_scipy, columns_of, dense, stacked
 
+FEW = 16  # values of which it is left open whether they are rounded, where all are whole numbers
 TILE = 64  # examples that are handed to the function with each other where each counts with itself alone
+
+
+class Memo:
+    """Values that a function returned in less than double precision: computed once, and then the same for all.
+
+    Examples are known by a name: the bytes of their features, or the identity of an object, which is held.
+    """
+
+    def __init__(self) -> None:
+        self.gram = Gram()
+        self.places: dict[bytes | int, int] = {}
+        self.objects: dict[int, Any] = {}  #: by place
+        self.is_exact = False  #: whether the function returns values of double precision
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "places": {} if self.objects else self.places}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        vars(self).update(kept)
+        self.places |= {id(one): place for place, one in self.objects.items()}
+
+    def at(self, names: Sequence[bytes | int]) -> Ints:
+        """Return the places of examples, -1 for one that is not held."""
+        return np.array([self.places.get(name, -1) for name in names], np.int64)
+
+    def keep_only(self, names: set[bytes | int]) -> None:
+        """Give up what is held of all other examples."""
+        gone = [name for name in self.places if name not in names]
+        places = [self.places.pop(name) for name in gone]
+        for place in places:
+            self.objects.pop(place, None)
+        self.gram.release(np.array(places, np.int64))
+
+    def admit(self, named: Mapping[bytes | int, Any], values: Floats, known: Ints) -> None:
+        """Hold the values (m, w + m) of new examples, an object or None by name, with those at ``known`` (w,)."""
+        places = self.gram.admit(values, known).tolist()
+        self.places.update(zip(named, places, strict=True))
+        self.objects |= {place: one for place, one in zip(places, named.values(), strict=True) if one is not None}
 
 
 @dataclass(frozen=True)
@@ -25,12 +67,14 @@ class FunctionKernel(Kernel):
     or graphs, have a number as their only feature, and the function is given lists of them.
 
     It has to be positive semi-definite on the examples of every window, which is checked whenever some come. A value
-    should not depend on which others are computed with it; rounding may.
+    should not depend on which others are computed with it; rounding may. Where the function rounds to single or half
+    precision, the values of a window are computed once and held.
     """
 
     name: Any = "function"
     function: Callable[[Any, Any], Any] = lambda A, B: A @ B.T
     objects: Mapping[int, Any] | None = field(default=None, compare=False, repr=False)
+    memo: Memo = field(default_factory=Memo, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Check nothing: the parameters are the function's own."""
@@ -47,6 +91,18 @@ class FunctionKernel(Kernel):
         if not (len(A) and n):
             return
         columns = XT[np.arange(n)] if isinstance(XT, SparseRows) else np.ascontiguousarray(XT[:, :n].T)
+        if not self.memo.places:
+            out[rows, :n] = self._computed(A, columns)
+            return
+        a, b = (self.memo.at(self._names(examples)) for examples in (A, columns))
+        if min(a.min(), b.min()) < 0:
+            out[rows, :n] = self._computed(A, columns)
+        held = np.ix_(a >= 0, b >= 0)
+        out[np.ix_(rows[a >= 0], np.flatnonzero(b >= 0))] = self.memo.gram.values[np.ix_(a, b)][held]
+
+    def _computed(self, A: Features, columns: Features) -> Floats:
+        """Return what the function does for ``A`` (m, d) and ``columns`` (n, d), checked."""
+        n = len(columns)
         values = self.function(self.given(A), self.given(columns))
         try:
             found = np.asarray(values.toarray() if hasattr(values, "toarray") else values, np.float64)
@@ -59,7 +115,63 @@ class FunctionKernel(Kernel):
             raise InvalidInput(reason, field="kernel")
         if not np.isfinite(found).all():
             raise InvalidInput("the function returns values that are not finite", field="kernel")
-        out[rows, :n] = found
+        return found
+
+    @property
+    def held(self) -> Gram | None:
+        """The values that are held; None: all are computed when they are asked for."""
+        return self.memo.gram if self.memo.places else None
+
+    def hold(self, X: Features, more: Features) -> bool:
+        """Hold the values of a window ``X`` (n, d) and of ``more`` (m, d) if the function rounds them.
+
+        Says whether values of ``X`` were computed before that are not held, and may be others now.
+
+        Raises
+        ------
+        InvalidInput : as in ``write``, or the values are not symmetric
+        """
+        memo = self.memo
+        if memo.is_exact:
+            return False
+        rows = stacked([X, more]) if len(X) else more
+        names = self._names(rows)
+        first = {name: row for row, name in reversed(list(enumerate(names)))}
+        memo.keep_only(set(first))
+        known = np.array([first[name] for name in memo.places], np.int64)
+        fresh = {name: row for name, row in sorted(first.items(), key=itemgetter(1)) if name not in memo.places}
+        indices = np.array(list(fresh.values()), np.int64)
+        if not indices.size:
+            return False
+        columns = rows[np.concatenate([known, indices])]
+        values = np.empty((indices.size, len(columns)))
+        for part in parts(indices.size, COPY * len(columns)):
+            values[part] = self._computed(rows[indices[part]], columns)
+        is_first = not memo.places
+        if is_first and not precision_of(values):
+            memo.is_exact = values.size >= FEW
+            return False
+        memo.admit(dict(zip(fresh, self._objects_of(rows[indices]), strict=True)), values, memo.at(list(memo.places)))
+        return is_first and len(X) > 0
+
+    def _objects_of(self, rows: Features) -> list[Any]:
+        """Return the objects that rows stand for, None for rows of numbers."""
+        if self.objects is None:
+            return [None] * len(rows)
+        return [self.objects.get(number) for number in dense(rows)[:, 0].astype(np.int64).tolist()]
+
+    def _names(self, rows: Features) -> list[bytes | int]:
+        """Return the names by which values of examples are held."""
+        if self.objects is not None:
+            return [id(one) for one in self._objects_of(rows)]
+        if isinstance(rows, SparseRows):
+            ends = zip(rows.start.tolist(), rows.stop.tolist(), strict=True)
+            return [rows.indices[a:b].tobytes() + rows.values[a:b].tobytes() for a, b in ends]
+        return [row.tobytes() for row in rows]
+
+    def without_memo(self) -> Self:
+        """Return the function alone: what is held belongs to a window."""
+        return replace(self, memo=Memo())
 
     def diagonal(self, X: Features) -> Floats:
         """Return the value of each of ``X`` (m, d) with itself, (m,)."""
@@ -79,7 +191,7 @@ class FunctionKernel(Kernel):
         kept = {number: known[number] for number in np.ravel(dense(rows)).astype(np.int64).tolist()}
         numbers = unused_numbers(known, more)
         kept.update(zip(numbers, more, strict=True))
-        return replace(self, objects=kept), np.array(numbers, np.float64)[:, None]
+        return replace(self, objects=kept, memo=Memo()), np.array(numbers, np.float64)[:, None]
 
 
 def unused_numbers(known: Mapping[int, Any], examples: Sequence[Any]) -> list[int]:

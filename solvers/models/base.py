@@ -19,7 +19,8 @@ from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, InvalidType, NotOptimal
 from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.kernels.function import FunctionKernel, objects_in, unused_numbers
-from livesvm.solvers.kernels.kernel import Gram, Kernel
+from livesvm.solvers.kernels.gram import Gram
+from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.centering import center_of, is_movable
 from livesvm.solvers.models.feature_scale import FeatureScale

@@ -26,7 +26,7 @@ from livesvm.solvers.models.pair import NO_EXAMPLES, Pair, PairChange, update_ea
 from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, Two, summary
 from livesvm.solvers.models.per_class import Parts
 from livesvm.solvers.models.scaling import NOTHING
-from livesvm.solvers.models.window import Change
+from livesvm.solvers.models.window import Change, taken
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.robust.ramp_losses import Sides
@@ -245,18 +245,22 @@ class ClassWindow:
         NotPositiveSemidefinite, NotOptimal, MemoryLimit, Cancelled, TimeLimit : all pairs are as they were
         """
         leave, changed, numbers = self._numbers_of(change.leaving), self._numbers_of(change.changing), self.numbers
+        before = self.shared.standing()
         come = self.shared.insert(change.X, numbers) if change.y.size else NO_EXAMPLES
         self._make_room()
         parts = Parts(self._y, leave, come, change, changed, self.n_classes)
         todo = [two for two in self.pairs if parts.touches(two)]
         try:
             limits = self._shares.of(self.pairs, parts.counts(self._y[numbers], self.n_classes))
+            from_nothing = come.size > 0 and self.shared.make_positive(numbers, leave, come, self._shares.limit)
+            todo = list(self.pairs) if from_nothing else todo
             with self.shared.at_hand(come):
-                events, traces = self._walk(todo, parts, limits)
+                events, traces = self._walk(todo, parts, limits, from_nothing)
         except BaseException:
             for two in todo:
                 self.pairs[two].undo()
             self.shared.release(come)
+            self.shared.bring_back(before, numbers)
             raise
         for two in todo:
             self.pairs[two].settle()
@@ -264,15 +268,17 @@ class ClassWindow:
         self._commit(change, leave, changed, come)
         return _together(traces)
 
-    def _walk(self, todo: list[Two], parts: Parts, limits: dict[Two, int]) -> tuple[dict[Two, int], list[Trace]]:
+    def _walk(
+        self, todo: list[Two], parts: Parts, limits: dict[Two, int], from_nothing: bool
+    ) -> tuple[dict[Two, int], list[Trace]]:
         """Update the pairs ``todo``: those that can be by one compiled call, the others several at once.
 
-        Returns the events of each, and what was done.
+        Returns the events of each, and what was done. They are solved from nothing where kernel values are others.
         """
         work = parts.work(self.shared)
         events, done = ({}, []) if work is None else update_each(self.pairs, todo, work, limits)
         rest = [two for two in todo if two not in events]
-        works = [partial(self.pairs[two].update, parts.of(two), limits[two]) for two in rest]
+        works = [partial(self.pairs[two].update, parts.of(two), limits[two], from_nothing) for two in rest]
         traces = solve_in_parallel(works, self.threads)
         return events | {two: trace.events for two, trace in zip(rest, traces, strict=True)}, [*done, *traces]
 
@@ -400,7 +406,9 @@ class ClassWindow:
         if not (whole and beta.size == segments.size == expected and b.size == len(self.pairs)):
             raise InvalidInput("the arrays of this checkpoint do not belong together")
         self.next_key = int(arrays["next_key"])
-        numbers = self.shared.insert(X, NO_EXAMPLES) if y.size else NO_EXAMPLES
+        numbers = NO_EXAMPLES
+        if y.size:
+            numbers = self.shared.place(taken(self.kernel, X, arrays, self._shares.limit))
         if not y.size and X.shape[1] and self.kernel.gram is None:
             self.shared.expect(X)
         self._make_room()

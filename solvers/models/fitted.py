@@ -68,8 +68,12 @@ class Fitted:
             The decision function; of more than two classes a ``PairsPredictor``.
         """
         predictor, scale = self._learnt.predictor(), self.feature_scale_
-        if isinstance(predictor.kernel, FunctionKernel) and predictor.kernel.objects is not None:
-            predictor = replace(predictor, kernel=predictor.kernel.only(predictor.support)[0])
+        kernel = predictor.kernel
+        if isinstance(kernel, FunctionKernel):
+            of_objects = kernel.objects is not None
+            predictor = replace(
+                predictor, kernel=kernel.only(predictor.support)[0] if of_objects else kernel.without_memo()
+            )
         return predictor if scale is None else replace(predictor, scale=scale)
 
     def certificate(self) -> Certificate:
