@@ -1,4 +1,4 @@
-"""Check whether a kernel is positive semi-definite on given examples; raise the diagonal where it is but for rounding."""
+"""Check whether a kernel is positive semi-definite on given examples; mend what only rounding has done to it."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ def _has_factor(kernel: Kernel, X: Features, plus: float, R: Floats) -> bool:
 
 def indefinite(kernel: Kernel, values: Floats | None, tolerance: float) -> NotPositiveSemidefinite:
     """Return the error for a kernel matrix, given unless it is too large to be examined, that is not to be solved."""
-    found = f"an eigenvalue below {-tolerance:.1g} on this window"
+    found = f"an eigenvalue below {-tolerance:.1g} on these examples"
     way = "add as much to its diagonal, or choose another kernel"
     if values is not None:
         lowest = float(np.linalg.eigvalsh(0.5 * (values + values.T))[0])
-        found = f"the eigenvalue {lowest:.3g} on this window, below -{tolerance:.1g}"
+        found = f"the eigenvalue {lowest:.3g} on these examples, below -{tolerance:.1g}"
         way = f"add {-lowest:.3g} to its diagonal, or choose another kernel"
     return NotPositiveSemidefinite(
         f"the {kernel.name} kernel has {found}, which rounding does not explain; it must be positive semi-definite: "

@@ -75,6 +75,7 @@ class FunctionKernel(Kernel):
     function: Callable[[Any, Any], Any] = lambda A, B: A @ B.T
     objects: Mapping[int, Any] | None = field(default=None, compare=False, repr=False)
     memo: Memo = field(default_factory=Memo, compare=False, repr=False)
+    is_frozen: bool = field(default=False, compare=False, repr=False)  #: of a predictor, which is given objects
 
     def __post_init__(self) -> None:
         """Check nothing: the parameters are the function's own."""
@@ -169,9 +170,9 @@ class FunctionKernel(Kernel):
             return [rows.indices[a:b].tobytes() + rows.values[a:b].tobytes() for a, b in ends]
         return [row.tobytes() for row in rows]
 
-    def without_memo(self) -> Self:
-        """Return the function alone: what is held belongs to a window."""
-        return replace(self, memo=Memo())
+    def frozen(self, rows: Features) -> Self:
+        """Return a kernel of its own for a predictor that knows the examples ``rows`` alone, and holds no values."""
+        return replace(self, memo=Memo()) if self.objects is None else self.only(rows)[0]
 
     def diagonal(self, X: Features) -> Floats:
         """Return the value of each of ``X`` (m, d) with itself, (m,)."""
@@ -191,7 +192,7 @@ class FunctionKernel(Kernel):
         kept = {number: known[number] for number in np.ravel(dense(rows)).astype(np.int64).tolist()}
         numbers = unused_numbers(known, more)
         kept.update(zip(numbers, more, strict=True))
-        return replace(self, objects=kept, memo=Memo()), np.array(numbers, np.float64)[:, None]
+        return replace(self, objects=kept, memo=Memo(), is_frozen=True), np.array(numbers, np.float64)[:, None]
 
 
 def unused_numbers(known: Mapping[int, Any], examples: Sequence[Any]) -> list[int]:
@@ -201,10 +202,82 @@ def unused_numbers(known: Mapping[int, Any], examples: Sequence[Any]) -> list[in
 
 
 def objects_in(X: Any) -> list[Any] | None:
-    """Return examples that are no rows of numbers, as texts or objects; None for anything else, as an array."""
-    if isinstance(X, np.ndarray) and (X.ndim != 1 or X.dtype.kind not in "OUS"):
+    """Return examples that are no rows of numbers, as a list; None for anything else, as an array.
+
+    They are texts, in a list, an array, a series or the only column of a data frame; lists of texts; arrays or lists of
+    different lengths; or any other objects.
+
+    Raises
+    ------
+    InvalidInput : one of several texts is missing; names the row
+    """
+    examples = _listed(X)
+    if not examples or isinstance(examples[0], Number) or not (_is_one(examples[0]) or _are_nested(examples)):
         return None
-    if not isinstance(X, np.ndarray | list | tuple) or not len(X):
+    _check_there(examples)
+    return examples
+
+
+def objects_for(X: Any, known: Mapping[int, Any] | None) -> list[Any] | None:
+    """Return the same for a window of the objects ``known``; None: for one of rows of numbers.
+
+    Raises
+    ------
+    InvalidInput : the examples are of another type, or one is missing
+    """
+    if known is None:
+        found = objects_in(X)
+        examples = None if found is None or not _is_one(found[0]) else found
+    else:
+        examples = list(X) if isinstance(X, np.ndarray) and X.ndim > 1 and X.dtype.kind not in "OUST" else _listed(X)
+        some = next(iter(known.values()), None)
+        if examples and not any(isinstance(one, Number) and one == one for one in examples):
+            _check_there(examples)
+            is_same = not known or all(isinstance(one, str) == isinstance(some, str) for one in examples)
+            examples = examples if is_same else None
+        elif examples:
+            examples = None
+    if (examples is None) != (known is None):
+        raise InvalidInput("the examples are of another type than those of the window", field="X")
+    return examples
+
+
+def _listed(X: Any) -> list[Any] | None:
+    """Return what may be a list of objects as one: a list, an array, a series, or a data frame of one column."""
+    if len(getattr(X, "columns", ())) == 1:
+        X = X[X.columns[0]]
+    if isinstance(X, np.ndarray):
+        X = X[:, 0] if X.ndim == 2 and X.shape[1] == 1 else X
+        return list(X.tolist()) if X.ndim == 1 and X.dtype.kind in "OUST" else None
+    if isinstance(X, list | tuple):
+        return list(X)
+    if hasattr(X, "tocsr") or getattr(X, "ndim", 1) != 1:
         return None
-    examples = list(X)
-    return None if any(isinstance(one, Number) or np.ndim(one) for one in examples[:1]) else examples
+    ways = (getattr(X, name, None) for name in ("tolist", "to_list", "to_pylist"))
+    found = next((way() for way in ways if way is not None), None)
+    return found if isinstance(found, list) else None
+
+
+def _is_one(example: Any) -> bool:
+    """Say whether an example is an object itself, as a text or a graph, and not made of several numbers or texts."""
+    return not isinstance(example, list | tuple) and getattr(example, "ndim", 0) == 0
+
+
+def _are_nested(examples: list[Any]) -> bool:
+    """Say whether lists or arrays are objects: of texts, of different lengths, or of more dimensions than a row."""
+    try:
+        found = np.asarray(examples)
+    except ValueError:  # of different lengths
+        return True
+    if found.ndim != 2:
+        return found.ndim > 2
+    return found.dtype.kind in "OUST" and all(isinstance(one, str) for row in examples for one in row)
+
+
+def _check_there(examples: list[Any]) -> None:
+    """Raise InvalidInput for an example that is missing, as None or NaN, or no text where others are."""
+    for row, one in enumerate(examples):
+        if one is None or type(one).__name__ in ("NAType", "NaTType") or (isinstance(one, float) and one != one):
+            raise InvalidInput("is missing; every example needs a value", field="X", row=row)
+        if isinstance(one, str) != isinstance(examples[0], str):
+            raise InvalidInput(f"{one!r} is of another type than those before", field="X", row=row)

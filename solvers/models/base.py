@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, InvalidType, NotOptimal
 from livesvm.solvers.homotopy.run import Trace
-from livesvm.solvers.kernels.function import FunctionKernel, objects_in, unused_numbers
+from livesvm.solvers.kernels.function import FunctionKernel, objects_for, objects_in, unused_numbers
 from livesvm.solvers.kernels.gram import Gram
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models import feature_scale, scaling
@@ -452,11 +452,11 @@ class LiveEstimator(Fitted):
             if hasattr(X, "tocsr"):
                 raise InvalidType("Sparse precomputed kernels are not supported.", field="X")
             return validation.examples(X)
-        given, window = objects_in(X) if callable(self.kernel) else None, vars(self).get("_window")
+        given, window = None, vars(self).get("_window")
+        if callable(self.kernel):
+            given = objects_in(X) if window is None else objects_for(X, self._objects)
         if window is None:
             self._objects = None if given is None else {}
-        elif (given is None) != (self._objects is None):
-            raise InvalidInput("the examples are of another type than those of the window", field="X")
         if given is None or self._objects is None:
             return validation.any_examples(X)
         if window is not None:

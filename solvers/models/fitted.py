@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
 from livesvm.solvers.certificate import Certificate
-from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.kernels.function import FunctionKernel, objects_in
+from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.state import are_free
@@ -49,11 +48,7 @@ class Fitted:
     def _decision(self, X: ArrayLike) -> Floats:
         predictor = self.predictor()
         if isinstance(predictor.kernel, FunctionKernel) and predictor.kernel.objects is not None:
-            given = objects_in(X)
-            if given is None:
-                raise InvalidInput("the examples are of another type than those of the window", field="X")
-            kernel, numbers = predictor.kernel.only(predictor.support, given)
-            return replace(predictor, kernel=kernel).decision_function(numbers)
+            return predictor.decision_function(X)
         is_given = self._learnt.state.kernel.gram is not None
         rows = validation.matrix(X) if is_given else validation.features(X)
         self._check_features(X, reset=False)
@@ -68,12 +63,8 @@ class Fitted:
             The decision function; of more than two classes a ``PairsPredictor``.
         """
         predictor, scale = self._learnt.predictor(), self.feature_scale_
-        kernel = predictor.kernel
-        if isinstance(kernel, FunctionKernel):
-            of_objects = kernel.objects is not None
-            predictor = replace(
-                predictor, kernel=kernel.only(predictor.support)[0] if of_objects else kernel.without_memo()
-            )
+        if isinstance(predictor.kernel, FunctionKernel):
+            predictor = replace(predictor, kernel=predictor.kernel.frozen(predictor.support))
         return predictor if scale is None else replace(predictor, scale=scale)
 
     def certificate(self) -> Certificate:
@@ -85,6 +76,16 @@ class Fitted:
             Violation, gap and objectives; see :class:`livesvm.Certificate`.
         """
         return self._learnt.certificate()
+
+    @property
+    def diagonal_raised_(self) -> float:
+        """What is added to each k(x, x) of the window: 0 unless kernel values were rounded to less than a double.
+
+        Those of a matrix that was given, or of a function, may have eigenvalues a little below 0 then. The model is the
+        exact solution for the raised kernel matrix.
+        """
+        held = self._learnt.state.kernel.held
+        return 0.0 if held is None else held.raised
 
     # -- the window ----------------------------------------------------------------------------------------------------
 

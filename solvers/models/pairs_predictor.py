@@ -16,7 +16,7 @@ from livesvm.solvers import validation
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.kernels.kernel import Kernel, times
 from livesvm.solvers.models.feature_scale import FeatureScale
-from livesvm.solvers.models.predictor import kernel_values
+from livesvm.solvers.models.predictor import kernel_values, read
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows
@@ -79,11 +79,11 @@ class PairsPredictor:
 
     def decision_function(self, X: ArrayLike | SparseRows) -> Floats:
         """Return the decisions of all pairs for ``X`` (m, d), as (m, n_pairs); positive for the first class."""
-        rows = self.validate(X)
+        kernel, rows = read(self, X)
         out = np.empty((rows.shape[0], len(self.chosen)))
         for start in range(0, rows.shape[0], _BLOCK):
             check()
-            values = kernel_values(self.kernel, rows[start : start + _BLOCK], self.support, self.scale)
+            values = kernel_values(kernel, rows[start : start + _BLOCK], self.support, self.scale)
             for q, (chosen, coefficients) in enumerate(zip(self.chosen, self.coefficients, strict=True)):
                 mine = np.ascontiguousarray(np.take(values, chosen, axis=1))
                 out[start : start + _BLOCK, q] = -(times(mine, coefficients) + self.intercepts[q])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
+from livesvm.solvers.kernels.function import FunctionKernel, objects_for
 from livesvm.solvers.kernels.kernel import Kernel, times
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.runtime.interrupt import check
@@ -94,16 +96,41 @@ class Predictor:
         InvalidInput
             Names the row and column.
         """
-        rows = self.validate(X)
+        kernel, rows = read(self, X)
         out = np.full(rows.shape[0], self.intercept)
         if self.n_support:
             for start in range(0, rows.shape[0], _BLOCK):
                 check()
-                values = kernel_values(self.kernel, rows[start : start + _BLOCK], self.support, self.scale)
+                values = kernel_values(kernel, rows[start : start + _BLOCK], self.support, self.scale)
                 out[start : start + _BLOCK] += times(values, self.coefficients)
         if self.boundary:
             out[np.abs(out) <= self.boundary] = 0.0
         return out
+
+
+class _Reads(Protocol):
+    """What reads rows: a decision function, or those of all pairs."""
+
+    @property
+    def kernel(self) -> Kernel: ...
+
+    @property
+    def support(self) -> Features: ...
+
+    def validate(self, X: Any) -> Features: ...
+
+
+def read(predictor: _Reads, X: Any) -> tuple[Kernel, Features]:
+    """Return rows checked, and the kernel that takes them: of objects, one that knows these, and rows of numbers.
+
+    Raises
+    ------
+    InvalidInput : names the row and column
+    """
+    kernel = predictor.kernel
+    if not isinstance(kernel, FunctionKernel) or kernel.objects is None or not kernel.is_frozen:
+        return kernel, predictor.validate(X)
+    return kernel.only(predictor.support, objects_for(X, kernel.objects) or ())
 
 
 def kernel_values(kernel: Kernel, rows: Features, support: Features, scale: FeatureScale | None) -> Floats:

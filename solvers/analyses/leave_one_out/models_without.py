@@ -16,9 +16,10 @@ from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updat
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.refresh import refresh
 from livesvm.solvers.homotopy.run import NO_EXAMPLES
+from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View
-from livesvm.solvers.models.predictor import Predictor, kernel_values
+from livesvm.solvers.models.predictor import Predictor, kernel_values, read
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
@@ -158,7 +159,8 @@ class ModelsWithout:
         (n, m), of several classes (n, m, n_pairs)
         """
         frozen = self._support
-        values = kernel_values(frozen.kernel, frozen.validate(X), frozen.support, frozen.scale)
+        kernel, rows = read(frozen, X)
+        values = kernel_values(kernel, rows, frozen.support, frozen.scale)
         found = []
         for models in self._models:
             which = models.which if places is None else models.which[places]
@@ -293,6 +295,9 @@ def _support(view: View) -> Predictor:
     """Return the kernel and the examples of the window, with no coefficients."""
     state, slots = view.state, view.window.slots
     scale, support, width = getattr(view.model, "feature_scale_", None), state.columns(slots), state.n_features
-    if state.kernel.gram is not None:
+    kernel = state.kernel
+    if kernel.gram is not None:
         support, width = np.arange(slots.size, dtype=np.float64)[None], slots.size
-    return Predictor(state.kernel, support, np.empty(0), 0.0, width, scale=scale)
+    if isinstance(kernel, FunctionKernel):
+        kernel = kernel.frozen(support)
+    return Predictor(kernel, support, np.empty(0), 0.0, width, scale=scale)
