@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Sized
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -21,6 +22,7 @@ PLAIN = {int, str}  # types of keys
 REAL = "?bhilqBHILQefd"  # type codes of arrays of numbers
 UNMASKED: set[type] = {np.ndarray, list}  # types of arrays that are neither masked nor sparse
 ONE_THREAD = 8192  #: numbers, of which BLAS makes a product in one thread; several wait for each other, spinning
+MISSING_TIME = "is missing; every example needs a time"
 HARD = 1e10  #: what stands for an infinite C: a margin is then hard but for what double precision tells
 LARGEST = 1e100  #: of C and of weights: their products, and sums of those over a window, are finite
 
@@ -202,6 +204,65 @@ def vector(values: ArrayLike, m: int, *, field: str, check: Callable[[Floats, st
     return out
 
 
+def is_empty(values: Any) -> bool:
+    """Say whether what is given holds nothing: an empty list, array, series or frame; a text is none of these."""
+    shape = getattr(values, "shape", None)
+    if shape is not None:
+        return len(shape) > 0 and shape[0] == 0
+    return isinstance(values, Sized) and not isinstance(values, str | bytes) and len(values) == 0
+
+
+def times(values: Any, m: int, field: str = "times") -> NDArray[Any]:
+    """Return times (m,) that can be put in order: numbers, or dates and times as datetime64, in UTC.
+
+    They come as numbers, datetime64, datetimes or dates, or texts as ISO 8601 has them, in a list, array or series. A
+    time without a zone is of UTC.
+
+    Raises
+    ------
+    InvalidInput : one is missing or no time, or only some have a zone; names the row
+    """
+    found = np.asarray(values)
+    if found.dtype.kind not in "OUSTM":
+        return vector(found, m, field=field)
+    if found.shape != (m,):
+        raise InvalidInput(f"must be one value for each of {m} rows, not of shape {found.shape}", field=field)
+    if found.dtype.kind == "M":
+        if np.isnat(found).any():
+            raise InvalidInput(MISSING_TIME, field=field, row=int(np.isnat(found).argmax()))
+        return found
+    given = [_time(value, field, row) for row, value in enumerate(found.tolist())]
+    numbers = [one for one in given if isinstance(one, float)]
+    if len(numbers) == m:
+        return np.array(numbers)
+    moments: list[datetime] = []
+    for row, one in enumerate(given):
+        if isinstance(one, float) or isinstance(given[0], float):
+            raise InvalidInput("some times are numbers, and some dates", field=field, row=row)
+        if (one.tzinfo is None) != (given[0].tzinfo is None):
+            raise InvalidInput("some times have a zone, and some have none; give all one", field=field, row=row)
+        moments.append(one.astimezone(UTC).replace(tzinfo=None) if one.tzinfo else one)
+    return np.array(moments, "M8[us]")
+
+
+def _time(value: Any, field: str, row: int) -> float | datetime:
+    """Return a number or a time; raises InvalidInput."""
+    if value is None or value != value:  # NaT as well
+        raise InvalidInput(MISSING_TIME, field=field, row=row)
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day)
+    number = number_or_none(value)
+    if number is not None:
+        return number
+    try:
+        return datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        reason = f"{value!r} is no time: give a number, a datetime, or text such as 2024-05-31T10:00:00Z"
+        raise InvalidInput(reason, field=field, row=row) from None
+
+
 def column(y: ArrayLike | None, field: str) -> NDArray[Any]:
     """Return targets as an array (m,); of a column (m, 1) scikit-learn warns."""
     if y is None:
@@ -365,9 +426,18 @@ def plain_key(key: Key, row: int, field: str = "keys") -> Key:
 
 
 def mapping(values: Any, field: str) -> Mapping[Key, Any]:
-    """Return what is given by key; nothing by default."""
+    """Return what is given by key, in a mapping or a pandas series by its index; nothing by default."""
     if values is None:
         return {}
+    if hasattr(values, "index") and hasattr(values, "items") and getattr(values, "ndim", 0) == 1:
+        keys = values.index.tolist()
+        if len(set(keys)) < len(keys):
+            row = next(row for row, key in enumerate(keys) if key in keys[:row])
+            raise DuplicateKey(f"{keys[row]!r} stands twice", field=field, row=row)
+        return dict(zip(keys, values.tolist(), strict=True))
     if not isinstance(values, Mapping):
-        raise InvalidType(f"must be a mapping by key, not {type(values).__name__}", field=field)
+        raise InvalidType(
+            f"must be a mapping by key, or a pandas Series with the keys as its index, not {type(values).__name__}",
+            field=field,
+        )
     return values

@@ -31,7 +31,7 @@ from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted, page_of
 from livesvm.service.models.learners import task_of
-from livesvm.service.models.outcome import Sizes
+from livesvm.service.models.outcome import Outcome, Sizes
 from livesvm.service.models.published import Prediction, Published
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.size import model_bytes
@@ -269,6 +269,8 @@ class HostedModel(Replica[ModelState]):
         state, settings = self.current, self.context.settings
         limits = limits_of(self.spec, settings)
         command = state.plan(update, limits, settings.max_classes, time.time(), request)
+        if command.is_nothing:  # neither logged nor remembered: sent again, it changes nothing again
+            return Reply(command.answer(state.version, Outcome(state.sizes), self.context.source.store.durability()))
         with self.held.growing(bytes_after(state, command, self._cache_mb)):
             return self._execute(command, digest, solve)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.models.arrays import MAX_KEY, Key, Rows, Vector
-from livesvm.service.models.commands import NOTHING, Batch, Command, Edits, Removal, Update
+from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
 from livesvm.solvers.errors import DuplicateKey, InvalidInput, UnknownKey
 from livesvm.solvers.sparse import SparseRows, like
 
@@ -62,8 +62,6 @@ class Window:
         ------
         InvalidInput, DuplicateKey, UnknownKey
         """
-        if update == Update():
-            raise InvalidInput(NOTHING, field="body")
         now = max(now, self.latest)
         self._check_apart(update.add, update.remove)
         add, next_key = (None, self.next_key) if update.add is None else self._named(update.add, limits)

@@ -195,7 +195,7 @@ class LiveEstimator(Fitted):
         """Add, remove, correct and reweight examples along one path; all or nothing.
 
         Parameters of the losses that were set since the last update, by ``set_params``, hold for the whole window from
-        this one on.
+        this one on. An update that holds nothing, as on a day without data, changes nothing in a trained model.
 
         Parameters
         ----------
@@ -209,9 +209,9 @@ class LiveEstimator(Fitted):
             A name for each new example; unused whole numbers by default.
         sample_weight : array_like, shape (m,), or None, default None
             Weights of the new examples, in [0, 1e100]; ones by default.
-        relabel : mapping or None, default None
-            {key: target}: corrects targets of examples that stay.
-        reweight : mapping or None, default None
+        relabel : mapping or pandas Series, or None, default None
+            {key: target}: corrects targets of examples that stay. The index of a series holds keys.
+        reweight : mapping or pandas Series, or None, default None
             {key: weight}: gives examples that stay another weight, in [0, 1e100].
         decay : float, default 1
             Multiplies the weights of all examples that stay and are not reweighted, in (0, 1].
@@ -240,8 +240,7 @@ class LiveEstimator(Fitted):
             raise InvalidType(f"must be a Robustness, not {type(robust).__name__}", field="robust")
         relabel, reweight = validation.mapping(relabel, "relabel"), validation.mapping(reweight, "reweight")
         edits = Edits(relabel, reweight, decay, C, robust)
-        is_nothing = add is None and remove is None and edits == NO_EDITS
-        if is_nothing and not (hasattr(self, "_window") and self._reset_parameters()):
+        if add is None and remove is None and edits == NO_EDITS and not hasattr(self, "_window"):
             raise InvalidInput("there is nothing to add, to remove or to change")
         return self._learn(add, sample_weight, keys, () if remove is None else remove, edits)
 
@@ -256,6 +255,13 @@ class LiveEstimator(Fitted):
         """Change the window; a first update that fails leaves the estimator as if it had not been."""
         started, before = time.perf_counter(), self._standing()
         is_first = not hasattr(self, "_window")
+        if not is_first:
+            add = self._unless_empty(add)
+            if add is None and edits == NO_EDITS and validation.is_empty(remove) and not self._reset_parameters():
+                validation.sample_weights(sample_weight, 0)
+                validation.new_keys(() if keys is None else keys, 0, {}, ())
+                gap = self._window.relative_gap if self._window.keys else 0.0
+                return self._report(Trace(relative_gap=gap), (), (), 0, time.perf_counter() - started)
         try:
             change, trace = self._change(add, sample_weight, keys, remove, edits)
         except BaseException:
@@ -267,6 +273,24 @@ class LiveEstimator(Fitted):
         report = self._report(trace, change.adding, change.leaving, len(change.changing), seconds)
         self._note(report)
         return report
+
+    def _unless_empty(self, add: Any) -> Any:
+        """Return None for examples of which there are none, as of an empty day, else what is given.
+
+        Raises
+        ------
+        InvalidInput : there are targets, or the examples would be of another width
+        """
+        if not isinstance(add, tuple | list) or len(add) != 2 or not validation.is_empty(add[0]):
+            return add
+        X, y = add
+        if y is not None and not validation.is_empty(y):
+            raise InvalidInput(f"{np.shape(y)[0] if np.ndim(y) else 1} targets for 0 rows", field="y")
+        width = np.shape(X)[1] if len(np.shape(X)) == 2 else 0
+        if width and self._objects is None and self.kernel != "precomputed":
+            self._check_features(X, reset=False)
+            validation.check_width(width, self._window.width, "X")
+        return None
 
     def _standing(self) -> dict[str, Any]:
         """Return by attribute what an update that fails has to bring back besides the window."""
