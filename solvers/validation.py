@@ -22,6 +22,7 @@ PLAIN = {int, str}  # types of keys
 REAL = "?bhilqBHILQefd"  # type codes of arrays of numbers
 UNMASKED: set[type] = {np.ndarray, list}  # types of arrays that are neither masked nor sparse
 ONE_THREAD = 8192  #: numbers, of which BLAS makes a product in one thread; several wait for each other, spinning
+MISSING = "is missing; every example needs a label"
 MISSING_TIME = "is missing; every example needs a time"
 HARD = 1e10  #: what stands for an infinite C: a margin is then hard but for what double precision tells
 LARGEST = 1e100  #: of C and of weights: their products, and sums of those over a window, are finite
@@ -32,8 +33,22 @@ def matrix(X: Any, *, field: str = "X", width: int | None = None) -> Floats:
 
     Raises
     ------
-    InvalidInput : not numeric, not two-dimensional, not finite, or not ``width`` wide; names the row and column
+    InvalidInput : not numeric, not two-dimensional, not finite, or not ``width`` wide; names the row and column, that
+        of a data frame by its name
     """
+    if not hasattr(X, "columns"):
+        return _matrix(X, field, width)
+    try:
+        return _matrix(X, field, width)
+    except InvalidInput as error:
+        if error.column is None or error.name is not None:
+            raise
+        name = list(X.columns)[error.column]
+        raise type(error)(error.reason, field=field, row=error.row, column=error.column, name=name) from None
+
+
+def _matrix(X: Any, field: str, width: int | None) -> Floats:
+    """Return ``X`` as a finite float64 array (m, d)."""
     array = X if type(X) is np.ndarray and X.dtype.char in REAL else _numbers(X, field)
     if array.ndim != 2:
         raise InvalidInput(
@@ -123,8 +138,8 @@ def _numbers(values: ArrayLike, field: str) -> NDArray[Any]:
         raise InvalidInput(_ragged(values) or f"must be numbers ({error})", field=field) from None
     if array.dtype.char in REAL:
         return array
-    if array.dtype == object:
-        return _from_objects(array, field)
+    if array.dtype == object or (array.dtype.kind == "U" and isinstance(values, list | tuple)):
+        return _from_objects(np.array(values, object), field)  # which names the first text
     if array.dtype.kind == "c":
         raise InvalidInput("Complex data not supported", field=field)
     if array.dtype.kind != "f":
@@ -149,7 +164,11 @@ def _from_objects(array: NDArray[Any], field: str) -> Floats:
         try:
             if isinstance(value, str | bytes | np.complexfloating):
                 raise TypeError(f"not {value!r}")
+            if is_missing(value):
+                raise InvalidInput("is missing; every value must be a number", field=field, **_place(where))
             out[where] = float(value)
+        except InvalidInput:
+            raise
         except TypeError as error:
             raise InvalidType(f"must be numbers ({error})", field=field, **_place(where)) from None
         except (OverflowError, ValueError) as error:
@@ -247,7 +266,7 @@ def times(values: Any, m: int, field: str = "times") -> NDArray[Any]:
 
 def _time(value: Any, field: str, row: int) -> float | datetime:
     """Return a number or a time; raises InvalidInput."""
-    if value is None or value != value:  # NaT as well
+    if is_missing(value):
         raise InvalidInput(MISSING_TIME, field=field, row=row)
     if isinstance(value, datetime):
         return value
@@ -283,12 +302,25 @@ def column(y: ArrayLike | None, field: str) -> NDArray[Any]:
     return found
 
 
+def is_missing(value: Any) -> bool:
+    """Say whether a value is none: None, NaN, or the NA and NaT of pandas."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating | np.datetime64) and bool(value != value)
+
+
 def check_one_kind(given: Any, found: NDArray[Any], field: str) -> None:
-    """Raise InvalidInput for words among other things, of which numpy makes words or objects; names the first row."""
+    """Raise InvalidInput for words among other things, of which numpy makes words or objects; names the first row.
+
+    Of what is missing that is said, in whichever row it is.
+    """
     is_as_it_came = not isinstance(given, list | tuple)
     if found.dtype.kind not in "UO" or (is_as_it_came and found.dtype.kind == "U"):
         return
     entries = found.tolist() if is_as_it_came else list(given)
+    missing = next((row for row, entry in enumerate(entries) if is_missing(entry)), None)
+    if missing is not None:
+        raise InvalidInput(MISSING, field=field, row=missing)
     words = [isinstance(entry, str) for entry in entries]
     if any(words) and not all(words) and not any(isinstance(entry, list | tuple | np.ndarray) for entry in entries):
         row = words.index(not words[0])

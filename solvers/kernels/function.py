@@ -16,6 +16,7 @@ from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.runtime.interrupt import COPY, parts
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, as_scipy, columns_of, dense, stacked
+from livesvm.solvers.validation import is_missing
 
 FEW = 16  # values of which it is left open whether they are rounded, where all are whole numbers
 TILE = 64  # examples that are handed to the function with each other where each counts with itself alone
@@ -277,7 +278,7 @@ def _are_nested(examples: list[Any]) -> bool:
 def _check_there(examples: list[Any]) -> None:
     """Raise InvalidInput for an example that is missing, as None or NaN, or no text where others are."""
     for row, one in enumerate(examples):
-        if one is None or type(one).__name__ in ("NAType", "NaTType") or (isinstance(one, float) and one != one):
+        if is_missing(one):
             raise InvalidInput("is missing; every example needs a value", field="X", row=row)
         if isinstance(one, str) != isinstance(examples[0], str):
             raise InvalidInput(f"{one!r} is of another type than those before", field="X", row=row)

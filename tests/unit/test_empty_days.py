@@ -88,7 +88,8 @@ def test_what_is_half_empty_is_refused() -> None:
     for update in halves:
         with pytest.raises(InvalidInput):
             model.update(**update)
-    for add in (None, (X[:0], [])):
+    nothing: list[Any] = [None, (X[:0], [])]
+    for add in nothing:
         with pytest.raises(InvalidInput):
             IncrementalSVC().update(add=add)
 
