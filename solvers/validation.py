@@ -235,7 +235,7 @@ def times(values: Any, m: int, field: str = "times") -> NDArray[Any]:
     """Return times (m,) that can be put in order: numbers, or dates and times as datetime64, in UTC.
 
     They come as numbers, datetime64, datetimes or dates, or texts as ISO 8601 has them, in a list, array or series. A
-    time without a zone is of UTC.
+    time without a zone is in UTC.
 
     Raises
     ------

@@ -123,7 +123,7 @@ def check_convex(problem: Problem) -> None:
 
 
 def convex_costs(kernel: Kernel, X: Any, costs: Floats) -> Floats:
-    """Return the costs that keep a problem convex whose kernel values ``X`` (n, n) were rounded, if they were.
+    """Return costs that keep a problem convex where its kernel values ``X`` (n, n) were rounded.
 
     The ridge 1 / C of an example is no less than what rounding may take off the eigenvalues.
     """

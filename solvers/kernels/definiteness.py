@@ -72,13 +72,14 @@ def _has_factor(kernel: Kernel, X: Features, plus: float, R: Floats) -> bool:
 def indefinite(kernel: Kernel, values: Floats | None, tolerance: float) -> NotPositiveSemidefinite:
     """Return the error for a kernel matrix, given unless it is too large to be examined, that is not to be solved."""
     found = f"an eigenvalue below {-tolerance:.1g} on these examples"
-    way = "add as much to its diagonal, or choose another kernel"
+    is_given, more = kernel.name in ("precomputed", "function"), tolerance
     if values is not None:
         lowest = float(np.linalg.eigvalsh(0.5 * (values + values.T))[0])
         found = f"the eigenvalue {lowest:.3g} on these examples, below -{tolerance:.1g}"
-        way = f"add {-lowest:.3g} to its diagonal, or choose another kernel"
+        more = -lowest
+    way = f"add {more:.3g} to its diagonal" if is_given else "choose other parameters"
     return NotPositiveSemidefinite(
         f"the {kernel.name} kernel has {found}, which rounding does not explain; it must be positive semi-definite: "
-        f"{way}",
+        f"{way}, or choose another kernel",
         field="kernel",
     )

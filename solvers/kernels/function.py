@@ -224,7 +224,7 @@ def objects_for(X: Any, known: Mapping[int, Any] | None) -> list[Any] | None:
 
     Raises
     ------
-    InvalidInput : the examples are of another type, or one is missing
+    InvalidInput : the examples have another type, or one is missing
     """
     if known is None:
         found = objects_in(X)
@@ -239,7 +239,7 @@ def objects_for(X: Any, known: Mapping[int, Any] | None) -> list[Any] | None:
         elif examples:
             examples = None
     if (examples is None) != (known is None):
-        raise InvalidInput("the examples are of another type than those of the window", field="X")
+        raise InvalidInput("the examples have another type than those of the window", field="X")
     return examples
 
 
@@ -281,4 +281,4 @@ def _check_there(examples: list[Any]) -> None:
         if is_missing(one):
             raise InvalidInput("is missing; every example needs a value", field="X", row=row)
         if isinstance(one, str) != isinstance(examples[0], str):
-            raise InvalidInput(f"{one!r} is of another type than those before", field="X", row=row)
+            raise InvalidInput(f"{one!r} has another type than the examples before", field="X", row=row)

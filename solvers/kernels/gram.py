@@ -74,7 +74,7 @@ class Gram:
         return numbers
 
     def release(self, numbers: Ints) -> None:
-        """Take numbers back whose examples are gone."""
+        """Take back the numbers of examples that are gone."""
         self.vacant.extend(int(i) for i in numbers[::-1])
 
     def standing(self) -> Standing:
@@ -103,7 +103,7 @@ class Gram:
 def precision_of(values: Floats) -> float:
     """Return the unit roundoff of the single or half precision that values were rounded to; 0.0: they were not.
 
-    It is told by the last bits of their mantissas, which are 0 in most of them. Whole numbers are exact.
+    The last bits of their mantissas show it: they are 0 in most values. Whole numbers are exact.
     """
     some = values[values != np.rint(values)]
     last = some.view(np.int64)

@@ -279,7 +279,7 @@ class LiveEstimator(Fitted):
 
         Raises
         ------
-        InvalidInput : there are targets, or the examples would be of another width
+        InvalidInput : there are targets, or the examples would have another width
         """
         if not isinstance(add, tuple | list) or len(add) != 2 or not validation.is_empty(add[0]):
             return add

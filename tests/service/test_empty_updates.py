@@ -6,9 +6,13 @@ from typing import Any
 
 import httpx
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 
+from livesvm.service.client import Client
 from tests.service.conftest import Make
+from tests.service.process import ServiceProcess
 from tests.service.test_api import ROWS
 from tests.support.npz import npz
 
@@ -79,3 +83,27 @@ def test_what_is_half_empty_is_refused(http: httpx.Client, make: Make, body: dic
     assert answer.status_code == 422
     assert field.rpartition(".")[2] in str(answer.json())
     assert http.get(f"/models/{model}").json()["version"] == 1
+
+
+def test_clients_send_nothing_and_series(service: ServiceProcess, make: Make) -> None:
+    model = make()
+    with Client(service.url) as client:
+        first: Any = ROWS
+        client.update(model, first["X"], first["y"])
+        empty: list[tuple[Any, Any]] = [
+            (None, None),
+            ([], []),
+            (np.empty((0, 2)), np.empty(0)),
+            (sparse.csr_array((0, 2)), []),
+            (pd.DataFrame({"a": [], "b": []}), pd.Series([], dtype=float)),
+        ]
+        rows: Any
+        y: Any
+        for rows, y in empty:
+            assert client.update(model, rows, y)["version"] == 1
+        nothing: Any = pd.Series([], dtype=float)
+        assert client.update(model, relabel={}, reweight=nothing, remove={"keys": []})["version"] == 1
+        weights: Any = pd.Series([2.0, 3.0], index=[0, 1])
+        assert client.update(model, reweight=weights)["changed"] == 2
+        labels: Any = pd.Series([1], index=[1])
+        assert client.update(model, relabel=labels)["changed"] == 1
