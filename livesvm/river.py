@@ -10,6 +10,7 @@ import numpy as np
 from livesvm.solvers import IncrementalSVC, IncrementalSVR
 from livesvm.solvers.errors import InvalidInput, UnknownKey
 from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.validation import matrix
 
 try:
     from river import base
@@ -49,6 +50,8 @@ class _Stream:
         """Take in rows (m, k) of these features with their targets (m,), in one update."""
         if self.window is not None and self.window < 1:
             raise InvalidInput("must be at least 1, or None", field="window")
+        if not len(values) and not len(y):
+            return
         new = dict.fromkeys(name for name in names if name not in self._columns)
         columns = self._columns | {name: len(self._columns) + at for at, name in enumerate(new)}
         width = self._width
@@ -159,7 +162,7 @@ class SVC(_Stream, base.MiniBatchClassifier):
         self._learn(*_of_one(x), np.array([y]))
 
     def learn_many(self, X: Any, y: Any) -> None:
-        """Learn the rows of a data frame ``X``, with labels ``y``, in one update."""
+        """Learn the rows of a data frame ``X``, with labels ``y``, in one update; of none nothing."""
         self._learn(*_of_frame(X), np.asarray(y))
 
     def predict_one(self, x: Features, **kwargs: Any) -> Any:
@@ -256,7 +259,7 @@ class SVR(_Stream, base.MiniBatchRegressor):
         self._learn(*_of_one(x), np.array([y], float))
 
     def learn_many(self, X: Any, y: Any) -> None:
-        """Learn the rows of a data frame ``X``, with targets ``y``, in one update."""
+        """Learn the rows of a data frame ``X``, with targets ``y``, in one update; of none nothing."""
         self._learn(*_of_frame(X), np.asarray(y, float))
 
     def predict_one(self, x: Features) -> float:
@@ -273,12 +276,26 @@ class SVR(_Stream, base.MiniBatchRegressor):
 
 def _of_one(x: Features) -> tuple[list[Any], Floats]:
     """Return the names and the values, (1, k), of the features of one row."""
-    return list(x), np.array([list(x.values())], float).reshape(1, len(x))
+    names = list(x)
+    return names, _numbers(names, [list(x.values())]).reshape(1, len(x))
 
 
 def _of_frame(X: Any) -> tuple[list[Any], Floats]:
     """Return the names and the values, (m, k), of the features of a data frame."""
-    return list(X.columns), np.asarray(X, float)
+    names = list(X.columns)
+    if len(set(names)) < len(names):
+        twice = next(name for at, name in enumerate(names) if name in names[:at])
+        raise InvalidInput(f"has two columns {twice!r}; give each a name of its own", field="X")
+    return names, _numbers(names, X)
+
+
+def _numbers(names: list[Any], rows: Any) -> Floats:
+    """Return rows (m, k) as finite numbers; raises InvalidInput, which names the row and the feature."""
+    try:
+        return matrix(rows)
+    except InvalidInput as error:
+        name = None if error.column is None else names[error.column]
+        raise type(error)(error.reason, field="x", row=error.row, column=error.column, name=name) from None
 
 
 def _placed(columns: Mapping[Any, int], width: int, names: list[Any], values: Floats) -> Floats:

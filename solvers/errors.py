@@ -19,18 +19,26 @@ class InvalidInput(SolverError, ValueError):
     reason : what is wrong, as a sentence fragment
     field : the argument at fault, such as ``"X"``, ``"y"``, ``"keys"`` or ``"C"``
     row, column : position of the offending entry, counted from 0, when there is one
+    name : of the column, where it has one
     """
 
     def __init__(
-        self, reason: str, *, field: str | None = None, row: int | None = None, column: int | None = None
+        self,
+        reason: str,
+        *,
+        field: str | None = None,
+        row: int | None = None,
+        column: int | None = None,
+        name: object = None,
     ) -> None:
         self.reason = reason
         self.field = field
         self.row = row
         self.column = column
+        self.name = name
         where = [f"{field}"] if field is not None else []
         where += [f"row {row}"] if row is not None else []
-        where += [f"column {column}"] if column is not None else []
+        where += [f"column {column if name is None else repr(name)}"] if column is not None else []
         super().__init__(f"{', '.join(where)}: {reason}" if where else reason)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence, Sized
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -21,6 +22,8 @@ PLAIN = {int, str}  # types of keys
 REAL = "?bhilqBHILQefd"  # type codes of arrays of numbers
 UNMASKED: set[type] = {np.ndarray, list}  # types of arrays that are neither masked nor sparse
 ONE_THREAD = 8192  #: numbers, of which BLAS makes a product in one thread; several wait for each other, spinning
+MISSING = "is missing; every example needs a label"
+MISSING_TIME = "is missing; every example needs a time"
 HARD = 1e10  #: what stands for an infinite C: a margin is then hard but for what double precision tells
 MOST_NAMED = 20  #: keys that an error names
 LARGEST = 1e100  #: of C and of weights: their products, and sums of those over a window, are finite
@@ -31,8 +34,22 @@ def matrix(X: Any, *, field: str = "X", width: int | None = None) -> Floats:
 
     Raises
     ------
-    InvalidInput : not numeric, not two-dimensional, not finite, or not ``width`` wide; names the row and column
+    InvalidInput : not numeric, not two-dimensional, not finite, or not ``width`` wide; names the row and column, that
+        of a data frame by its name
     """
+    if not hasattr(X, "columns"):
+        return _matrix(X, field, width)
+    try:
+        return _matrix(X, field, width)
+    except InvalidInput as error:
+        if error.column is None or error.name is not None:
+            raise
+        name = list(X.columns)[error.column]
+        raise type(error)(error.reason, field=field, row=error.row, column=error.column, name=name) from None
+
+
+def _matrix(X: Any, field: str, width: int | None) -> Floats:
+    """Return ``X`` as a finite float64 array (m, d)."""
     array = X if type(X) is np.ndarray and X.dtype.char in REAL else _numbers(X, field)
     if array.ndim != 2:
         raise InvalidInput(
@@ -122,8 +139,8 @@ def _numbers(values: ArrayLike, field: str) -> NDArray[Any]:
         raise InvalidInput(_ragged(values) or f"must be numbers ({error})", field=field) from None
     if array.dtype.char in REAL:
         return array
-    if array.dtype == object:
-        return _from_objects(array, field)
+    if array.dtype == object or (array.dtype.kind == "U" and isinstance(values, list | tuple)):
+        return _from_objects(np.array(values, object), field)  # which names the first text
     if array.dtype.kind == "c":
         raise InvalidInput("Complex data not supported", field=field)
     if array.dtype.kind != "f":
@@ -148,7 +165,11 @@ def _from_objects(array: NDArray[Any], field: str) -> Floats:
         try:
             if isinstance(value, str | bytes | np.complexfloating):
                 raise TypeError(f"not {value!r}")
+            if is_missing(value):
+                raise InvalidInput("is missing; every value must be a number", field=field, **_place(where))
             out[where] = float(value)
+        except InvalidInput:
+            raise
         except TypeError as error:
             raise InvalidType(f"must be numbers ({error})", field=field, **_place(where)) from None
         except (OverflowError, ValueError) as error:
@@ -203,6 +224,65 @@ def vector(values: ArrayLike, m: int, *, field: str, check: Callable[[Floats, st
     return out
 
 
+def is_empty(values: Any) -> bool:
+    """Say whether what is given holds nothing: an empty list, array, series or frame; a text is none of these."""
+    shape = getattr(values, "shape", None)
+    if shape is not None:
+        return len(shape) > 0 and shape[0] == 0
+    return isinstance(values, Sized) and not isinstance(values, str | bytes) and len(values) == 0
+
+
+def times(values: Any, m: int, field: str = "times") -> NDArray[Any]:
+    """Return times (m,) that can be put in order: numbers, or dates and times as datetime64, in UTC.
+
+    They come as numbers, datetime64, datetimes or dates, or texts as ISO 8601 has them, in a list, array or series. A
+    time without a zone is in UTC.
+
+    Raises
+    ------
+    InvalidInput : one is missing or no time, or only some have a zone; names the row
+    """
+    found = np.asarray(values)
+    if found.dtype.kind not in "OUSTM":
+        return vector(found, m, field=field)
+    if found.shape != (m,):
+        raise InvalidInput(f"must be one value for each of {m} rows, not of shape {found.shape}", field=field)
+    if found.dtype.kind == "M":
+        if np.isnat(found).any():
+            raise InvalidInput(MISSING_TIME, field=field, row=int(np.isnat(found).argmax()))
+        return found
+    given = [_time(value, field, row) for row, value in enumerate(found.tolist())]
+    numbers = [one for one in given if isinstance(one, float)]
+    if len(numbers) == m:
+        return np.array(numbers)
+    moments: list[datetime] = []
+    for row, one in enumerate(given):
+        if isinstance(one, float) or isinstance(given[0], float):
+            raise InvalidInput("some times are numbers, and some dates", field=field, row=row)
+        if (one.tzinfo is None) != (given[0].tzinfo is None):
+            raise InvalidInput("some times have a zone, and some have none; give all one", field=field, row=row)
+        moments.append(one.astimezone(UTC).replace(tzinfo=None) if one.tzinfo else one)
+    return np.array(moments, "M8[us]")
+
+
+def _time(value: Any, field: str, row: int) -> float | datetime:
+    """Return a number or a time; raises InvalidInput."""
+    if is_missing(value):
+        raise InvalidInput(MISSING_TIME, field=field, row=row)
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day)
+    number = number_or_none(value)
+    if number is not None:
+        return number
+    try:
+        return datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        reason = f"{value!r} is no time: give a number, a datetime, or text such as 2024-05-31T10:00:00Z"
+        raise InvalidInput(reason, field=field, row=row) from None
+
+
 def column(y: ArrayLike | None, field: str) -> NDArray[Any]:
     """Return targets as an array (m,); of a column (m, 1) scikit-learn warns."""
     if y is None:
@@ -223,12 +303,25 @@ def column(y: ArrayLike | None, field: str) -> NDArray[Any]:
     return found
 
 
+def is_missing(value: Any) -> bool:
+    """Say whether a value is none: None, NaN, or the NA and NaT of pandas."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating | np.datetime64) and bool(value != value)
+
+
 def check_one_kind(given: Any, found: NDArray[Any], field: str) -> None:
-    """Raise InvalidInput for words among other things, of which numpy makes words or objects; names the first row."""
+    """Raise InvalidInput for words among other things, of which numpy makes words or objects; names the first row.
+
+    Of what is missing that is said, in whichever row it is.
+    """
     is_as_it_came = not isinstance(given, list | tuple)
     if found.dtype.kind not in "UO" or (is_as_it_came and found.dtype.kind == "U"):
         return
     entries = found.tolist() if is_as_it_came else list(given)
+    missing = next((row for row, entry in enumerate(entries) if is_missing(entry)), None)
+    if missing is not None:
+        raise InvalidInput(MISSING, field=field, row=missing)
     words = [isinstance(entry, str) for entry in entries]
     if any(words) and not all(words) and not any(isinstance(entry, list | tuple | np.ndarray) for entry in entries):
         row = words.index(not words[0])
@@ -404,9 +497,18 @@ def plain_key(key: Key, row: int, field: str = "keys") -> Key:
 
 
 def mapping(values: Any, field: str) -> Mapping[Key, Any]:
-    """Return what is given by key; nothing by default."""
+    """Return what is given by key, in a mapping or a pandas series by its index; nothing by default."""
     if values is None:
         return {}
+    if hasattr(values, "index") and hasattr(values, "items") and getattr(values, "ndim", 0) == 1:
+        keys = values.index.tolist()
+        if len(set(keys)) < len(keys):
+            row = next(row for row, key in enumerate(keys) if key in keys[:row])
+            raise DuplicateKey(f"{keys[row]!r} stands twice", field=field, row=row)
+        return dict(zip(keys, values.tolist(), strict=True))
     if not isinstance(values, Mapping):
-        raise InvalidType(f"must be a mapping by key, not {type(values).__name__}", field=field)
+        raise InvalidType(
+            f"must be a mapping by key, or a pandas Series with the keys as its index, not {type(values).__name__}",
+            field=field,
+        )
     return values

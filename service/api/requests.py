@@ -15,7 +15,6 @@ from livesvm.service.hosting.what_if import WhatIfQuestion
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.models import commands
 from livesvm.service.models.arrays import Key
-from livesvm.service.models.commands import NOTHING
 from livesvm.service.models.fields import (
     SHORT,
     Cost,
@@ -24,6 +23,7 @@ from livesvm.service.models.fields import (
     Id,
     Keys,
     Matrix,
+    MayBeEmpty,
     Name,
     Number,
     OlderThan,
@@ -52,14 +52,16 @@ MOST_OLDEST = 10**9
 
 
 class AddBatch(Request):
-    """Examples to learn; keys are made up and returned when absent."""
+    """Examples to learn; keys are made up and returned when absent. Empty lists add nothing."""
 
-    X: Matrix
-    y: Targets | None = None
-    keys: RowKeys | None = None
-    weights: Weights | None = None
-    times: Times | None = Field(default=None, description="By which `older_than`, `oldest` and ages go.")
-    tags: TagsOfEach | None = Field(default=None, description="Words by which examples are erased together.")
+    X: MayBeEmpty[Matrix]
+    y: MayBeEmpty[Targets] | None = None
+    keys: MayBeEmpty[RowKeys] | None = None
+    weights: MayBeEmpty[Weights] | None = None
+    times: MayBeEmpty[Times] | None = Field(default=None, description="By which `older_than`, `oldest` and ages go.")
+    tags: MayBeEmpty[TagsOfEach] | None = Field(
+        default=None, description="Words by which examples are erased together."
+    )
     on_repeat: OnRepeat = Field(
         default="refuse",
         description="Of a row with a known key, in the window or since it left, or of a row before: `refuse` the "
@@ -67,9 +69,9 @@ class AddBatch(Request):
         "place of what is there.",
     )
 
-    def command(self) -> commands.Batch:
-        """Return the batch for the model."""
-        return commands.Batch(self.X, self.y, self.keys, self.weights, self.times, self.tags)
+    def command(self) -> commands.Batch | None:
+        """Return the batch for the model; None: it is empty."""
+        return commands.batch_of(self.X, self.y, self.keys, self.weights, self.times, self.tags)
 
 
 class RemoveSpec(Request):
@@ -77,8 +79,8 @@ class RemoveSpec(Request):
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
-    keys: Keys | None = None
-    oldest: int | None = Field(default=None, ge=1, le=MOST_OLDEST)
+    keys: MayBeEmpty[Keys] | None = None
+    oldest: int | None = Field(default=None, ge=0, le=MOST_OLDEST)
     older_than: OlderThan | None = Field(
         default=None, description="ISO 8601 with a UTC offset, or Unix seconds; none may match."
     )
@@ -98,8 +100,8 @@ class RemoveSpec(Request):
 class RelabelSpec(Request):
     """Other targets for examples that stay."""
 
-    keys: Keys
-    y: Targets
+    keys: MayBeEmpty[Keys]
+    y: MayBeEmpty[Targets]
 
     def by_key(self) -> dict[int | str, Any]:
         """Target by key."""
@@ -109,8 +111,8 @@ class RelabelSpec(Request):
 class ReweightSpec(Request):
     """Other weights for examples that stay."""
 
-    keys: Keys
-    weights: Weights
+    keys: MayBeEmpty[Keys]
+    weights: MayBeEmpty[Weights]
 
     def by_key(self) -> dict[int | str, float]:
         """Weight by key."""
@@ -163,11 +165,13 @@ class ChangeSpec(Request):
 
 
 class UpdateRequest(Request):
-    """One update, applied whole or not at all, along one path. Its verbs may be combined at will."""
+    """One update, applied whole or not at all, along one path. Its verbs may be combined at will.
+
+    One that holds nothing changes nothing, and is answered with the version that there is.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
-            "minProperties": 1,
             "examples": [
                 {"add": {"X": [[0.1, 0.7], [0.9, 0.2]], "y": [1, -1], "keys": ["mon", "tue"]}},
                 {"relabel": {"keys": ["tue"], "y": [1]}, "remove": {"keys": ["mon"]}},
@@ -209,8 +213,6 @@ class UpdateRequest(Request):
         """Raise unless there is something to do, and what stands alone does."""
         given = {name for name in UpdateRequest.model_fields if getattr(self, name) is not None}
         given |= {"robust"} if self._is_convex else set()
-        if not given:
-            raise ValueError(NOTHING)
         for alone in ("change", "rescale"):
             if alone in given and len(given) > 1:
                 raise InvalidInput("stands alone; send the rest as another update", field=alone)
@@ -311,6 +313,8 @@ class WhatIfRequest(UpdateRequest):
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("ask about an update or an erasure; this asks about nothing")
         if self.erase is None:
             self._check_verbs()
         elif self.model_fields_set - {"erase", "X"}:

@@ -130,7 +130,8 @@ def update(
         row out, and the whole update where all are, ``"replace"`` has it take the place of what is there
     remove : ``{"keys": [..]}``, ``{"oldest": k}`` or ``{"older_than": time}``, a datetime or a string, with a time
         zone, or Unix seconds
-    relabel, reweight : target and weight by key, for examples that stay
+    relabel, reweight : target and weight by key, for examples that stay: a mapping, or a pandas series with keys as its
+        index
     decay : multiplies the weights of all other examples that stay
     C : from now on the model's C
     convex : whether a robust model's losses are convex again from now on
@@ -144,6 +145,13 @@ def update(
     body = _changes(**add, **verbs, convex=convex, change=change, rescale=rescale)
     params = {} if max_seconds is None else {"max_seconds": max_seconds}
     return _once(f"/models/{id}/update", body, idempotency_key, params)
+
+
+def _by_key(given: Any) -> tuple[list[Any], list[Any]]:
+    """Return the keys and the values of a mapping, or of a pandas series by its index."""
+    if isinstance(given, Mapping):
+        return list(given), list(given.values())
+    return given.index.tolist(), given.tolist()
 
 
 def _changes(
@@ -182,9 +190,11 @@ def _changes(
             raise TypeError(f"remove must be a mapping such as {{'keys': [...]}}, not a {type(remove).__name__}")
         body["remove"] = dict(remove)
     if relabel is not None:
-        body["relabel"] = {"keys": list(relabel), "y": _targets(list(relabel.values()))}
+        named, values = _by_key(relabel)
+        body["relabel"] = {"keys": named, "y": _targets(values)}
     if reweight is not None:
-        body["reweight"] = {"keys": list(reweight), "weights": _listed(list(reweight.values()))}
+        named, values = _by_key(reweight)
+        body["reweight"] = {"keys": named, "weights": _listed(values)}
     return body
 
 

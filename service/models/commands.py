@@ -26,7 +26,6 @@ BYTES_A_KEY = 1000
 """Of a key with what belongs to it, at most, in as many copies."""
 DRIFT_ALARMS = "drift_alarms"
 """Among changes, what is none of the estimator: the rate of a test for drift, None for no test any more."""
-NOTHING = "an update adds, removes or changes something; this one does nothing"
 
 
 @dataclass(frozen=True)
@@ -145,16 +144,30 @@ NO_EDITS = Edits()
 """Nothing changes; a decay by 1 asks for no more."""
 
 
-def paired(keys: list[Key], values: Targets, field: str) -> dict[Key, Any]:
+def paired(keys: list[Key], values: Targets | list[Any], field: str) -> dict[Key, Any]:
     """Value by key; raises InvalidInput, for ``field``, unless there is one for each."""
     if len(values) != len(keys):
         raise InvalidInput(f"has {len(values)} entries for {len(keys)} keys", field=field)
-    return dict(zip(keys, values.tolist(), strict=True))
+    return dict(zip(keys, values if isinstance(values, list) else values.tolist(), strict=True))
+
+
+def batch_of(X: Any, *columns: Any) -> Batch | None:
+    """Return examples of these columns, in the order of :class:`Batch`; None where there are none.
+
+    Raises
+    ------
+    InvalidInput : a column is empty, and X is not, or the other way round
+    """
+    n = len(X)
+    for name, column in zip(("y", "keys", "weights", "times", "tags"), columns, strict=True):
+        if column is not None and (len(column) == 0) != (n == 0):
+            raise InvalidInput(f"has {len(column)} entries for {n} rows of X", field=name)
+    return Batch(X, *columns) if n else None
 
 
 @dataclass(frozen=True)
 class Update:
-    """One update, as it was asked for; at least one of the first three is there."""
+    """One update, as it was asked for; without any of the three it changes nothing."""
 
     add: Batch | None = None
     remove: Removal | None = None
@@ -213,6 +226,11 @@ class Command:
     def added(self) -> list[Key]:
         """Keys of the examples that come."""
         return [] if self.add is None or self.add.keys is None else self.add.keys
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether it changes nothing, as that of an empty day."""
+        return self.add is None and not (self.remove or self.dropped) and self.edits in (None, NO_EDITS)
 
     @property
     def plain(self) -> Command | None:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
 
 from livesvm.service.models import arrays, labels
 from livesvm.solvers.errors import InvalidInput
 
+T = TypeVar("T")
 MODEL_ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 ID_IN_WORDS = "has 1 to 64 letters a to z, digits, _ and -, and begins with a letter or a digit"
 JOB_ID = r"^j-[0-9a-f]{12}(-[0-9a-f]{8})?$"
@@ -128,6 +138,23 @@ Cost = Annotated[float, Field(gt=0, le=1e8, allow_inf_nan=False)]
 Name = Annotated[str, Field(max_length=64)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Decay = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+
+
+def _or_empty(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """Return an empty list, or sparse rows that are none, as an empty list; anything else checked."""
+    is_none = isinstance(value, dict) and value.get("indices") == [] == value.get("values")
+    return [] if is_none or (isinstance(value, list) and not value) else check(value)
+
+
+def _with_none(schema: dict[str, Any]) -> None:
+    """Have the schema of an array allow an empty one."""
+    schema.pop("minItems", None)
+    for part in schema.get("anyOf", ()):
+        part.pop("minItems", None)
+
+
+MayBeEmpty = Annotated[T, WrapValidator(_or_empty), Field(json_schema_extra=_with_none)]
+"""What may also be an empty list, as on a day without data."""
 
 
 def check_id(value: str) -> str:

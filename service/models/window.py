@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.models.arrays import MAX_KEY, Key, Rows, Vector
-from livesvm.service.models.commands import BYTES_A_KEY, COPIES, NOTHING, Batch, Command, Edits, Removal, Update
+from livesvm.service.models.commands import BYTES_A_KEY, COPIES, Batch, Command, Edits, Removal, Update
 from livesvm.solvers.errors import InvalidInput, UnknownKey
 from livesvm.solvers.models.repeats import Admitted, admitted
 from livesvm.solvers.sparse import SparseRows, like
@@ -71,8 +71,6 @@ class Window:
         ------
         InvalidInput, DuplicateKey, UnknownKey
         """
-        if update == Update():
-            raise InvalidInput(NOTHING, field="body")
         now = max(now, self.latest)
         add, next_key = (None, self.next_key) if update.add is None else self._named(update.add, limits)
         if update.edits is not None and update.edits.of_parameters:  # the oldest leave with the next update

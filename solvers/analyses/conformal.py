@@ -18,6 +18,7 @@ from livesvm.solvers import validation
 from livesvm.solvers.analyses.leave_one_out.models_without import ModelsWithout, models_without_each
 from livesvm.solvers.analyses.scores import scores_of, strangeness
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.kernels.function import FunctionKernel, objects_for
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View
 from livesvm.solvers.runtime.progress import Progress
@@ -82,8 +83,8 @@ class Conformal:
         if self.classes is not None:
             raise InvalidInput("asks for an interval; this model has classes, and sets of them", field="coverage")
         level = validation.fraction(coverage, "coverage")
-        rows = self.models.predictor.validate(X)
-        low, high = np.empty((2, rows.shape[0]))
+        rows = self._rows(X)
+        low, high = np.empty((2, len(rows)))
         for part, f in self._blocks(rows):
             scores = self.scores[:, None]
             if method == "minmax":
@@ -116,8 +117,8 @@ class Conformal:
         if self.classes is None:
             raise InvalidInput("asks for a set of classes; this model has none, and intervals", field="coverage")
         level = validation.fraction(coverage, "coverage")
-        rows = self.models.predictor.validate(X)
-        found = np.empty((rows.shape[0], self.classes.size), dtype=bool)
+        rows = self._rows(X)
+        found = np.empty((len(rows), self.classes.size), dtype=bool)
         share, n = self.weights / (self.weights.sum() + 1.0), self.classes.size
         for part, f in self._blocks(rows):
             for label in range(n):
@@ -125,10 +126,17 @@ class Conformal:
                 found[part, label] = share @ is_stranger < level
         return found
 
-    def _blocks(self, rows: Features) -> Iterator[tuple[slice, Floats]]:
+    def _rows(self, X: Any) -> Any:
+        """Return rows checked: features, or a list of objects."""
+        predictor = self.models.predictor
+        if isinstance(predictor.kernel, FunctionKernel) and predictor.kernel.objects is not None:
+            return objects_for(X, predictor.kernel.objects)
+        return predictor.validate(X)
+
+    def _blocks(self, rows: Any) -> Iterator[tuple[slice, Floats]]:
         """Decide rows by the models without each example, some rows at a time."""
         step = max(1, BLOCK // self.scores.size)
-        for start in range(0, rows.shape[0], step):
+        for start in range(0, len(rows), step):
             part = slice(start, start + step)
             yield part, self.models.decisions(rows[part])
 

@@ -17,13 +17,17 @@ from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.scikit import _Classifier, _Estimator, _written_out
 from livesvm.solvers.estimators.training_data import (
+    convex_costs,
     examples_of,
     labels_of,
     matrix_of,
     problems_of,
+    read_by_function,
     scale_of,
     seed_of,
     solved,
+    values_by_function,
+    values_with,
 )
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.core_set import SAMPLE
@@ -32,6 +36,7 @@ from livesvm.solvers.frank_wolfe.problem import Gap, Known, Problem, gap_of
 from livesvm.solvers.frank_wolfe.solution import Solution
 from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.frank_wolfe.warm_start import carried
+from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples, product
 from livesvm.solvers.models.base import all_or_nothing, keep
@@ -62,8 +67,10 @@ class FrankWolfeSVC(_Classifier, _Estimator):
     ----------
     C : float, default 1
         Weight of the losses, in (0, 1e100].
-    kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"}, default "rbf"
-        Of the last X is a kernel matrix.
+    kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"} or callable, default "rbf"
+        "precomputed": X is a kernel matrix. Or a function of rows, or of lists of other examples, as in
+        ``IncrementalSVC``; its values take 8 n^2 bytes, ``cache_mb`` at most. Where kernel values were rounded to
+        single or half precision, C times a weight counts as no more than keeps the problem convex.
     gamma : float or "scale", default "scale"
         Coefficient of rbf, poly and sigmoid, above 0; "scale" is 1 / (n_features * variance).
     degree, coef0 : as in ``IncrementalSVC``
@@ -102,7 +109,8 @@ class FrankWolfeSVC(_Classifier, _Estimator):
     dual_coef_ : ndarray, shape (n_pairs, n_support)
         Coefficients ``a_i y_i``; the sizes of a row sum up to 1.
     intercept_ : ndarray, shape (n_pairs,)
-        Their sums: the intercept is penalized like w.
+        Their sums: the intercept is penalized like w. -1 or 1 where one of two classes has no weight, and 0 where none
+        has: such a class is in ``classes_`` and is never predicted.
     margin_ : ndarray, shape (n_pairs,)
         R: decisions are in its units, so that f of the SVM is the decision divided by R.
     relative_gap_ : float
@@ -125,11 +133,12 @@ class FrankWolfeSVC(_Classifier, _Estimator):
     """
 
     __doc__ = _written_out(__doc__)
+    _by_function: tuple[FunctionKernel, Any] | None = None  # a kernel that is a function, and its support vectors
 
     def __init__(
         self,
         C: float = 1.0,
-        kernel: str = "rbf",
+        kernel: Any = "rbf",
         *,
         gamma: float | str = "scale",
         degree: int = 3,
@@ -188,7 +197,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
             The model is as it was.
         """
         options, threads = self._options(), self._threads()
-        rows = examples_of(X)
+        function, held, rows = self._read(X)
         n = rows.shape[0]
         labels = labels_of(y, n)
         weights = validation.sample_weights(sample_weight, n)
@@ -205,14 +214,35 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         starts = [self._start(q, pair, last, was) for q, pair in enumerate(own)]
         solutions = solved(own, options, starts, threads, progress).solutions
         with all_or_nothing(self):
-            self._check_features(X, reset=True)
-            self.classes_ = classes
+            if function is None or function.objects is None:
+                self._check_features(X, reset=True)
             self._keep(rows, kernel, prepared, own, solutions)
+            self._know(np.unique(labels), classes)
+            self._by_function = None
+            if function is not None:
+                support = held[self.support_.astype(np.int64)]
+                of_support = function if function.objects is None else function.only(support)[0]
+                self._by_function, self._support = (of_support, support), Examples.of(kernel, np.empty((0, 0)))
+                self.n_features_in_ = int(held.shape[1])
+                self.support_vectors_ = function.given(support)
             self._last = Last(classes, n, own, solutions) if self.warm_start else None
         if self.relative_gap_ > self.tol:
             message = f"the relative gap is {self.relative_gap_:.1e} after {self.n_iter_} steps, not {self.tol:g}"
             warnings.warn(message, ConvergenceWarning, stacklevel=2)
         return self
+
+    def _read(self, X: Any) -> tuple[FunctionKernel | None, Any, Any]:
+        """Return the kernel that is a function, its examples, and what is learnt from: their values, or features."""
+        if not callable(self.kernel):
+            rows = examples_of(X)
+            return None, rows, rows
+        function, held = read_by_function(self.kernel, X)
+        return function, held, values_by_function(function, held, self._options().cache_bytes)
+
+    @property
+    def _is_given(self) -> bool:
+        """Whether kernel values are held as a matrix: a given one, or that of a function."""
+        return callable(self.kernel) or self.kernel == "precomputed"
 
     def _options(self) -> Options:
         """Return how to solve; raises InvalidInput."""
@@ -233,8 +263,9 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         if keeps and gamma == "scale":
             gamma = self._kernel.gamma
         elif gamma == "scale":
-            gamma = 1.0 if self.kernel in ("linear", "precomputed") else scale_of(X, weights)
-        return Kernel(self.kernel, validation.positive(gamma, "gamma"), self.degree, self.coef0)
+            gamma = 1.0 if self._is_given or self.kernel == "linear" else scale_of(X, weights)
+        name = "precomputed" if self._is_given else self.kernel
+        return Kernel(name, validation.positive(gamma, "gamma"), self.degree, self.coef0)
 
     def _last_places(self, places: ArrayLike | None, n: int, classes: NDArray[Any]) -> tuple[Last | None, Ints | None]:
         """Return what to start from and where each row was in it, or nothing."""
@@ -257,7 +288,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
 
     def _start(self, q: int, pair: Pair, last: Last | None, was: Ints | None) -> Known | None:
         """Return what the search for a pair starts from."""
-        if last is None or was is None or self.kernel == "precomputed":
+        if last is None or was is None or self._is_given:
             return None
         before = last.pairs[q]
         there = np.full(last.n, -1, np.int64)
@@ -285,6 +316,21 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         self.trace_ = [found.trace for found in solutions]
         self.n_features_in_ = int(X.shape[1])
         self._kernel, self._support = kernel, prepared.take(self.support_.astype(np.int64))
+
+    def _know(self, labels: NDArray[Any], classes: NDArray[Any]) -> None:
+        """Have all ``labels`` for classes; the pairs of one without weight are won by those with weight."""
+        self.classes_ = labels
+        has_weight = np.isin(labels, classes)
+        if has_weight.all():
+            return
+        pairs = one_versus_one.pairs(labels.size)
+        solved = [has_weight[a] and has_weight[b] for a, b in pairs]
+        won = np.array([float(has_weight[b]) - float(has_weight[a]) for a, b in pairs])
+        coefficients, gaps = np.zeros((len(pairs), self.support_.size)), np.zeros((len(pairs), 3))
+        coefficients[solved], gaps[solved] = self.dual_coef_, self.gaps_
+        margin = np.ones(len(pairs))
+        won[solved], margin[solved] = self.intercept_, self.margin_
+        self.dual_coef_, self.intercept_, self.margin_, self.gaps_ = coefficients, won, margin, gaps
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
@@ -328,6 +374,9 @@ class FrankWolfeSVC(_Classifier, _Estimator):
     def _decisions(self, X: Any) -> Floats:
         """Return the decisions of each pair, (m, pairs)."""
         check_is_fitted(self)
+        if self._by_function is not None:
+            values = values_with(*self._by_function, X)
+            return np.asarray(values @ self.dual_coef_.T + self.intercept_)
         rows = matrix_of(X)
         self._check_features(X, reset=False)
         validation.check_width(rows.shape[1], self.n_features_in_, "X")
@@ -363,13 +412,15 @@ class FrankWolfeSVC(_Classifier, _Estimator):
             Relative gap, and primal and dual objective, of the worst pair of classes [Frandi et al., eq. 39].
         """
         check_is_fitted(self)
-        rows = examples_of(X)
-        self._check_features(X, reset=False)
+        rows = self._read(X)[-1]
+        if not (callable(self.kernel) and self._by_function and self._by_function[0].objects is not None):
+            self._check_features(X, reset=False)
         labels = labels_of(y, rows.shape[0])
         codes = np.full(labels.size, -1)
         is_known = are_among(labels, self.classes_)
         codes[is_known] = places_of(labels[is_known], self.classes_)
         costs = self.C * validation.sample_weights(sample_weight, rows.shape[0])
+        costs = convex_costs(self._kernel, rows, costs)
         prepared = Examples.of(self._kernel, rows)
         gaps = []
         for q, (negative, positive) in enumerate(one_versus_one.pairs(self.classes_.size)):
@@ -377,6 +428,8 @@ class FrankWolfeSVC(_Classifier, _Estimator):
             a[self.support_] = np.abs(self.dual_coef_[q])
             indices = np.flatnonzero(np.isin(codes, (negative, positive)) & (costs > 0))
             signs = np.where(codes[indices] == positive, 1.0, -1.0)
+            if np.unique(signs).size < 2:  # one has no weight
+                continue
             problem = Problem(prepared.take(indices), signs, costs[indices], self._threads())
             with threadpool_limits(1, "blas"):
                 gaps.append(gap_of(problem, a[indices], problem.parts(problem.examples, a[indices])))

@@ -130,6 +130,8 @@ class LiveL2SVC(LiveEstimator):
             raise InvalidInput("models of this kind have no robust losses", field="robust")
         relabelled, reweighted = validation.mapping(relabel, "relabel"), validation.mapping(reweight, "reweight")
         decay = validation.positive(decay, "decay")
+        if add is not None and validation.is_empty(add[0]) and (add[1] is None or validation.is_empty(add[1])):
+            add = None
         rows = np.empty((0, w.X.shape[1])) if add is None else validation.examples(add[0])
         if w.X.size:
             validation.check_width(rows.shape[1], w.X.shape[1], "X")

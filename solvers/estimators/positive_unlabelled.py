@@ -421,7 +421,10 @@ def labels(y: ArrayLike | None, m: int, field: str = "y") -> Floats:
     is_positive = found == 1.0
     if np.count_nonzero(found) != np.count_nonzero(is_positive):
         row = int(((found != 0.0) & ~is_positive).argmax())
-        raise InvalidInput(f"must be 1 (positive) or 0 (unlabelled), not {found[row]:g}", field=field, row=row)
+        reason = f"must be 1 (positive) or 0 (unlabelled), not {found[row]:g}"
+        if found[row] == -1.0:
+            reason += "; confirmed negatives are not supported yet: give 0, or leave them out"
+        raise InvalidInput(reason, field=field, row=row)
     return found
 
 

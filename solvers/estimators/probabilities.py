@@ -148,13 +148,21 @@ def calibrated(model: Any, method: str) -> Calibration:
             raise InvalidInput(reason, field="window")
     values = columns(held_out_by_class(model), classes.size)
     every_example = np.arange(y.size)
+    from sklearn import config_context
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.frozen import FrozenEstimator
 
-    frozen = FrozenEstimator(_Decisions(classes))
+    class Frozen(FrozenEstimator):  # type: ignore[misc]
+        """A frozen estimator that takes weights, without a warning that it does not use them."""
+
+        def fit(self, X: Floats, y: NDArray[Any], sample_weight: Floats | None = None) -> Frozen:
+            return self
+
+    frozen = Frozen(_Decisions(classes))
     made = CalibratedClassifierCV(frozen, method=method, cv=[(every_example, every_example)], ensemble=False)
     weights = model.window_sample_weight
-    made.fit(values, y, sample_weight=None if (weights == weights[0]).all() else weights)
+    with config_context(enable_metadata_routing=False):  # whatever the user's own pipelines need
+        made.fit(values, y, sample_weight=None if (weights == weights[0]).all() else weights)
     maps = made.calibrated_classifiers_[0].calibrators
     if method == "sigmoid":
         return Calibration(method, tuple((np.array([one.a_]), np.array([one.b_])) for one in maps))

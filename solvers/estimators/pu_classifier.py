@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isqrt
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.positive_unlabelled import flag_warnings, labels
 from livesvm.solvers.estimators.scikit import _TwoClassEstimator, _written_out, warn_of
 from livesvm.solvers.estimators.thresholds import WithThresholds
+from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.base import all_or_nothing, keep
@@ -31,7 +33,7 @@ from livesvm.solvers.pu.problem import (
 from livesvm.solvers.pu.usmo import Solution, Start, usmo
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats
-from livesvm.solvers.sparse import dense
+from livesvm.solvers.sparse import Features, dense, like
 
 
 class PUClassifier(_TwoClassEstimator, WithThresholds):
@@ -110,14 +112,14 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         keep(self, locals())
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, progress: Progress | None = None
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, progress: Progress | None = None
     ) -> Self:
         """Learn from positive and unlabelled examples.
 
         Parameters
         ----------
-        X : array_like, shape (n, d)
-            Features; with the kernel "precomputed" the kernel matrix (n, n).
+        X : array_like or sparse matrix, shape (n, d)
+            Features, which are held dense; with the kernel "precomputed" the kernel matrix (n, n).
         y : array_like, shape (n,)
             1 for a positive and 0 for an unlabelled example.
         sample_weight : array_like, shape (n,), or None, default None
@@ -145,7 +147,8 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         return self
 
     def _learn(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, progress: Progress | None) -> None:
-        rows = validation.examples(X)
+        rows = dense(like(self._read(X), False))
+        validation.check_some(rows.shape)
         self._check_features(X, reset=True)
         known = labels(y, rows.shape[0])
         weights = validation.sample_weights(sample_weight, rows.shape[0])
@@ -153,6 +156,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         cache_bytes = int(validation.positive(self.cache_mb, "cache_mb") * 2**20)
         given = rows
         kernel, rows = self._kernel(rows, weights)
+        _make_positive(kernel, rows, cache_bytes)
         chosen = known == 1.0
         P, U = rows[chosen], rows[~chosen]
         lam = None if is_lam_open(self.lam) else validation.positive(self.lam, "lam")
@@ -170,7 +174,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         self.warnings_ = flag_warnings(int(np.count_nonzero(decisions > 0)), decisions.size, lam)
 
     def _decision(self, X: ArrayLike) -> Floats:
-        rows = validation.matrix(X)
+        rows = self._read(X)
         self._check_features(X, reset=False)
         return self.predictor_.decide(rows)
 
@@ -184,6 +188,18 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         """
         self._check_fitted()
         return self._problem.certificate(self.solution_.sigma, self.solution_.b)
+
+    @property
+    def diagonal_raised_(self) -> float:
+        """What is added to the diagonal of a kernel matrix that was rounded to single or half precision, else 0."""
+        self._check_fitted()
+        gram = self._problem.kernel.gram
+        return 0.0 if gram is None else gram.raised
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -199,6 +215,10 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
 
     def _folds(self) -> Folds:
         return self._examples
+
+    def _read(self, X: Any) -> Features:
+        """Return rows checked, dense or sparse; raises InvalidInput."""
+        return validation.matrix(X) if self.kernel == "precomputed" else validation.features(X)
 
     def _kernel(self, X: Floats, weights: Floats) -> tuple[Kernel, Floats]:
         """Return the kernel, and what it takes for the rows of ``X``."""
@@ -228,3 +248,17 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         own = problem.kernel, support, self.dual_coef_[0], solution.b, width
         self.predictor_ = Predictor(*own, gate=self._gate())
         self.solution_, self._problem = solution, problem
+
+
+def _make_positive(kernel: Kernel, rows: Floats, limit: int) -> None:
+    """Refuse data on which the kernel is not positive semi-definite, as far as ``limit`` bytes hold a matrix of it.
+
+    Of kernel values that were rounded the diagonal is raised, see ``kernels.definiteness``.
+
+    Raises
+    ------
+    NotPositiveSemidefinite : it is not
+    """
+    if not kernel.always_positive:
+        most = isqrt(limit // 8)
+        check_positive(kernel, rows[:: max(1, -(-len(rows) // max(1, most)))], limit)

@@ -11,20 +11,22 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import validation
-from livesvm.solvers.errors import InvalidInput, NotPositiveSemidefinite
+from livesvm.solvers.errors import InvalidInput, MemoryLimit, NotPositiveSemidefinite
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.one_versus_one import Pair, Training
 from livesvm.solvers.frank_wolfe.options import Options
 from livesvm.solvers.frank_wolfe.problem import Known, Problem, check_finite
 from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Look
-from livesvm.solvers.kernels.definiteness import ROUNDING
+from livesvm.solvers.kernels.definiteness import ROUNDING, indefinite, most_rounding
+from livesvm.solvers.kernels.function import FunctionKernel, objects_for, objects_in
+from livesvm.solvers.kernels.gram import Gram, precision_of
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples, product
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.class_labels import column_of, labels_with
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.sparse import checked
+from livesvm.solvers.sparse import Features, SparseRows, checked, columns_of, like
 
 FARTHEST = 1e12
 """Of gamma |x|^2, beyond which kernel values by products of features lack the digits that distances need."""
@@ -115,8 +117,59 @@ def check_convex(problem: Problem) -> None:
     examples = problem.examples.take(chosen)
     matrix = product(examples, examples, np.eye(chosen.size), problem.threads) + 1.0
     matrix[np.diag_indices_from(matrix)] += problem.ridge[chosen]
-    if np.linalg.eigvalsh(matrix)[0] < -ROUNDING * np.abs(matrix.diagonal()).sum():
-        raise _not_positive(kernel)
+    tolerance = ROUNDING * float(np.abs(matrix.diagonal()).sum())
+    if np.linalg.eigvalsh(matrix)[0] < -tolerance:
+        raise indefinite(kernel, matrix, tolerance)
+
+
+def convex_costs(kernel: Kernel, X: Any, costs: Floats) -> Floats:
+    """Return costs that keep a problem convex where its kernel values ``X`` (n, n) were rounded.
+
+    The ridge 1 / C of an example is no less than what rounding may take off the eigenvalues.
+    """
+    if kernel.name != "precomputed":
+        return costs
+    values = X.data if sparse.issparse(X) else X
+    precision = precision_of(values) if values.size else 0.0
+    if not precision:
+        return costs
+    least = np.sqrt(X.shape[0]) * 2.0 * precision * float(np.abs(X.diagonal()).max())
+    least = min(least, most_rounding(precision, np.abs(X.diagonal())))
+    return np.minimum(costs, 1.0 / least) if least else costs
+
+
+def read_by_function(function: Any, X: Any) -> tuple[FunctionKernel, Features]:
+    """Return the kernel that a function is of training examples ``X``, and these as it takes them."""
+    given = objects_in(X)
+    if given is None:
+        return FunctionKernel(function=function), validation.any_examples(X)
+    return FunctionKernel(function=function).only(np.empty((0, 1)), given)
+
+
+def values_by_function(kernel: FunctionKernel, rows: Features, limit: int) -> Floats:
+    """Return the kernel matrix (n, n) of training examples.
+
+    Raises
+    ------
+    InvalidInput : it is not symmetric, or not of finite numbers
+    MemoryLimit : it takes more than ``limit`` bytes
+    """
+    n = len(rows)
+    if 8 * n * n > limit:
+        raise MemoryLimit(8 * n * n, limit)
+    gram = Gram()
+    numbers = gram.admit(kernel.matrix(rows, columns_of(rows)), np.empty(0, np.int64))
+    return gram.values[np.ix_(numbers, numbers)]
+
+
+def values_with(kernel: FunctionKernel, support: Features, X: Any) -> Floats:
+    """Return the kernel values of rows, or objects, with the support vectors, (m, n_support)."""
+    given = objects_for(X, kernel.objects)
+    if given is None:
+        rows = like(validation.features(X, width=support.shape[1]), isinstance(support, SparseRows))
+        return kernel.matrix(rows, columns_of(support))
+    of_both, numbers = kernel.only(support, given)
+    return of_both.matrix(numbers, columns_of(support))
 
 
 def solved(
@@ -160,6 +213,7 @@ def problems_of(
         reason = f"all examples with weight are of one class, {classes[0]}; two classes are needed"
         raise InvalidInput(reason, field="y")
     check_costs(costs)
+    costs = convex_costs(kernel, X, costs)
     examples = Examples.of(kernel, X)
     check_kernel(examples)
     found = one_versus_one.problems(examples, codes, costs, classes.size, threads)

@@ -1,4 +1,4 @@
-"""Check whether a kernel is positive semi-definite on given examples."""
+"""Check whether a kernel is positive semi-definite on given examples; mend what only rounding has done to it."""
 
 from __future__ import annotations
 
@@ -10,33 +10,76 @@ from livesvm.solvers.linalg.blocked_cholesky import factor_block
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, columns_of
 
-ROUNDING = 1e-10  #: of the sum of the diagonal: an eigenvalue that little below 0 is rounding
+ROUNDING = 1e-10  #: of the sum of the diagonal: an eigenvalue that little below 0 is rounding in double precision
+MOST = 0.01  #: of the largest k(x, x), what the diagonal is raised by at most
+STEPS = 4  #: amounts that are tried before, each an eighth of the next
+EXAMINED = 2000  #: examples of which a message names the eigenvalue
 
 
-def check_positive(kernel: Kernel, X: Features, limit: int) -> None:
+def check_positive(kernel: Kernel, X: Features, limit: int) -> bool:
     """Raise unless the kernel matrix of ``X`` (m, d) is positive semi-definite; costs O(m^3).
 
-    It is if the matrix has a Cholesky factor when ``ROUNDING`` is added to its diagonal.
+    It is if the matrix has a Cholesky factor when ``ROUNDING`` is added to its diagonal. Where values that are held
+    were rounded to less than double precision, their diagonal is raised if that is what it takes, and the answer is
+    True: all that was computed from it before is to be computed again.
 
     Raises
     ------
     NotPositiveSemidefinite : it is not
     MemoryLimit : the factor takes more than ``limit`` bytes
     """
-    m = X.shape[0]
+    m, held = X.shape[0], kernel.held
     if 8 * m * m > limit:
         raise MemoryLimit(8 * m * m, limit)
-    least = ROUNDING * max(1.0, float(np.abs(kernel.diagonal(X)).sum()))
+    diagonal = np.abs(kernel.diagonal(X))
+    least = ROUNDING * max(1.0, float(diagonal.sum()))
+    R = np.zeros((m, m))
+    if _has_factor(kernel, X, least, R):
+        return False
+    tolerance = least
+    if held is not None and held.precision:
+        tolerance = max(least, most_rounding(held.precision, diagonal - held.raised))
+        for raised in _amounts(tolerance):
+            if raised > held.raised and _has_factor(kernel, X, least + raised - held.raised, R):
+                held.raise_to(raised)
+                return True
+    raise indefinite(kernel, kernel.matrix(X, columns_of(X)) if m <= EXAMINED else None, tolerance)
+
+
+def most_rounding(precision: float, diagonal: Floats) -> float:
+    """Return how far below 0 rounding may take eigenvalues of a matrix with this diagonal (m,)."""
+    return min(precision * float(diagonal.sum()), MOST * float(diagonal.max()))
+
+
+def _amounts(most: float) -> list[float]:
+    """Return powers of two up to ``most``, ascending: sums with what was rounded are exact."""
+    last = float(np.exp2(np.floor(np.log2(most))))
+    return [last / 8.0**step for step in range(STEPS, -1, -1)]
+
+
+def _has_factor(kernel: Kernel, X: Features, plus: float, R: Floats) -> bool:
+    """Say whether the kernel matrix of ``X`` (m, d) has a Cholesky factor with ``plus`` on its diagonal."""
 
     def block(rows: slice, columns: slice) -> Floats:
         values = kernel.matrix(X[rows], columns_of(X[columns]))
         if rows == columns:
-            values[np.diag_indices_from(values)] += least
+            values[np.diag_indices_from(values)] += plus
         return values
 
-    if not factor_block(np.zeros((m, m)), m, block):
-        raise NotPositiveSemidefinite(
-            f"the {kernel.name} kernel has an eigenvalue below {-least:.1g} on this window; "
-            "it must be positive semi-definite",
-            field="kernel",
-        )
+    return factor_block(R, X.shape[0], block)
+
+
+def indefinite(kernel: Kernel, values: Floats | None, tolerance: float) -> NotPositiveSemidefinite:
+    """Return the error for a kernel matrix, given unless it is too large to be examined, that is not to be solved."""
+    found = f"an eigenvalue below {-tolerance:.1g} on these examples"
+    is_given, more = kernel.name in ("precomputed", "function"), tolerance
+    if values is not None:
+        lowest = float(np.linalg.eigvalsh(0.5 * (values + values.T))[0])
+        found = f"the eigenvalue {lowest:.3g} on these examples, below -{tolerance:.1g}"
+        more = -lowest
+    way = f"add {more:.3g} to its diagonal" if is_given else "choose other parameters"
+    return NotPositiveSemidefinite(
+        f"the {kernel.name} kernel has {found}, which rounding does not explain; it must be positive semi-definite: "
+        f"{way}, or choose another kernel",
+        field="kernel",
+    )

@@ -14,6 +14,7 @@ import numpy as np
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels import sparse_values
+from livesvm.solvers.kernels.gram import Gram
 from livesvm.solvers.kernels.table import ALSO, Base, Form, form_of
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating, compiled_once_allocating
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, check, parts
@@ -23,69 +24,6 @@ from livesvm.solvers.validation import number_or_none, positive, whole
 
 _OWN_WORK = 16  # what a kernel value takes besides its products, in products
 _BLOCK = 512  # examples per block of the inner loops: five arrays of them stay in the first-level cache
-
-
-class Gram:
-    """Kernel values as they were given, between examples that have a number here."""
-
-    def __init__(self) -> None:
-        self.values = np.zeros((0, 0))
-        self.vacant: list[int] = []
-
-    def admit(self, rows: Floats, known: Ints) -> Ints:
-        """Take in ``rows`` (m, w + m): values of new examples with those numbered ``known`` (w,), and with each other.
-
-        Returns the numbers of the new examples.
-
-        Raises
-        ------
-        InvalidInput : not as many columns as that, or not symmetric
-        """
-        m, w = rows.shape[0], known.size
-        if rows.shape[1] != w + m:
-            raise InvalidInput(
-                f"a precomputed row has one value for each of the {w} examples of the window, oldest first, and for "
-                f"each of the {m} new ones: {w + m}, not {rows.shape[1]}",
-                field="X",
-            )
-        own = rows[:, w:]
-        _check_symmetric(own, w)
-        if len(self.vacant) < m:
-            self._enlarge(m)
-        numbers = np.array([self.vacant.pop() for _ in range(m)], np.int64)
-        try:
-            for part in parts(m, COPY * (w + m)):
-                self.values[np.ix_(numbers[part], known)] = rows[part, :w]
-                self.values[np.ix_(known, numbers[part])] = rows[part, :w].T
-                self.values[np.ix_(numbers[part], numbers)] = 0.5 * (own[part] + own[:, part].T)
-        except BaseException:
-            self.release(numbers)
-            raise
-        return numbers
-
-    def release(self, numbers: Ints) -> None:
-        """Take numbers back whose examples are gone."""
-        self.vacant.extend(int(i) for i in numbers[::-1])
-
-    def _enlarge(self, extra: int) -> None:
-        have = self.values.shape[0]
-        values = np.zeros((have + max(extra, have // 4), have + max(extra, have // 4)))
-        values[:have, :have] = self.values
-        self.values = values
-        self.vacant = [*self.vacant, *range(values.shape[0] - 1, have - 1, -1)]
-
-
-def _check_symmetric(values: Floats, before: int) -> None:
-    """Raise InvalidInput unless ``values`` (m, m), which stand ``before`` columns further right in X, are symmetric."""
-    most, place, size = 0.0, (0, 0), 0.0
-    for part in parts(len(values), COPY * len(values)):
-        off = np.abs(values[part] - values[:, part].T)
-        size = max(size, float(np.abs(values[part]).max()))
-        if off.max() > most:
-            row, column = np.unravel_index(int(off.argmax()), off.shape)
-            most, place = float(off.max()), ((part.start or 0) + int(row), before + int(column))
-    if most > 1e-10 * size:
-        raise InvalidInput("kernel values are not symmetric", field="X", row=place[0], column=place[1])
 
 
 @dataclass(frozen=True)
@@ -120,6 +58,11 @@ class Kernel:
     def always_positive(self) -> bool:
         """Whether every kernel matrix of this kernel is positive semi-definite."""
         return self.form.is_positive(self.coef0)
+
+    @property
+    def held(self) -> Gram | None:
+        """The kernel values that are held as they were given, and may be rounded; None: all are computed."""
+        return self.gram
 
     @property
     def form(self) -> Form:
@@ -207,8 +150,9 @@ class Kernel:
         return own
 
     def kept(self) -> dict[str, Floats]:
-        """Return what a checkpoint keeps besides its parameters: the center, where there is one."""
-        return {} if self.center is None else {"center": self.center}
+        """Return what a checkpoint keeps besides its parameters: the center, and how a given matrix was raised."""
+        kept = {} if self.center is None else {"center": self.center}
+        return kept if self.gram is None else {**kept, "raised": np.array([self.gram.raised, self.gram.precision])}
 
     def moved(self, X: Features, beta: Floats) -> float:
         """Return what the center takes off f, for coefficients ``beta`` (m,) of ``X`` (m, d) that sum up to 0.

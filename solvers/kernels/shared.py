@@ -9,6 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
+from livesvm.solvers.kernels.definiteness import check_positive
+from livesvm.solvers.kernels.function import FunctionKernel
+from livesvm.solvers.kernels.gram import Standing
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -57,10 +60,46 @@ class Shared:
         gram = self.kernel.gram
         if gram is not None:
             X = gram.admit(dense(X), self._gram_numbers(known))[:, None].astype(np.float64)
+        return self.place(X)
+
+    def place(self, X: Features) -> Ints:
+        """Give numbers to new examples as they are held, ``X`` (m, d), and return them."""
         numbers = self._new_numbers(X.shape[0])
         self._put(X, numbers)
         self.diagonals[numbers] = self.kernel.diagonal(X)
         return numbers
+
+    def make_positive(self, window: Ints, leave: Ints, come: Ints, limit: int) -> bool:
+        """See to it that held kernel values are positive semi-definite without ``leave``; say whether some are others.
+
+        Nothing is done where none are held, as each problem sees to its own examples.
+
+        Raises
+        ------
+        NotPositiveSemidefinite, MemoryLimit : see ``definiteness.check_positive``
+        """
+        kernel = self.kernel
+        is_new = isinstance(kernel, FunctionKernel) and kernel.hold(self.features(window), self.features(come))
+        if kernel.held is None or not kernel.held.precision:
+            return is_new
+        stay = np.concatenate([np.setdiff1d(window, leave, assume_unique=True), come])
+        is_new |= check_positive(kernel, self.features(stay), limit)
+        every = np.concatenate([window, come])
+        self.diagonals[every] = kernel.diagonal(self.features(every))
+        return is_new
+
+    def standing(self) -> Standing | None:
+        """Return what :meth:`bring_back` needs; None: nothing."""
+        return None if self.kernel.held is None else self.kernel.held.standing()
+
+    def bring_back(self, before: Standing | None, window: Ints) -> None:
+        """Undo what an update that fails has changed of the kernel values of the window."""
+        if self.kernel.held is None:
+            return
+        if before is not None:
+            self.kernel.held.bring_back(before)
+        if window.size:
+            self.diagonals[window] = self.kernel.diagonal(self.features(window))
 
     def release(self, numbers: Ints) -> None:
         """Take the numbers of examples back."""

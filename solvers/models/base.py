@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, InvalidType, NotOptimal
 from livesvm.solvers.homotopy.run import Trace
-from livesvm.solvers.kernels.function import FunctionKernel, objects_in, unused_numbers
-from livesvm.solvers.kernels.kernel import Gram, Kernel
+from livesvm.solvers.kernels.function import FunctionKernel, objects_for, objects_in, unused_numbers
+from livesvm.solvers.kernels.gram import Gram
+from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.centering import center_of, is_movable
 from livesvm.solvers.models.feature_scale import FeatureScale
@@ -201,7 +202,7 @@ class LiveEstimator(Fitted):
         """Add, remove, correct and reweight examples along one path; all or nothing.
 
         Parameters of the losses that were set since the last update, by ``set_params``, hold for the whole window from
-        this one on.
+        this one on. An update that holds nothing, as on a day without data, changes nothing in a trained model.
 
         Parameters
         ----------
@@ -215,9 +216,9 @@ class LiveEstimator(Fitted):
             A name for each new example; unused whole numbers by default.
         sample_weight : array_like, shape (m,), or None, default None
             Weights of the new examples, in [0, 1e100]; ones by default.
-        relabel : mapping or None, default None
-            {key: target}: corrects targets of examples that stay.
-        reweight : mapping or None, default None
+        relabel : mapping or pandas Series, or None, default None
+            {key: target}: corrects targets of examples that stay. The index of a series holds keys.
+        reweight : mapping or pandas Series, or None, default None
             {key: weight}: gives examples that stay another weight, in [0, 1e100].
         decay : float, default 1
             Multiplies the weights of all examples that stay and are not reweighted, in (0, 1].
@@ -250,8 +251,7 @@ class LiveEstimator(Fitted):
             raise InvalidType(f"must be a Robustness, not {type(robust).__name__}", field="robust")
         relabel, reweight = validation.mapping(relabel, "relabel"), validation.mapping(reweight, "reweight")
         edits = Edits(relabel, reweight, decay, C, robust)
-        is_nothing = add is None and remove is None and edits == NO_EDITS
-        if is_nothing and not (hasattr(self, "_window") and self._reset_parameters()):
+        if add is None and remove is None and edits == NO_EDITS and not hasattr(self, "_window"):
             raise InvalidInput("there is nothing to add, to remove or to change")
         asked = Asked(add, keys, sample_weight, remove)
         if on_repeat != "refuse":
@@ -273,6 +273,12 @@ class LiveEstimator(Fitted):
         """Change the window and all that is known of it; whatever fails leaves everything as it was."""
         started, before, window = time.perf_counter(), self._standing(), vars(self).get("_window")
         if window is not None:
+            add = self._unless_empty(add)
+            if add is None and edits == NO_EDITS and validation.is_empty(remove) and not self._reset_parameters():
+                validation.sample_weights(sample_weight, 0)
+                validation.new_keys(() if keys is None else keys, 0, {}, ())
+                gap = window.relative_gap if window.keys else 0.0
+                return self._report(Trace(relative_gap=gap), (), (), 0, time.perf_counter() - started)
             window.begin()
         try:
             change, trace = self._change(add, sample_weight, keys, remove, edits)
@@ -286,6 +292,24 @@ class LiveEstimator(Fitted):
             raise
         self._window.settle()
         return report
+
+    def _unless_empty(self, add: Any) -> Any:
+        """Return None for examples of which there are none, as of an empty day, else what is given.
+
+        Raises
+        ------
+        InvalidInput : there are targets, or the examples would have another width
+        """
+        if not isinstance(add, tuple | list) or len(add) != 2 or not validation.is_empty(add[0]):
+            return add
+        X, y = add
+        if y is not None and not validation.is_empty(y):
+            raise InvalidInput(f"{np.shape(y)[0] if np.ndim(y) else 1} targets for 0 rows", field="y")
+        width = np.shape(X)[1] if len(np.shape(X)) == 2 else 0
+        if width and self._objects is None and self.kernel != "precomputed":
+            self._check_features(X, reset=False)
+            validation.check_width(width, self._window.width, "X")
+        return None
 
     def _standing(self) -> dict[str, Any]:
         """Return all attributes: what a change that fails has to bring back, besides what the window brings back."""
@@ -473,11 +497,11 @@ class LiveEstimator(Fitted):
             if hasattr(X, "tocsr"):
                 raise InvalidType("Sparse precomputed kernels are not supported.", field="X")
             return validation.examples(X)
-        given, window = objects_in(X) if callable(self.kernel) else None, vars(self).get("_window")
+        given, window = None, vars(self).get("_window")
+        if callable(self.kernel):
+            given = objects_in(X) if window is None else objects_for(X, self._objects)
         if window is None:
             self._objects = None if given is None else {}
-        elif (given is None) != (self._objects is None):
-            raise InvalidInput("the examples are of another type than those of the window", field="X")
         if given is None or self._objects is None:
             return validation.any_examples(X)
         if window is not None:

@@ -212,12 +212,13 @@ def _first_unknown(labels: list[Any], known: Mapping[Any, float]) -> int:
 
 def _check_finite(labels: NDArray[Any], field: str) -> None:
     """Raise InvalidInput for a label that is none: not finite, or missing."""
+    if labels.dtype.kind not in "fO":
+        return
+    for row, label in enumerate(labels.tolist()):
+        if validation.is_missing(label):
+            raise InvalidInput(validation.MISSING, field=field, row=row)
     if labels.dtype.kind == "f":
         validation.check_finite(labels, field)
-    elif labels.dtype.kind == "O":
-        missing = [label is None or (isinstance(label, float) and label != label) for label in labels.tolist()]
-        if any(missing):
-            raise InvalidInput("is missing; every example needs a label", field=field, row=missing.index(True))
 
 
 def _check_classes(labels: NDArray[Any]) -> None:

@@ -26,7 +26,7 @@ from livesvm.solvers.models.pair import NO_EXAMPLES, Pair, PairChange, update_ea
 from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, Two, summary
 from livesvm.solvers.models.per_class import Parts
 from livesvm.solvers.models.scaling import NOTHING
-from livesvm.solvers.models.window import Change, Undoable
+from livesvm.solvers.models.window import Change, Undoable, taken
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.robust.ramp_losses import Sides
@@ -245,31 +245,36 @@ class ClassWindow(Undoable):
         """
         with self.changing() as undo:
             leave, changed, numbers = self._numbers_of(change.leaving), self._numbers_of(change.changing), self.numbers
+            undo.append(partial(self.shared.bring_back, self.shared.standing(), numbers))
             come = self.shared.insert(change.X, numbers) if change.y.size else NO_EXAMPLES
             undo.append(partial(self.shared.release, come))
             self._make_room()
             parts = Parts(self._y, leave, come, change, changed, self.n_classes)
             todo = [two for two in self.pairs if parts.touches(two)]
+            limits = self._shares.of(self.pairs, parts.counts(self._y[numbers], self.n_classes))
+            from_nothing = come.size > 0 and self.shared.make_positive(numbers, leave, come, self._shares.limit)
+            todo = list(self.pairs) if from_nothing else todo
             touched = [self.pairs[two] for two in todo]
             for pair in touched:
                 pair.settle()
             undo += [pair.undo for pair in touched]
             self._later = (*[pair.settle for pair in touched], partial(self.shared.release, leave))
-            limits = self._shares.of(self.pairs, parts.counts(self._y[numbers], self.n_classes))
             with self.shared.at_hand(come):
-                events, traces = self._walk(todo, parts, limits)
+                events, traces = self._walk(todo, parts, limits, from_nothing)
             self._commit(change, changed, come, [events.get(two, 0) for two in self.pairs])
             return _together(traces)
 
-    def _walk(self, todo: list[Two], parts: Parts, limits: dict[Two, int]) -> tuple[dict[Two, int], list[Trace]]:
+    def _walk(
+        self, todo: list[Two], parts: Parts, limits: dict[Two, int], from_nothing: bool
+    ) -> tuple[dict[Two, int], list[Trace]]:
         """Update the pairs ``todo``: those that can be by one compiled call, the others several at once.
 
-        Returns the events of each, and what was done.
+        Returns the events of each, and what was done. They are solved from nothing where kernel values are others.
         """
         work = parts.work(self.shared)
         events, done = ({}, []) if work is None else update_each(self.pairs, todo, work, limits)
         rest = [two for two in todo if two not in events]
-        works = [partial(self.pairs[two].update, parts.of(two), limits[two]) for two in rest]
+        works = [partial(self.pairs[two].update, parts.of(two), limits[two], from_nothing) for two in rest]
         traces = solve_in_parallel(works, self.threads)
         return events | {two: trace.events for two, trace in zip(rest, traces, strict=True)}, [*done, *traces]
 
@@ -405,7 +410,9 @@ class ClassWindow(Undoable):
         if not (whole and beta.size == segments.size == expected and b.size == len(self.pairs)):
             raise InvalidInput("the arrays of this checkpoint do not belong together")
         self.next_key = int(arrays["next_key"])
-        numbers = self.shared.insert(X, NO_EXAMPLES) if y.size else NO_EXAMPLES
+        numbers = NO_EXAMPLES
+        if y.size:
+            numbers = self.shared.place(taken(self.kernel, X, arrays, self._shares.limit))
         if not y.size and X.shape[1] and self.kernel.gram is None:
             self.shared.expect(X)
         self._make_room()

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers.certificate import Certificate
-from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.kernels.function import FunctionKernel, objects_in
+from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.models.predictor import Gate, Predictor, checked_rows
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.state import are_free
@@ -53,11 +52,7 @@ class Fitted:
     def _decision(self, X: ArrayLike) -> Floats:
         predictor = self._frozen()
         if isinstance(predictor.kernel, FunctionKernel) and predictor.kernel.objects is not None:
-            given = objects_in(X)
-            if given is None:
-                raise InvalidInput("the examples are of another type than those of the window", field="X")
-            kernel, numbers = predictor.kernel.only(predictor.support, given)
-            return replace(predictor, kernel=kernel).decision_function(numbers)
+            return predictor.decision_function(X)
         gate, is_given = partial(self._check_features, reset=False), predictor.kernel.gram is not None
         return predictor.decide(checked_rows(X, predictor.n_features, gate, is_given=is_given))
 
@@ -74,8 +69,8 @@ class Fitted:
     def _frozen(self) -> Predictor:
         """Return the same for rows that are checked."""
         predictor, scale = self._learnt.predictor(), self.feature_scale_
-        if isinstance(predictor.kernel, FunctionKernel) and predictor.kernel.objects is not None:
-            predictor = replace(predictor, kernel=predictor.kernel.only(predictor.support)[0])
+        if isinstance(predictor.kernel, FunctionKernel):
+            predictor = replace(predictor, kernel=predictor.kernel.frozen(predictor.support))
         return predictor if scale is None else replace(predictor, scale=scale)
 
     def certificate(self) -> Certificate:
@@ -87,6 +82,16 @@ class Fitted:
             Violation, gap and objectives; see :class:`livesvm.Certificate`.
         """
         return self._learnt.certificate()
+
+    @property
+    def diagonal_raised_(self) -> float:
+        """What is added to each k(x, x) of the window: 0 unless kernel values were rounded to less than a double.
+
+        Those of a matrix that was given, or of a function, may have eigenvalues a little below 0 then. The model is the
+        exact solution for the raised kernel matrix.
+        """
+        held = self._learnt.state.kernel.held
+        return 0.0 if held is None else held.raised
 
     # -- the window ----------------------------------------------------------------------------------------------------
 

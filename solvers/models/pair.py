@@ -92,8 +92,10 @@ class Pair:
             more = np.full(self.shared.capacity - self.slot.size, -1, np.int64)
             self.slot = np.concatenate([self.slot, more])
 
-    def update(self, change: PairChange, cache_bytes: int) -> Trace:
+    def update(self, change: PairChange, cache_bytes: int, from_nothing: bool = False) -> Trace:
         """Follow one path to the examples and losses that the change leads to; from nothing where that is less work.
+
+        ``from_nothing`` says that it has to be, as kernel values are not what they were.
 
         Raises
         ------
@@ -106,7 +108,7 @@ class Pair:
         leave, changed = self.slot[change.leave], self.slot[change.changed]
         self._check_positive(change)
         edit = batch_update.Edit(leave, changed, change.new_losses)
-        if state.n == 0 or batch_update.is_another_window(state, edit, change.come.size):
+        if from_nothing or state.n == 0 or batch_update.is_another_window(state, edit, change.come.size):
             return self._solve_from_nothing(change, edit)
         before = UndoneOnError(state, edit.indices)
         come = change.come[:, None].astype(np.float64)
@@ -237,8 +239,8 @@ class Pair:
 
     def _check_positive(self, change: PairChange) -> None:
         kernel = self.shared.kernel
-        if kernel.always_positive or change.come.size == 0:
-            return
+        if kernel.always_positive or change.come.size == 0 or (kernel.held is not None and kernel.held.precision):
+            return  # values that are held and rounded are seen to for all pairs at once
         stay = np.setdiff1d(self.numbers, change.leave, assume_unique=True)
         every_example = self.shared.features(np.concatenate([stay, change.come]))
         check_positive(kernel, every_example, self._state.cache_bytes)

@@ -6,7 +6,7 @@ Decisions of pairs are positive for the first of the two classes, as those of li
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.kernels.kernel import Kernel, times
 from livesvm.solvers.models.feature_scale import FeatureScale
-from livesvm.solvers.models.predictor import Gate, blocks, checked_rows, kernel_values
+from livesvm.solvers.models.predictor import Gate, blocks, checked_rows, kernel_values, read
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows
 
@@ -76,7 +76,8 @@ class PairsPredictor:
 
     def decision_function(self, X: ArrayLike | SparseRows) -> Floats:
         """Return the decisions of all pairs for ``X`` (m, d), as (m, n_pairs); positive for the first class."""
-        return self.decide(self.validate(X))
+        kernel, rows = read(self, X)
+        return (self if kernel is self.kernel else replace(self, kernel=kernel)).decide(rows)
 
     def decide(self, rows: Features) -> Floats:
         """Return the decisions of all pairs for rows (m, d) that are checked, as (m, n_pairs)."""

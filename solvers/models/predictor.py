@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
+from livesvm.solvers.kernels.function import FunctionKernel, objects_for
 from livesvm.solvers.kernels.kernel import Kernel, times
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.runtime.interrupt import AT_ONCE, check
@@ -100,7 +101,8 @@ class Predictor:
         InvalidInput
             Names the row and column.
         """
-        return self.decide(self.validate(X))
+        kernel, rows = read(self, X)
+        return (self if kernel is self.kernel else replace(self, kernel=kernel)).decide(rows)
 
     def decide(self, rows: Features) -> Floats:
         """Return f(x) of rows that are checked.
@@ -145,6 +147,31 @@ def checked_rows(X: Any, width: int | None, gate: Gate | None, *, is_given: bool
         gate(X)
     validation.check_width(rows.shape[1], width, "X")
     return rows
+
+
+class _Reads(Protocol):
+    """What reads rows: a decision function, or those of all pairs."""
+
+    @property
+    def kernel(self) -> Kernel: ...
+
+    @property
+    def support(self) -> Features: ...
+
+    def validate(self, X: Any) -> Features: ...
+
+
+def read(predictor: _Reads, X: Any) -> tuple[Kernel, Features]:
+    """Return rows checked, and the kernel that takes them: of objects, one that knows these, and rows of numbers.
+
+    Raises
+    ------
+    InvalidInput : names the row and column
+    """
+    kernel = predictor.kernel
+    if not isinstance(kernel, FunctionKernel) or kernel.objects is None or not kernel.is_frozen:
+        return kernel, predictor.validate(X)
+    return kernel.only(predictor.support, objects_for(X, kernel.objects) or ())
 
 
 def kernel_values(kernel: Kernel, rows: Features, support: Features, scale: FeatureScale | None) -> Floats:

@@ -21,6 +21,7 @@ from livesvm.solvers.homotopy.refresh import mean_diagonal
 from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace
 from livesvm.solvers.homotopy.warm_start import resume
 from livesvm.solvers.kernels.definiteness import check_positive
+from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models.centering import center_of, is_movable
 from livesvm.solvers.models.predictor import Predictor
@@ -209,7 +210,9 @@ class Window(Undoable):
         With the ``terms`` of robust losses, examples then switch sides until every example is on the true one.
         """
         with self.changing() as undo:
-            gram = self.state.kernel.gram
+            gram, held = self.state.kernel.gram, self.state.kernel.held
+            if held is not None:
+                undo.append(partial(held.bring_back, held.standing()))
             if gram is not None:
                 leaving = self._numbers_of(self._slots_of(change.leaving))
                 numbers = gram.admit(dense(change.X), self.numbers) if change.y.size else NO_EXAMPLES
@@ -250,7 +253,7 @@ class Window(Undoable):
         where the path fails, and where the features have left the kernel's center; the trace says so.
         """
         leave, changed = self._slots_of(change.leaving), self._slots_of(change.changing)
-        self._check_positive(change.X, leave)
+        is_raised = self._make_positive(change.X, leave)
         total = 0.0
         if total_per_weight:
             stay = np.setdiff1d(self.slots, np.concatenate([leave, changed]), assume_unique=True)
@@ -258,7 +261,7 @@ class Window(Undoable):
             total = total_per_weight * float(weight)
         edit = batch_update.Edit(leave, changed, change.new_losses, total)
         is_free = not total_per_weight and is_movable(self.state.kernel, intercept=self.state.intercept)
-        is_another = batch_update.is_another_window(self.state, edit, change.y.size)
+        is_another = is_raised or batch_update.is_another_window(self.state, edit, change.y.size)
         if is_another or (is_free and self._has_left_its_center()):
             return self._solve_from_nothing(change, edit, is_free)
         before = UndoneOnError(self.state, edit.indices if self.keys else None)
@@ -355,14 +358,21 @@ class Window(Undoable):
         y, weight, side = columns
         vars(self).update(state=state, keys=keys, _y=y, _weight=weight, _side=side, next_key=next_key)
 
-    def _check_positive(self, X: Features, leave: Ints) -> None:
-        """Refuse data on which the kernel is not positive semi-definite; costs O(n^3) where the kernel may not be."""
-        kernel = self.state.kernel
+    def _make_positive(self, X: Features, leave: Ints) -> bool:
+        """Refuse data on which the kernel is not positive semi-definite; costs O(n^3) where the kernel may not be.
+
+        Says whether values of the kernel have changed, as rounded ones may have to.
+        """
+        kernel, slots = self.state.kernel, self.slots
         if kernel.always_positive or X.shape[0] == 0:
-            return
-        stay = np.setdiff1d(self.slots, leave)
+            return False
+        if isinstance(kernel, FunctionKernel):
+            is_new = kernel.hold(self.state.features(slots) if slots.size else X[:0], X)
+        else:
+            is_new = False
+        stay = np.setdiff1d(slots, leave)
         every_example = stacked([self.state.features(stay), X]) if stay.size else X
-        check_positive(kernel, every_example, self.state.cache_bytes)
+        return check_positive(kernel, every_example, self.state.cache_bytes) or is_new
 
     def flip_signs(self) -> None:
         """Exchange the two classes; the mirror image of an optimum is the optimum of the mirror image."""
@@ -456,8 +466,8 @@ class Window(Undoable):
         whole = X.ndim == 2 and len(keys) == len(set(keys)) == X.shape[0] == y.size
         if not (whole and beta.size == segments.size == y.size):
             raise InvalidInput("the arrays of this checkpoint do not belong together")
-        if self.state.kernel.gram is not None and X.shape[0]:
-            X = self.state.kernel.gram.admit(dense(X), NO_EXAMPLES)[:, None].astype(np.float64)
+        if X.shape[0]:
+            X = taken(self.state.kernel, X, arrays, self.state.cache_bytes)
         self.next_key = int(arrays["next_key"])
         self.state.total = total
         if X.shape[0]:
@@ -476,3 +486,16 @@ class Window(Undoable):
             self._take(self.state, {}, columns, slots, (y, weights, sides), keys)
         elif X.shape[1]:
             self.state.expect(X)
+
+
+def taken(kernel: Kernel, X: Features, arrays: Mapping[str, Any], limit: int) -> Features:
+    """Return the examples of a checkpoint as an empty window has them, with the values that a kernel holds of them."""
+    if kernel.gram is not None:
+        numbers = kernel.gram.admit(dense(X), NO_EXAMPLES)
+        kernel.gram.raised, kernel.gram.precision = np.asarray(arrays.get("raised", (0.0, 0.0))).tolist()
+        return numbers[:, None].astype(np.float64)
+    if isinstance(kernel, FunctionKernel):
+        kernel.hold(X[:0], X)
+        if kernel.held is not None:
+            check_positive(kernel, X, limit)
+    return X

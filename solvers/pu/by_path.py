@@ -13,7 +13,8 @@ from livesvm.solvers.errors import MemoryLimit, NotOptimal, NotPositiveSemidefin
 from livesvm.solvers.homotopy.batch_update import Edit, update
 from livesvm.solvers.homotopy.refactorize import refactorize
 from livesvm.solvers.homotopy.run import NO_EXAMPLES
-from livesvm.solvers.kernels.kernel import Gram, Kernel
+from livesvm.solvers.kernels.gram import Gram
+from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.problem.piecewise_linear import leaving
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.pu.problem import pu_losses

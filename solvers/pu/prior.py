@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.kernels.kernel import Gram, Kernel
+from livesvm.solvers.kernels.gram import Gram
+from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.pu.landmarks import landmarks
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Bools, Floats

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from livesvm import IncrementalSVC, IncrementalSVR
-from livesvm.solvers.errors import UnknownKey
+from livesvm.solvers.errors import InvalidInput, UnknownKey
 
 pytest.importorskip("river", reason="livesvm[river] is not installed")
 
@@ -72,3 +72,31 @@ def test_what_is_forgotten_was_never_learnt() -> None:
             forgets.forget_one(x, y + 1.0)
         with pytest.raises(UnknownKey, match="no example"):
             forgets.forget_one(x | {"never": 1.0}, y)
+
+
+@pytest.mark.parametrize("kind", [SVC, SVR])
+def test_an_empty_frame_teaches_nothing(kind: Any) -> None:
+    pd = pytest.importorskip("pandas")
+    model, empty = kind(), pd.DataFrame({"a": [], "b": []})
+    model.learn_many(empty, pd.Series([], dtype=float))
+    assert len(model.predict_many(empty)) == 0
+    model.learn_many(pd.DataFrame({"a": [-1.0, 1.0], "b": [0.0, 0.0]}), pd.Series([0, 1]))
+    before = model.predict_one({"a": 0.7})
+    model.learn_many(empty, pd.Series([], dtype=float))
+    assert model.predict_one({"a": 0.7}) == before
+    with pytest.raises(InvalidInput, match="for 0 rows"):
+        model.learn_many(empty, pd.Series([1]))
+
+
+@pytest.mark.parametrize("kind", [SVC, SVR])
+def test_wrong_features_are_named(kind: Any) -> None:
+    pd = pytest.importorskip("pandas")
+    model = kind()
+    with pytest.raises(InvalidInput, match="two columns 'a'"):
+        model.learn_many(pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), pd.Series([1]))
+    with pytest.raises(InvalidInput, match="row 1, column 'b': contains NaN"):
+        model.learn_many(pd.DataFrame({"a": [0.0, 1.0], "b": [1.0, np.nan]}), pd.Series([0, 1]))
+    for value in (None, "x"):
+        with pytest.raises(InvalidInput, match="column 'b'"):
+            model.learn_one({"a": 1.0, "b": value}, 1)
+    assert model.predict_one({"a": 1.0}) in (None, 0.0)

@@ -210,7 +210,6 @@ def test_made_up_keys_end_where_json_numbers_do() -> None:
 @pytest.mark.parametrize(
     ("update", "error"),
     [
-        (Update(), InvalidInput),
         (Update(batch(1, ["a"])), DuplicateKey),
         (Update(batch(1, ["n"]), Removal(keys=["n"])), UnknownKey),
         (Update(batch(1, ["a"]), Removal(oldest=1)), DuplicateKey),

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsOneClassifier
 
-from livesvm.solvers import FrankWolfeSVC, TimeLimit, time_limit
+from livesvm.solvers import FrankWolfeSVC, IncrementalSVC, TimeLimit, time_limit
 from livesvm.solvers.errors import Cancelled, InvalidInput, NotPositiveSemidefinite
 from livesvm.solvers.estimators import training_data
 from livesvm.solvers.frank_wolfe import blocks, growth, problem, sampled
@@ -412,3 +412,17 @@ def test_features_whose_distances_have_no_digits_are_refused(form: Any) -> None:
     with pytest.raises(InvalidInput, match="digits left; scale the features") as caught:
         FrankWolfeSVC(gamma=0.5).fit(form(X), y)
     assert (caught.value.field, caught.value.row) == ("X", 7)
+
+
+def test_a_class_without_weight_is_known_and_never_predicted() -> None:
+    """As IncrementalSVC and scikit-learn have it: ``classes_`` are the labels of all examples."""
+    X, y = rings()
+    three = np.where(X[:, 0] > 0.5, 2, y > 0)
+    weights = (three != 1).astype(np.float64)
+    ours, exact = FrankWolfeSVC(tol=1e-6).fit(X, three, weights), IncrementalSVC().fit(X, three, weights)
+    assert ours.classes_.tolist() == exact.classes_.tolist() == [0, 1, 2]
+    assert ours.decision_function(X).shape == exact.decision_function(X).shape
+    assert 1 not in ours.predict(X)
+    assert ours.certificate(X, three, weights).relative <= 1e-6
+    alone = FrankWolfeSVC(tol=1e-6).fit(X[weights > 0], three[weights > 0])
+    assert ours.predict(X).tolist() == alone.predict(X).tolist()

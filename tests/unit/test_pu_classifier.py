@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -168,3 +169,19 @@ def test_extremes_have_an_answer() -> None:
     assert PUClassifier(0.3, gamma=0.5).fit(X, s).certificate().relative_gap <= 1e-6
     alone = PUClassifier(0.3, kernel="linear").fit([[1.0], [-1.0]], [1, 0])
     assert alone.certificate().relative_gap <= 1e-6
+
+
+def test_sparse_rows_are_learnt_from_as_dense_ones() -> None:
+    X, s = sparse_rows()
+    dense, given = (PUClassifier(0.5, 0.01, gamma=0.5).fit(form(X), s) for form in (np.asarray, sparse.csr_array))
+    np.testing.assert_array_equal(dense.decision_function(X), given.decision_function(sparse.csr_matrix(X)))
+    assert given.predict(sparse.csr_array(X[:3])).tolist() == dense.predict(X[:3]).tolist()
+    with pytest.raises(InvalidInput, match="confirmed negatives are not supported yet") as caught:
+        given.fit(X, 2 * s - 1)
+    assert caught.value.row == int(np.argmin(s))
+
+
+def sparse_rows() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 8)) * (rng.random((60, 8)) < 0.3)
+    return X, (X[:, 0] + X[:, 1] > 0.2).astype(int)

@@ -80,7 +80,6 @@ def test_weights_of_a_one_class_model_decay() -> None:
         ({"decay": 1.5}, "decay"),
         ({"C": -1.0}, "C"),
         ({"relabel": {0: 1.0}, "remove": [0]}, "relabel"),
-        ({}, None),
     ],
 )
 def test_what_cannot_be_done_changes_nothing(edit: dict[str, Any], field: str | None) -> None:

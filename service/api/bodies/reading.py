@@ -178,8 +178,6 @@ def _unpacked(body: Body, allowed: frozenset[str]) -> Iterator[dict[str, NDArray
 
 
 def _update_from(found: dict[str, NDArray[Any]]) -> commands.Update:
-    if not found:
-        raise InvalidInput(commands.NOTHING, field="body")
     add = _batch_from(found) if found.keys() & ADD_MEMBERS else None
     edits = _edits_from(found) if found.keys() & EDIT_MEMBERS else None
     return commands.Update(add, _removal_from(found), edits, _rule_from(found))
@@ -190,10 +188,13 @@ def _rule_from(found: dict[str, NDArray[Any]]) -> OnRepeat:
     return checked(str(rule.item() if rule.size == 1 else rule))
 
 
-def _batch_from(found: dict[str, NDArray[Any]]) -> commands.Batch:
+def _batch_from(found: dict[str, NDArray[Any]]) -> commands.Batch | None:
     if "weights" in found and "sample_weight" in found:
         raise InvalidInput("is the same as weights; give one of them", field="sample_weight")
     weights = found.get("weights", found.get("sample_weight"))
+    if "X" in found and found["X"].shape[:1] == (0,):
+        columns = [found.get(name) for name in ("y", "keys")]
+        return commands.batch_of(found["X"], *columns, weights, found.get("times"), found.get("tags"))
     return commands.Batch(
         arrays.npz_rows(found),
         labels.check_targets(found["y"], "y") if "y" in found else None,
@@ -208,12 +209,14 @@ def _removal_from(found: dict[str, NDArray[Any]]) -> commands.Removal | None:
     if "remove_keys" in found and "remove_oldest" in found:
         raise InvalidInput("give one of remove_keys and remove_oldest", field="remove_oldest")
     if "remove_keys" in found:
+        if not found["remove_keys"].size:
+            return None
         return commands.Removal(keys=arrays.npy_keys(found["remove_keys"], "remove_keys"))
     if "remove_oldest" not in found:
         return None
     count = found["remove_oldest"]
-    if count.size != 1 or count.dtype.kind not in "iu" or not 1 <= int(count.reshape(())) <= MOST_OLDEST:
-        raise InvalidInput(f"must be one integer from 1 to {MOST_OLDEST}", field="remove_oldest")
+    if count.size != 1 or count.dtype.kind not in "iu" or not 0 <= int(count.reshape(())) <= MOST_OLDEST:
+        raise InvalidInput(f"must be one integer from 0 to {MOST_OLDEST}", field="remove_oldest")
     return commands.Removal(oldest=int(count.reshape(())))
 
 
@@ -232,7 +235,7 @@ def _by_key(
     values: str,
     check: Callable[[NDArray[Any], str], NDArray[Any]] = arrays.check_vector,
 ) -> dict[Key, Any]:
-    if keys not in found and values not in found:
+    if all(name not in found or not found[name].size for name in (keys, values)):
         return {}
     given = check(_member(found, values), values)
     if values == "reweight_weights":

@@ -131,7 +131,8 @@ def drift(
     run : int, default 5000
         Examples after which the test begins again.
     times : array-like of shape (n,) or None, default None
-        When each of the window's examples happened, in any unit, by which they are ordered; by default as they came.
+        When each of the window's examples happened (numbers, datetimes or ISO 8601 texts), by which they are
+        ordered; by default as they came.
     tested : array-like of bool of shape (n,) or None, default None
         Which of the window's examples the test takes, as those with errors that do not depend on each other; by
         default all.

@@ -117,8 +117,8 @@ def k_fold(
     folds : int or sequence of int, shape (n,)
         Number of folds of consecutive examples, oldest first; or the fold of each example.
     times : array_like, shape (n,), or None, default None
-        When each of the window's examples happened, in any unit, by which they are ordered; by default, and of
-        equals, as they came.
+        When each of the window's examples happened (numbers, datetimes or ISO 8601 texts), by which they are
+        ordered; by default, and of equals, as they came.
     progress : callable or None, default None
         Called with how much is done and how much there is; returning False cancels.
 
@@ -201,7 +201,7 @@ def in_order(times: ArrayLike | None, n: int) -> Ints:
     """Return the places of ``n`` examples by their times (n,), those of one time as they came."""
     if times is None:
         return np.arange(n)
-    return np.argsort(validation.vector(times, n, field="times"), kind="stable")
+    return np.argsort(validation.times(times, n), kind="stable")
 
 
 def _folds(folds: int | Sequence[int], order: Ints) -> Ints:

@@ -15,9 +15,11 @@ from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updat
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.refresh import refresh
 from livesvm.solvers.homotopy.run import NO_EXAMPLES
+from livesvm.solvers.kernels.function import FunctionKernel
+from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View
-from livesvm.solvers.models.predictor import Predictor, kernel_values
+from livesvm.solvers.models.predictor import Predictor, kernel_values, read
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime import interrupt
 from livesvm.solvers.runtime.progress import Progress, steadily
@@ -164,18 +166,18 @@ class ModelsWithout:
         (n, m), of several classes (n, m, n_pairs)
         """
         count = self.own.shape[0] if places is None else len(places)
-        out = np.empty((count, X.shape[0], *self.own.shape[1:]))
-        for part in interrupt.parts(X.shape[0], self.products(X.shape[1])):
-            out[:, part] = self._decide(X[part], places)
+        kernel, rows = read(self._support, X)
+        out = np.empty((count, rows.shape[0], *self.own.shape[1:]))
+        for part in interrupt.parts(rows.shape[0], self.products(rows.shape[1])):
+            out[:, part] = self._decide(kernel, rows[part], places)
         return out
 
     def products(self, width: int) -> int:
         """Return how many products the decisions of a row take, which has so many features."""
         return len(self.keys) * width + sum(models.products for models in self._models)
 
-    def _decide(self, rows: Features, places: Ints | None) -> Floats:
-        frozen = self._support
-        values = kernel_values(frozen.kernel, rows, frozen.support, frozen.scale)
+    def _decide(self, kernel: Kernel, rows: Features, places: Ints | None) -> Floats:
+        values = kernel_values(kernel, rows, self._support.support, self._support.scale)
         found = []
         for models in self._models:
             which = models.which if places is None else models.which[places]
@@ -310,6 +312,9 @@ def _support(view: View) -> Predictor:
     """Return the kernel and the examples of the window, with no coefficients."""
     state, slots = view.state, view.window.slots
     scale, support, width = getattr(view.model, "feature_scale_", None), state.columns(slots), state.n_features
-    if state.kernel.gram is not None:
+    kernel = state.kernel
+    if kernel.gram is not None:
         support, width = np.arange(slots.size, dtype=np.float64)[None], slots.size
-    return Predictor(state.kernel, support, np.empty(0), 0.0, width, scale=scale)
+    if isinstance(kernel, FunctionKernel):
+        kernel = kernel.frozen(support)
+    return Predictor(kernel, support, np.empty(0), 0.0, width, scale=scale)

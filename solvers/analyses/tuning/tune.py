@@ -114,8 +114,8 @@ def tune(
     folds : int, default 5
         How many, of the first two.
     times : array_like, shape (n,), or None, default None
-        When each of the window's examples happened, in any unit, by which they are ordered; by default, and of
-        equals, as they came.
+        When each of the window's examples happened (numbers, datetimes or ISO 8601 texts), by which they are
+        ordered; by default, and of equals, as they came.
     progress : callable or None, default None
         Called with how much is done and how much there is; returning False cancels.
 
