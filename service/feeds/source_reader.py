@@ -161,16 +161,22 @@ class SourceReader:
         source.settle(positions, [letter for letter in dead if letter.position in set(positions)])
 
     def _deliver(self, entries: list[Entry]) -> None:
-        """Have the feed take them; if it cannot learn them together, the first alone, and without that if need be."""
+        """Have the feed take them; if it fails with them together, the first alone, and without that if need be."""
         try:
             self._feed.deliver(entries).result()
-        except (SolverError, NotSolved):
+        except Exception as error:
+            if not (isinstance(error, NotSolved) or _is_of_entries(error)):
+                raise
             first = entries[:1]
             del entries[1:]  # the others are fetched again
             try:
                 self._feed.deliver(first).result()
-            except SolverError as error:
-                self._feed.deliver(first, str(error)).result()
+            except Exception as alone:
+                if not _is_of_entries(alone):
+                    raise
+                is_foreseen = isinstance(alone, SolverError)
+                why = str(alone) if is_foreseen else f"failed in an unforeseen way, {type(alone).__name__}"
+                self._feed.deliver(first, why).result()
 
     def _look(self, source: Source) -> None:
         if time.monotonic() - self._looked_at >= LOOK_SECONDS:
@@ -185,3 +191,8 @@ class SourceReader:
             else:
                 log.info("%s: its source is read again", self._name)
         self.flow = replace(self.flow, fault=fault, backlog=self.flow.backlog if fault is None else None)
+
+
+def _is_of_entries(error: Exception) -> bool:
+    """Return whether entries are why they are not taken: an unforeseen failure would come again with them."""
+    return not isinstance(error, ServiceError | StoreError | SourceError | MemoryError)

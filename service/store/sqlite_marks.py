@@ -376,8 +376,9 @@ def _compared(mark: Mark, head: int | None, epoch: int) -> Kind | None:
 
 def _pieces(places: list[int]) -> Iterator[tuple[int, int]]:
     """Yield the first and the last of the places that follow each other, ascending."""
-    firsts = [place for place, before in zip(places, [None, *places], strict=False) if before != place - 1]
-    lasts = [place for place, after in zip(places, [*places[1:], None], strict=True) if after != place + 1]
+    there = set(places)
+    firsts = [place for place in places if place - 1 not in there]
+    lasts = [place for place in places if place + 1 not in there]
     yield from zip(firsts, lasts, strict=True)
 
 

@@ -208,8 +208,8 @@ def test_whatever_fails_in_an_update_changes_nothing_or_has_its_whole_effect(
     opened.close()
     restarted = HostedModels(MODEL, context_of(open_store()), lambda size: None)
     restarted.learn(restarted._context.source.store.index())
-    again = restarted.get("m")
-    again.wake().result()
-    assert again.published.version == 40
-    np.testing.assert_allclose(decisions(again), decisions(plain), rtol=0, atol=1e-8)
-    again.stop()
+    found = restarted.get("m")
+    found.wake().result()
+    assert found.published.version == 40
+    np.testing.assert_allclose(decisions(found), decisions(plain), rtol=0, atol=1e-8)
+    found.stop()

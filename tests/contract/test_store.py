@@ -100,6 +100,8 @@ def test_records_of_many_models_are_appended_together_each_whole_or_not(open_sto
     assert list(map(type, refused)) == [type(None), RequestKnown, Fenced, ModelGone, OutOfSequence, type(None)]
     assert [(record.sequence, record.data) for record in store.log("m", 0)] == [(1, b"one"), (2, b"two")]
     assert [len(list(store.log(model, 0))) for model in "kf"] == [1, 0]
+    assert list(map(type, store.append_many(asked[-1:], keep=KEEP)[1])) == [OutOfSequence]  # all of them
+    assert store.append_many([], keep=KEEP)[1] == []
     append(store, known, 2)
     store.remember_many([(good, "r", b"answer"), (fenced, "r", b"no"), (known, "none", b"no")])
     assert store.recall("m", "r") == Remembered(b"body", 1, b"answer")

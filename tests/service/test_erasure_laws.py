@@ -244,7 +244,7 @@ def test_a_deletion_leaves_nothing_around_what_it_is_of_and_all_around_others(
         return wipe(wholly=wholly, models=models)
 
     for kind, name in (("feed", "_feeds"), ("model", "_models")):
-        home = SimpleNamespace(delete=partial(delete, kind), forget=partial(forget, kind))
+        home = SimpleNamespace(find=str, delete=partial(delete, kind), forget=partial(forget, kind))
         monkeypatch.setattr(erasures, name, home)
     wipe = store.wipe
     monkeypatch.setattr(store, "wipe", note_wipe)
