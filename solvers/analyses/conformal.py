@@ -18,9 +18,9 @@ from livesvm.solvers import validation
 from livesvm.solvers.analyses.leave_one_out.models_without import ModelsWithout, models_without_each
 from livesvm.solvers.analyses.scores import scores_of, strangeness
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.kernels.function import FunctionKernel, objects_for
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View
+from livesvm.solvers.models.predictor import rows_of
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Bools, Floats
 from livesvm.solvers.sparse import Features
@@ -83,7 +83,7 @@ class Conformal:
         if self.classes is not None:
             raise InvalidInput("asks for an interval; this model has classes, and sets of them", field="coverage")
         level = validation.fraction(coverage, "coverage")
-        rows = self._rows(X)
+        rows = rows_of(self.models.predictor, X)
         low, high = np.empty((2, len(rows)))
         for part, f in self._blocks(rows):
             scores = self.scores[:, None]
@@ -117,7 +117,7 @@ class Conformal:
         if self.classes is None:
             raise InvalidInput("asks for a set of classes; this model has none, and intervals", field="coverage")
         level = validation.fraction(coverage, "coverage")
-        rows = self._rows(X)
+        rows = rows_of(self.models.predictor, X)
         found = np.empty((len(rows), self.classes.size), dtype=bool)
         share, n = self.weights / (self.weights.sum() + 1.0), self.classes.size
         for part, f in self._blocks(rows):
@@ -125,13 +125,6 @@ class Conformal:
                 is_stranger = strangeness(f, label, n) > self.scores[:, None]
                 found[part, label] = share @ is_stranger < level
         return found
-
-    def _rows(self, X: Any) -> Any:
-        """Return rows checked: features, or a list of objects."""
-        predictor = self.models.predictor
-        if isinstance(predictor.kernel, FunctionKernel) and predictor.kernel.objects is not None:
-            return objects_for(X, predictor.kernel.objects)
-        return predictor.validate(X)
 
     def _blocks(self, rows: Any) -> Iterator[tuple[slice, Floats]]:
         """Decide rows by the models without each example, some rows at a time."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.pairs_predictor import Two
-from livesvm.solvers.models.predictor import Gate
+from livesvm.solvers.models.predictor import Gate, rows_of
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
@@ -46,9 +46,9 @@ class View:
         self.names: Any = getattr(model, "feature_names_in_", None) if of is None else of.names
         self._gate: Gate | None = model._gate() if of is None else of._gate
 
-    def rows(self, X: Any) -> Features:
-        """Return rows that come in, (m, d), checked as those to predict are: numbers, names, width."""
-        return replace(self.model.predictor(), gate=self._gate).validate(X)
+    def rows(self, X: Any) -> Any:
+        """Return rows that come in, (m, d), checked as those to predict are; or a list of objects."""
+        return rows_of(replace(self.model.predictor(), gate=self._gate), X)
 
     @property
     def window(self) -> Window:

@@ -174,6 +174,14 @@ def read(predictor: _Reads, X: Any) -> tuple[Kernel, Features]:
     return kernel.only(predictor.support, objects_for(X, kernel.objects) or ())
 
 
+def rows_of(predictor: _Reads, X: Any) -> Any:
+    """Return rows checked, which :func:`read` takes: features, or a list of objects; raises InvalidInput."""
+    kernel = predictor.kernel
+    if isinstance(kernel, FunctionKernel) and kernel.objects is not None:
+        return objects_for(X, kernel.objects)
+    return predictor.validate(X)
+
+
 def kernel_values(kernel: Kernel, rows: Features, support: Features, scale: FeatureScale | None) -> Floats:
     """Return the kernel values of few ``rows`` (m, d) and all support vectors, (m, n_support)."""
     if kernel.gram is not None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from livesvm.solvers import IncrementalSVC
-from livesvm.solvers.errors import DuplicateKey, InvalidInput, NotPositiveSemidefinite, UnknownKey
+from livesvm.solvers.errors import DuplicateKey, InvalidInput, InvalidType, NotPositiveSemidefinite, UnknownKey
 from tests.judge import build
 from tests.problems import Problem
 from tests.property.strategies import problems
@@ -36,7 +36,7 @@ REFUSED: list[tuple[Update, type[InvalidInput], str, int | None, int | None]] = 
     ({"add": ([[1.0, 2.0, 3.0]], [1])}, InvalidInput, "X", None, None),
     ({"add": ([[1.0]], [1])}, InvalidInput, "X", None, None),
     ({"add": ([1.0, 2.0], [1, 1])}, InvalidInput, "X", None, None),
-    ({"add": ([[1.0, "many"]], [1])}, InvalidInput, "X", None, None),
+    ({"add": ([[1.0, "many"]], [1])}, InvalidType, "X", 0, 1),
     ({"add": ([[1.0, 2.0], [1.0]], [1, -1])}, InvalidInput, "X", None, None),
     ({"add": (ROW, [0])}, InvalidInput, "y", 0, None),
     ({"add": ([[1.0, 2.0], [0.0, 0.0]], [1, 2])}, InvalidInput, "y", 1, None),

@@ -127,13 +127,12 @@ UPDATES: dict[str, tuple[bytes, str, int, str | None]] = {
     "no y": (npz(X=np.ones((2, 2))), NPZ, 422, "y"),
     "no X": (npz(y=np.ones(2)), NPZ, 422, "X"),
     "keys alone": (npz(keys=np.arange(2)), NPZ, 422, "X"),
-    "nothing": (npz(), NPZ, 422, "body"),
     "both weights": (npz(**ONE, weights=np.ones(2), sample_weight=np.ones(2)), NPZ, 422, "sample_weight"),
     "keys as fractions": (npz(**ONE, keys=np.array([0.5, 1.5])), NPZ, 422, "keys"),
     "keys twice": (npz(**ONE, keys=np.array([1, 1])), NPZ, 422, "keys"),
     "removal two ways": (npz(remove_keys=[1], remove_oldest=1), NPZ, 422, "remove_oldest"),
     "removal of a fraction": (npz(remove_oldest=1.5), NPZ, 422, "remove_oldest"),
-    "removal of none": (npz(remove_oldest=0), NPZ, 422, "remove_oldest"),
+    "removal of less than none": (npz(remove_oldest=-1), NPZ, 422, "remove_oldest"),
     "a label that is no number": (npz(X=np.ones((1, 2)), y=np.array([np.nan])), NPZ, 422, "y"),
 }
 
