@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -79,8 +80,10 @@ class PairsPredictor:
         kernel, rows = read(self, X)
         return (self if kernel is self.kernel else replace(self, kernel=kernel)).decide(rows)
 
-    def decide(self, rows: Features) -> Floats:
+    def decide(self, rows: Features | list[Any]) -> Floats:
         """Return the decisions of all pairs for rows (m, d) that are checked, as (m, n_pairs)."""
+        if isinstance(rows, list):  # of objects
+            return self.decision_function(rows)
         out = np.empty((rows.shape[0], len(self.chosen)))
         for part in blocks(rows, self.n_support):
             values = kernel_values(self.kernel, rows[part], self.support, self.scale)

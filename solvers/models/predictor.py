@@ -104,7 +104,7 @@ class Predictor:
         kernel, rows = read(self, X)
         return (self if kernel is self.kernel else replace(self, kernel=kernel)).decide(rows)
 
-    def decide(self, rows: Features) -> Floats:
+    def decide(self, rows: Features | list[Any]) -> Floats:
         """Return f(x) of rows that are checked.
 
         Parameters
@@ -117,6 +117,8 @@ class Predictor:
         ndarray, shape (m,)
             f(x).
         """
+        if isinstance(rows, list):  # of objects
+            return self.decision_function(rows)
         out = np.full(rows.shape[0], self.intercept)
         if self.n_support:
             for part in blocks(rows, self.n_support):

@@ -91,7 +91,7 @@ def test_an_example_ahead_of_the_clock_empties_no_window() -> None:
     limits = Limits(100, 10, None, 3600.0)
     for key, at, when in (("real", now, now), ("ahead", now + 1, now + 90 * 86400.0), ("next", now + 2, now + 2)):
         update = Update(Batch(np.array([[1.0]]), np.array([1.0]), [key], None, np.array([when])))
-        window.apply(window.plan(update, limits, at, None))
+        window.apply(window.plan(update, limits, at, None), 10)
     assert list(window.arrivals) == ["real", "next", "ahead"]
 
 
