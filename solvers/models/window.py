@@ -376,11 +376,10 @@ class Window(Undoable):
 
     def flip_signs(self) -> None:
         """Exchange the two classes; the mirror image of an optimum is the optimum of the mirror image."""
-        mirrored = {"_y": -self._y, "_side": -self._side}
-        self.state.mirror()
-        if self._undo is not None:
-            self._undo.append(self.state.mirror)
-        vars(self).update(mirrored)
+        with self.changing() as undo:
+            mirrored = {"_y": -self._y, "_side": -self._side}
+            self.state.mirror(undo)
+            vars(self).update(mirrored)
 
     def kernel_values(self, X: Features) -> Floats:
         """Return k(x, x_j) for ``X`` (m, d) and the window's examples, oldest first, (m, n)."""

@@ -410,16 +410,19 @@ class PathState:
         """Return how many examples that are not free have a coefficient that is not zero."""
         return int(count_bound_supports(self.examples.beta, self.examples.segment, self.n_slots))
 
-    def mirror(self) -> None:
-        """Turn the problem into its mirror image, f -> -f; an optimum stays one. All or nothing."""
-        e = self.examples
-        before = [(array, array.copy()) for array in (e.kinks, e.levels, e.segment, e.f, e.beta)]
-        try:
-            self._mirror(e)
-        except BaseException:
-            for array, values in before:
-                array[:] = values
-            raise
+    def mirror(self, undo: list[Callable[[], object]]) -> None:
+        """Turn the problem into its mirror image, f -> -f; an optimum stays one. ``undo`` takes in what takes it back."""
+        e, b = self.examples, self.b
+        before = {name: getattr(e, name).copy() for name in ("kinks", "levels", "segment", "f", "beta")}
+
+        def take_back() -> None:
+            """Have the numbers of before, in arrays that may have grown since."""
+            for name, values in before.items():
+                getattr(self.examples, name)[: len(values)] = values
+            self.b = b
+
+        undo.append(take_back)
+        self._mirror(e)
 
     def _mirror(self, e: Examples) -> None:
         for j in range(self.n_slots):

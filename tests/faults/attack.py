@@ -7,7 +7,7 @@ import json
 import re
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -52,7 +52,7 @@ class Seen:
     """What came back; ``made`` is how many models more there are."""
 
     kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
-    changes: Counter[str] = field(default_factory=Counter)
+    versions: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     made: int = 0
     failures: list[Failure] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -65,7 +65,7 @@ class Seen:
             self.made += made - (answer.status == 204 and sent.data.startswith(b"DELETE /models/"))
             changes = _CHANGES.match(sent.data)
             if changes and answer.status == 200 and not answer.header("idempotent-replayed"):
-                self.changes[(changes[1] or changes[2]).decode()] += 1
+                self.versions[(changes[1] or changes[2]).decode()].add(answer.document()["version"])
             if why:
                 self.failures.append(Failure(sent, why))
 
@@ -139,8 +139,8 @@ class Attack:
         self, seen: Seen, scene: Scene, before: dict[str, int], after: dict[str, int], grown: float
     ) -> list[Verdict]:
         changed = {model: after.get(model, -1) - before[model] for model in scene.models.values()}
-        reported = {model: seen.changes[model] for model in changed}
-        reported[scene.models["svc"]] += seen.changes[scene.job]
+        seen.versions[scene.models["svc"]] |= seen.versions[scene.job]
+        reported = {model: len(seen.versions[model] - {before[model]}) for model in changed}
         made = len(after) - len(before)
         return [
             Verdict("each answered or closed in time, no 5xx but 503 with a reason", _first(seen), not seen.failures),

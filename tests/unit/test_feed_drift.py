@@ -18,6 +18,7 @@ from livesvm.service.hosting.drift import DriftQuestion, look_for_drift_of_feed
 from livesvm.service.hosting.handle import FeedCopy
 from livesvm.service.store import codec
 from livesvm.solvers import DriftTest
+from livesvm.solvers.analyses.leave_one_out.assessment import dealt
 from livesvm.solvers.errors import InvalidInput
 
 STEPS, WINDOW, NEWEST = (1, 3), 48, 8
@@ -67,13 +68,20 @@ def examples(state: FeedState, i: int) -> tuple[Any, Floats, Floats]:
 
 
 def errors_without_each(peer: Any, X: Floats, y: Floats, start: int, count: int) -> Floats:
-    """Return losses of the newest examples by models of those from ``start`` on, retrained without each."""
-    lost = []
-    for i in range(len(y) - count, len(y)):
-        rest = [j for j in range(start, len(y)) if j != i]
-        found = peer.fit(X[rest], y[rest]).predict(X[i : i + 1])[0]
-        lost.append(float(found != y[i]) if isinstance(peer, SVC) else abs(found - y[i]))
-    return np.array(lost)
+    """Return losses of the newest examples by models of those from ``start`` on, retrained without them.
+
+    Of values that is without each; of directions without a fold, and the rest of each class weighs as much as all.
+    """
+    newest, window, by_class = np.arange(len(y) - count, len(y)), np.arange(start, len(y)), isinstance(peer, SVC)
+    fold, lost = dealt(y[newest], 10) if by_class else np.arange(count), np.empty(count)
+    for name in np.unique(fold):
+        out, weights = newest[fold == name], np.ones(len(y))
+        rest = np.setdiff1d(window, out)
+        for label in np.unique(y) if by_class else ():
+            weights[rest[y[rest] == label]] = np.sum(y[window] == label) / np.sum(y[rest] == label)
+        found = peer.fit(X[rest], y[rest], weights[rest]).predict(X[out])
+        lost[fold == name] = found != y[out] if by_class else abs(found - y[out])
+    return lost
 
 
 @pytest.mark.parametrize("task", ["value", "direction"])

@@ -102,7 +102,7 @@ def test_a_feed_keeps_which_entries_it_took_where_there_is_no_one_order() -> Non
     rows = rows_of(series(4))
     entries = [Entry((mid, 7), row) for mid, row in zip((5, 3, 9), rows, strict=False)]
     bad = Entry((4, 7), {"time": rows[3]["time"], "y": "high"})
-    call = Delivery.of([*entries, bad], feed, 1.0, in_flight=3)
+    call = Delivery.of([*entries, bad], feed, 2e9, in_flight=3)
     again = Delivery.decode(codec.decode(call.encode()))
     assert (again.came, again.dead, again.in_flight) == (call.came, call.dead, 3)
     progress = again.after(Progress(paused=True))
