@@ -90,7 +90,10 @@ def _decided(
     else:
         clear = [row for row in whole if dates[row] is not None and len(digits[row] or "") >= CLEAR]
         if not clear:
-            return "epochs"
+            if not all(_reads_in_another_order(digits[row] or "") for row in whole):
+                return "epochs"
+            reason = f"{str(values[whole[0]])[:32]!r} reads as a date whose year is not in front with four digits"
+            raise InvalidInput(f"{reason}; write 2024-01-31 or 20240131", field=field, row=whole[0])
         one, other = str(values[clear[0]])[:32], str(values[others[0]])[:32]
         reason = f"{one!r} reads as a date, {other!r} in the same column does not"
     raise InvalidInput(f"{reason}; write times in ISO 8601, such as 2024-01-31T23:00", field=field, row=others[0])
@@ -104,6 +107,16 @@ def _digits(value: Any) -> str | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15 or value != int(value):
         return None
     return str(int(value))
+
+
+def _reads_in_another_order(digits: str) -> bool:
+    """Return whether digits write a date such as 31012024, 1312024, 24013123 or 240131; a first 0 may be missing."""
+    whole = digits.zfill(8)
+    first, second, year = whole[:2], whole[2:4], whole[4:]
+    others = [year + first + second, year + second + first] if len(digits) in (7, 8) else []
+    if len(digits) in (6, 8):
+        others.append(f"20{digits}")
+    return any(date_of(one) is not None for one in others)
 
 
 def _read(value: Any, field: str, row: int) -> Stamp:

@@ -42,7 +42,8 @@ CLEAR = 8
 """Digits of a date from which no column of seconds has one by chance."""
 _NUMBERS = frozenset({int, float})
 _LENGTHS = frozenset((4, 6, 8, 10, 12, 14))  # of a year, with a month, day, hour, minute and second
-_CENTURIES = frozenset(("19", "20"))
+_CENTURIES = frozenset(("16", "17", "18", "19", "20", "21"))
+_CLOSE = frozenset(("19", "20"))  #: of 10 digits, which may be Unix seconds of our time as well
 
 
 def rows(value: Any, field: str = "X") -> Rows:
@@ -226,7 +227,7 @@ def moment(value: Any, field: str) -> float:
 @lru_cache(maxsize=1024)
 def date_of(digits: str) -> float | None:
     """Return the Unix time that digits such as 20240131 or 2024013123 write, in UTC; None where they write none."""
-    if len(digits) not in _LENGTHS or digits[:2] not in _CENTURIES:
+    if len(digits) not in _LENGTHS or digits[:2] not in (_CLOSE if len(digits) == 10 else _CENTURIES):
         return None
     whole = digits + "00000101000000"[len(digits) :]
     year, month, day, hour, minute, second = (

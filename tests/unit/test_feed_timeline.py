@@ -298,6 +298,11 @@ def test_another_value_of_the_hour_that_comes_twice() -> None:
         (["202401010000", 202401010001], 1704067200.0, 60.0),
         ([20240101000000, "20240101000001"], 1704067200.0, 1.0),
         ([1950, 1951], -631152000.0, 365 * 86400.0),
+        ([1871, 1872], -3124137600.0, 365 * 86400.0),
+        ([2099, 2100], 4070908800.0, 365 * 86400.0),
+        ([1706010100, 1706010160], 1706010100.0, 60.0),
+        ([3600, 7200], 3600.0, 3600.0),
+        ([86400, 172800], 86400.0, 86400.0),
         (["202401", "202402"], 1704067200.0, 31 * 86400.0),
         ([1704067200, 1704067260], 1704067200.0, 60.0),
         (["1704067200000", 1704067260000], 1704067200.0, 60.0),
@@ -328,6 +333,16 @@ def test_digits_that_may_be_either_are_refused() -> None:
     assert read(seconds, {"time": 2033121600, "y": 1.0}).timeline.time == 2033121600.0
     logged = timeline().read([{"time": 2024010800, "y": 1.0}], logged=True, dated=False)  # as it was
     assert [r.time for r in logged.readings] == [2024010800.0]
+
+
+@pytest.mark.parametrize(
+    "column", [[31012024, 1022024], [1312024], [240131, 240201], ["24013123", 24020100], [31011999.0, 1021999.0]]
+)
+def test_digits_of_a_date_in_another_order_are_refused(column: list[Any]) -> None:
+    with pytest.raises(InvalidInput, match="year is not in front with four digits; write 2024-01-31") as caught:
+        read_column(column, "when")
+    assert (caught.value.field, caught.value.row) == ("when", 0)
+    assert read_column(column[:1] if isinstance(column[0], int) else [5], "when", "epochs")[1] == "epochs"
 
 
 NOW = 1_800_000_000.0
