@@ -282,7 +282,8 @@ class HostedModel(Replica[ModelState]):
         state, settings = self.current, self.context.settings
         limits = limits_of(self.spec, settings)
         command = state.plan(update, limits, settings.max_classes, time.time(), request)
-        if command.is_nothing:  # neither logged nor remembered: sent again, it changes nothing again
+        by_age = update.remove is not None and update.remove.older_than is not None
+        if command.is_nothing and not (by_age and request):  # not logged: sent again, it changes nothing again
             return Reply(command.answer(state.version, Outcome(state.sizes), self.context.source.store.durability()))
         with self.held.growing(bytes_after(state, command, self._cache_mb)):
             return self._execute(command, digest, solve)

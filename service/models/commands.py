@@ -230,7 +230,8 @@ class Command:
     @property
     def is_nothing(self) -> bool:
         """Whether it changes nothing, as that of an empty day."""
-        return self.add is None and not (self.remove or self.dropped) and self.edits in (None, NO_EDITS)
+        told = self.remove or self.dropped or self.ignored
+        return self.add is None and not told and self.edits in (None, NO_EDITS)
 
     @property
     def plain(self) -> Command | None:

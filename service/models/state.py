@@ -638,6 +638,7 @@ class ModelState:
             **({"tags": self.window.tags} if self.window.tags else {}),
             **({} if self.owed is None else {"owed": dataclasses.asdict(self.owed)}),
             **({"left": list(self.window.left)} if self.window.left else {}),
+            **({"is_numbered": True} if self.window.is_numbered else {}),
             **({} if self._is_watched_as_made else {"watch": self.watch and self.watch.to_document()}),
         }
 
@@ -665,6 +666,8 @@ class ModelState:
         tags = {key: tuple(found) for key, found in document.get("tags", {}).items()}
         window = Window(arrivals, document["n_features"], document["next_key"], is_sparse, latest, tags)
         window.left = dict.fromkeys(document.get("left", ()))
+        numbered = (key >= window.next_key for key in arrivals if not isinstance(key, str))  # before that was kept
+        window.is_numbered = document.get("is_numbered", False) or any(numbered)
         try:
             arrays, changed = document["arrays"], document.get("changed", {})  # schema 1 knew no changed parameters
             if arrays is None:

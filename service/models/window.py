@@ -40,7 +40,8 @@ class Window:
     dense, all that follow are; ``is_sparse`` is None before. ``latest`` is when the last update arrived: a clock
     that is set back does not make what comes now older than what came.
 
-    ``left`` has the keys that clients gave to examples which have left, the last ones last: they are still known.
+    ``left`` has the keys that clients gave to examples which have left, the last ones last: they are still known. Once
+    clients gave whole numbers, ``is_numbered``, those given here are among them: which are whose cannot be told.
     """
 
     arrivals: dict[Key, float] = field(default_factory=dict)
@@ -50,6 +51,7 @@ class Window:
     latest: float = -math.inf
     tags: dict[Key, tuple[str, ...]] = field(default_factory=dict)  #: of all those keys that have any
     left: dict[Key, None] = field(default_factory=dict)
+    is_numbered: bool = False
 
     def copy(self) -> Window:
         """Return the same, apart."""
@@ -97,7 +99,7 @@ class Window:
         """Take over what a command did; as many keys of examples that left are known from then on."""
         for key in command.remove:
             del self.arrivals[key]
-            if isinstance(key, str) or key >= self.next_key:  # those below were given here, and never come again
+            if self.is_numbered or isinstance(key, str):  # those that were given here never come again
                 self.left[key] = None
             else:
                 self.tags.pop(key, None)
@@ -110,6 +112,8 @@ class Window:
         if came and (came[0] < last or (times is not None and (np.diff(times) < 0).any())):
             self.arrivals = dict(sorted(self.arrivals.items(), key=itemgetter(1)))
         self.latest = max(self.latest, command.arrived)
+        is_given = command.next_key == self.next_key
+        self.is_numbered |= is_given and not all(isinstance(key, str) for key in command.added)
         self.next_key = command.next_key
         if command.add is not None:
             self.tags |= command.add.tagged

@@ -54,7 +54,8 @@ def test_nothing_changes_nothing(http: httpx.Client, make: Make) -> None:
     http.post(path(model), json={"add": ROWS}).raise_for_status()
     before = http.get(f"/models/{model}").json()
     for body in EMPTY:
-        check(http.post(path(model), json=body, headers={"idempotency-key": "day"}), 1, 3)
+        name = {} if "older_than" in (body.get("remove") or {}) else {"idempotency-key": "day"}
+        check(http.post(path(model), json=body, headers=name), 1, 3)
     for arrays in NPZ:
         check(http.post(path(model), content=npz(**arrays), headers=HEADERS), 1, 3)
     after = http.get(f"/models/{model}").json()
@@ -63,6 +64,17 @@ def test_nothing_changes_nothing(http: httpx.Client, make: Make) -> None:
     }
     full = http.post(path(model), json={"decay": 0.5}, headers={"idempotency-key": "day"})
     assert full.json()["version"] == 2  # a name that was given to nothing is not taken
+
+
+def test_a_named_removal_by_age_that_found_nothing_has_no_effect_later(http: httpx.Client, make: Make) -> None:
+    model, name = make(), {"idempotency-key": "month"}
+    asked = {"remove": {"older_than": "2024-06-01T00:00Z"}}
+    http.post(f"/models/{model}/update", json={"add": ROWS}).raise_for_status()
+    first = http.post(f"/models/{model}/update", json=asked, headers=name).json()
+    late = {"X": ROWS["X"][:1], "y": ROWS["y"][:1], "times": ["2024-01-01T00:00Z"]}
+    http.post(f"/models/{model}/update", json={"add": late}).raise_for_status()
+    assert http.post(f"/models/{model}/update", json=asked, headers=name).json() == first
+    assert http.get(f"/models/{model}").json()["n_examples"] == len(ROWS["X"]) + 1
 
 
 @pytest.mark.parametrize(
