@@ -230,8 +230,8 @@ class Command:
     @property
     def is_nothing(self) -> bool:
         """Whether it changes nothing, as that of an empty day."""
-        told = self.remove or self.dropped or self.ignored
-        return self.add is None and not told and self.edits in (None, NO_EDITS)
+        has_effect = self.remove or self.dropped or self.ignored
+        return self.add is None and not has_effect and self.edits in (None, NO_EDITS)
 
     @property
     def plain(self) -> Command | None:

@@ -41,7 +41,7 @@ class Window:
     that is set back does not make what comes now older than what came.
 
     ``left`` has the keys that clients gave to examples which have left, the last ones last: they are still known. Once
-    clients gave whole numbers, ``is_numbered``, those given here are among them: which are whose cannot be told.
+    clients gave whole numbers, ``is_numbered``, those given here are among them, as the two look alike.
     """
 
     arrivals: dict[Key, float] = field(default_factory=dict)
