@@ -300,6 +300,8 @@ def column(y: ArrayLike | None, field: str) -> NDArray[Any]:
 
         found = column_or_1d(y, warn=True)
     check_one_kind(y, found, field)
+    if found.dtype.kind in "mM" and np.isnat(found).any():
+        raise InvalidInput(MISSING, field=field, row=int(np.isnat(found).argmax()))
     return found
 
 

@@ -416,6 +416,9 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         if not (callable(self.kernel) and self._by_function and self._by_function[0].objects is not None):
             self._check_features(X, reset=False)
         labels = labels_of(y, rows.shape[0])
+        if self.support_.max(initial=-1) >= labels.size:
+            reason = f"has {labels.size} rows, fewer than the model was trained on: give its training data"
+            raise InvalidInput(reason, field="X")
         codes = np.full(labels.size, -1)
         is_known = are_among(labels, self.classes_)
         codes[is_known] = places_of(labels[is_known], self.classes_)
@@ -433,6 +436,8 @@ class FrankWolfeSVC(_Classifier, _Estimator):
             problem = Problem(prepared.take(indices), signs, costs[indices], self._threads())
             with threadpool_limits(1, "blas"):
                 gaps.append(gap_of(problem, a[indices], problem.parts(problem.examples, a[indices])))
+        if not gaps:
+            raise InvalidInput("has no two of the model's classes: give its training data", field="y")
         return max(gaps, key=lambda gap: gap.relative)
 
     def __sklearn_tags__(self) -> Any:

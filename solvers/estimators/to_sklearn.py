@@ -36,7 +36,12 @@ def to_sklearn(model: Any) -> Any:
         raise InvalidInput("a model of one class is nothing that scikit-learn has", field="classes")
     machine = _filled(_empty(model), model)
     scale = model.feature_scale_
-    return machine if scale is None else Pipeline([("scale", _scaler(scale)), ("svm", machine)])
+    if scale is None:
+        return machine
+    scaler = _scaler(scale)
+    if hasattr(model, "feature_names_in_"):  # columns in another order are refused by the step that takes them
+        scaler.feature_names_in_ = model.feature_names_in_
+    return Pipeline([("scale", scaler), ("svm", machine)])
 
 
 def _empty(model: Any) -> Any:

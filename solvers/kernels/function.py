@@ -107,7 +107,10 @@ class FunctionKernel(Kernel):
         n = len(columns)
         values = self.function(self.given(A), self.given(columns))
         try:
-            found = np.asarray(values.toarray() if hasattr(values, "toarray") else values, np.float64)
+            found = np.asarray(values.toarray() if hasattr(values, "toarray") else values)
+            if found.dtype.kind == "c":
+                raise TypeError("its values are complex")
+            found = found.astype(np.float64, copy=False)
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"the function returns no array of numbers ({error})", field="kernel") from None
         if found.shape != (len(A), n):

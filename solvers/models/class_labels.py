@@ -65,6 +65,8 @@ def exact_labels(given: Any, found: NDArray[Any], field: str) -> NDArray[Any]:
     ------
     InvalidInput : there is no type that keeps each exactly; names a row
     """
+    if found.dtype.kind == "T":  # strings of any length, which scikit-learn does not take as labels
+        return np.array(found.tolist(), object)
     is_as_it_came = not isinstance(given, list | tuple)
     if found.dtype.kind not in "fO" or (is_as_it_came and found.dtype.kind == "f"):
         return found

@@ -195,3 +195,14 @@ def test_a_frozen_predictor_and_models_of_a_path_keep_the_names() -> None:
     frozen.validate(X)
     with pytest.raises(InvalidInput, match="feature names"):
         model.predictor().validate(X)
+
+
+def test_a_model_with_a_scale_takes_its_names_along() -> None:
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 2)) * [1.0, 9.0], columns=["a", "b"])
+    model = IncrementalSVC(scale="standard").fit(frame, np.arange(20) % 2)
+    theirs = model.to_sklearn()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_allclose(theirs.decision_function(frame), model.decision_function(frame))
+    with pytest.raises(ValueError, match="feature names"):
+        theirs.predict(frame[["b", "a"]])

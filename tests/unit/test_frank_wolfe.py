@@ -426,3 +426,13 @@ def test_a_class_without_weight_is_known_and_never_predicted() -> None:
     assert ours.certificate(X, three, weights).relative <= 1e-6
     alone = FrankWolfeSVC(tol=1e-6).fit(X[weights > 0], three[weights > 0])
     assert ours.predict(X).tolist() == alone.predict(X).tolist()
+
+
+def test_a_certificate_of_other_data_is_refused() -> None:
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    y = np.arange(30) % 2
+    model = FrankWolfeSVC().fit(X, y)
+    with pytest.raises(InvalidInput, match="fewer than the model was trained on"):
+        model.certificate(X[:5], y[:5])
+    with pytest.raises(InvalidInput, match="no two of the model's classes"):
+        model.certificate(X, np.zeros(30))

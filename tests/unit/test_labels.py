@@ -177,3 +177,29 @@ def test_helpers() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert joined(np.array([1.0, 1e300]), np.array([3])).tolist() == [1.0, 3.0, 1e300]
+
+
+@pytest.mark.parametrize("kind", ["M8[D]", "M8[ns]", "m8[s]"])
+@pytest.mark.parametrize("estimator", [IncrementalSVC, FrankWolfeSVC])
+def test_a_date_that_is_missing_is_no_label(kind: str, estimator: Any) -> None:
+    y = np.array([1, 1, 2, 2, 1, 2]).astype(kind)
+    y[4] = "NaT"
+    with pytest.raises(InvalidInput, match="is missing") as caught:
+        estimator().fit(X, y)
+    assert caught.value.row == 4
+    live = IncrementalSVC().fit(X[:4], y[:4])
+    before = live.to_arrays()
+    with pytest.raises(InvalidInput, match="is missing"):
+        live.update(add=(X[4:5], y[4:5]))
+    assert_same_arrays(live.to_arrays(), before)
+
+
+def test_strings_of_any_length_are_labels() -> None:
+    y = np.array(["a", "b longer"] * 3, np.dtypes.StringDType())
+    for estimator in (IncrementalSVC, FrankWolfeSVC):
+        model = estimator().fit(X, y)
+        assert model.classes_.tolist() == ["a", "b longer"]
+        assert set(model.predict(X).tolist()) <= {"a", "b longer"}
+    live = IncrementalSVC().fit(X, y)
+    live.update(add=(NEW, np.array(["c", "a"], np.dtypes.StringDType())))
+    assert live.classes_.tolist() == ["a", "b longer", "c"]

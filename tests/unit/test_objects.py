@@ -121,3 +121,9 @@ def test_a_window_of_texts_takes_no_others() -> None:
         for X in (COUNTS, COUNTS[:, 0], TOKENS, SERIES):
             with pytest.raises(InvalidInput, match="another type than those of the window"):
                 model.predict(X)
+
+
+def test_complex_values_of_a_function_are_refused() -> None:
+    X = RNG.normal(size=(10, 2))
+    with pytest.raises(InvalidInput, match="complex"):
+        IncrementalSVC(kernel=lambda A, B: A @ B.T * (1.0 + 1.0j)).fit(X, np.arange(10) % 2)
