@@ -363,9 +363,10 @@ class Window(Undoable):
 
         Says whether values of the kernel have changed, as rounded ones may have to.
         """
-        kernel, slots = self.state.kernel, self.slots
+        kernel = self.state.kernel
         if kernel.always_positive or X.shape[0] == 0:
             return False
+        slots = self.slots
         if isinstance(kernel, FunctionKernel):
             is_new = kernel.hold(self.state.features(slots) if slots.size else X[:0], X)
         else:
