@@ -67,14 +67,15 @@ def test_nothing_changes_nothing(http: httpx.Client, make: Make) -> None:
 
 
 def test_a_named_removal_by_age_that_found_nothing_has_no_effect_later(http: httpx.Client, make: Make) -> None:
+    rows: Any = ROWS
     model, name = make(), {"idempotency-key": "month"}
     asked = {"remove": {"older_than": "2024-06-01T00:00Z"}}
     http.post(f"/models/{model}/update", json={"add": ROWS}).raise_for_status()
     first = http.post(f"/models/{model}/update", json=asked, headers=name).json()
-    late = {"X": ROWS["X"][:1], "y": ROWS["y"][:1], "times": ["2024-01-01T00:00Z"]}
+    late = {"X": rows["X"][:1], "y": rows["y"][:1], "times": ["2024-01-01T00:00Z"]}
     http.post(f"/models/{model}/update", json={"add": late}).raise_for_status()
     assert http.post(f"/models/{model}/update", json=asked, headers=name).json() == first
-    assert http.get(f"/models/{model}").json()["n_examples"] == len(ROWS["X"]) + 1
+    assert http.get(f"/models/{model}").json()["n_examples"] == len(rows["X"]) + 1
 
 
 @pytest.mark.parametrize(
