@@ -411,7 +411,7 @@ class PathState:
         return int(count_bound_supports(self.examples.beta, self.examples.segment, self.n_slots))
 
     def mirror(self, undo: list[Callable[[], object]]) -> None:
-        """Turn the problem into its mirror image, f -> -f, which keeps an optimum; ``undo`` takes in what takes it back."""
+        """Turn the problem into its mirror image, f -> -f, which keeps an optimum; ``undo`` takes in the way back."""
         e, b = self.examples, self.b
         before = {name: getattr(e, name).copy() for name in ("kinks", "levels", "segment", "f", "beta")}
 
