@@ -77,7 +77,7 @@ REGRESSION_UPDATES: dict[str, tuple[dict[str, Any], str, int | None]] = {
     "complex targets": ({"add": (X[:2], [1 + 5j, 2])}, "y", None),
     "a complex correction": ({"relabel": {1: 1 + 5j}}, "relabel", None),
     "a list for a correction": ({"relabel": {1: [1.0]}}, "relabel", 0),
-    "dates": ({"add": (X[:2], np.array(["2020-01-01", "NaT"], "M8[s]"))}, "y", None),
+    "dates": ({"add": (X[:2], np.array(["2020-01-01", "NaT"], "M8[s]"))}, "y", 1),
     "durations": ({"add": (X[:2], np.array([1, 2], "m8[s]"))}, "y", None),
     "targets as text": ({"add": (X[:2], ["1", "2"])}, "y", None),
     "targets as bytes": ({"add": (X[:2], [b"1", b"2"])}, "y", None),
