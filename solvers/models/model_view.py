@@ -18,7 +18,6 @@ from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.robust.ramp_losses import CutoffRule
 from livesvm.solvers.robust.settings import Robustness, Terms
 from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.sparse import Features
 
 
 def restored(
@@ -127,9 +126,9 @@ class View:
         own = model.get_params(deep=False) | parameters
         return View(type(model).from_arrays(own, model.to_arrays()), self)
 
-    def scaled(self, rows: Features) -> Features:
-        """Return features (m, d) as its window has them."""
-        return self.model._scaled(rows)
+    def scaled(self, rows: Any) -> Any:
+        """Return features (m, d) as its window has them; a list of objects as it is."""
+        return rows if isinstance(rows, list) else self.model._scaled(rows)
 
     def losses_at(self, parameter: str, value: float) -> Losses:
         """Return the losses of its examples, oldest first, at a value of a parameter, which a private copy then has."""

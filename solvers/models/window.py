@@ -382,11 +382,13 @@ class Window(Undoable):
             self.state.mirror(undo)
             vars(self).update(mirrored)
 
-    def kernel_values(self, X: Features) -> Floats:
-        """Return k(x, x_j) for ``X`` (m, d) and the window's examples, oldest first, (m, n)."""
-        if self.state.kernel.gram is not None:
-            return dense(X)
-        return self.state.kernel.matrix(X, self.state.columns(self.slots))
+    def kernel_values(self, X: Features | list[Any]) -> Floats:
+        """Return k(x, x_j) for ``X``, (m, d) or objects, and the window's examples, oldest first, (m, n)."""
+        kernel, window = self.state.kernel, self.state.columns(self.slots)
+        if isinstance(X, list):
+            assert isinstance(kernel, FunctionKernel)
+            kernel, X = kernel.only(window, X)
+        return dense(X) if kernel.gram is not None else kernel.matrix(X, window)
 
     def moved(self, beta: Floats) -> float:
         """Return what the kernel's center takes off f for coefficients of the window, (n,), see ``Kernel.moved``."""

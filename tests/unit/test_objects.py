@@ -127,3 +127,16 @@ def test_complex_values_of_a_function_are_refused() -> None:
     X = RNG.normal(size=(10, 2))
     with pytest.raises(InvalidInput, match="complex"):
         IncrementalSVC(kernel=lambda A, B: A @ B.T * (1.0 + 1.0j)).fit(X, np.arange(10) % 2)
+
+
+@pytest.mark.parametrize("classes", Y)
+def test_paths_are_judged_by_objects(classes: str) -> None:
+    y = Y[classes]
+    model = IncrementalSVC(kernel=shared_letters).fit(WORDS, y)
+    path = model.regularization_path(0.001, 0.1)
+    curve, best = path.validation_error(pd.Series(WORDS), y), path.best(WORDS, y)
+    for C in (0.0013, 0.017, 0.09, best.value):
+        assert curve(C) == pytest.approx(np.mean(path.at(C).predict(WORDS) != y))
+    assert best.error == pytest.approx(curve(best.value))
+    outliers = model.outlier_path("s").best(WORDS, y)
+    assert outliers.error == pytest.approx(np.mean(model.outlier_path("s").at(outliers.value).predict(WORDS) != y))

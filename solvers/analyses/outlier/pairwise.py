@@ -169,8 +169,8 @@ class PairwiseOutlierPath:
         """
         view = self.copy
         rows = view.rows(X)
-        targets, values = view.targets(y, rows.shape[0]), self._values()
-        wins = np.empty((values.size, rows.shape[0], len(view.pairs)), np.bool_)  # of the second class
+        targets, values = view.targets(y, len(rows)), self._values()
+        wins = np.empty((values.size, len(rows), len(view.pairs)), np.bool_)  # of the second class
         given = view.window.state.kernel.gram is not None
         for q, two in enumerate(view.pairs):
             path = self.pairs.get((view.labels[two[0]], view.labels[two[1]]))

@@ -149,7 +149,7 @@ class OutlierPath:
         model = self.at(self.start)
         view = View(model)
         rows = view.scaled(view.rows(X))
-        targets, kernel = view.targets(y, rows.shape[0]), view.window.kernel_values(rows)
+        targets, kernel = view.targets(y, len(rows)), view.window.kernel_values(rows)
         values, errors = [np.empty(0)], []
         for leg in self.walked.legs:
             last = leg is self.walked.legs[-1]

@@ -124,7 +124,7 @@ class PairwiseRegularizationPath(Optima):
 
     def validation_error(self, X: ArrayLike, y: ArrayLike | None = None) -> ErrorCurve:
         rows = self._view.rows(X)
-        m = rows.shape[0]
+        m = len(rows)
         if m == 0:
             raise InvalidInput("at least one example is needed", field="X")
         targets = self._view.targets(y, m).astype(np.int64)

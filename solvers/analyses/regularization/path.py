@@ -162,7 +162,7 @@ class RegularizationPath(Optima):
         rows = self._view.scaled(self._view.rows(X))
         starts = [self._pieces(leg) for leg in self._legs]
         positive, values, turned = [np.zeros(0, np.bool_)], [np.empty(0)], [np.empty(0, np.int64)]
-        for first in range(0, rows.shape[0], BLOCK):
+        for first in range(0, len(rows), BLOCK):
             K = self._kernel_columns(rows[first : first + BLOCK])
             m = K.shape[1]
             before = None
@@ -214,12 +214,12 @@ class RegularizationPath(Optima):
 
     def _examples(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Features, Floats]:
         rows = self._view.rows(X)
-        if rows.shape[0] == 0:
+        if len(rows) == 0:
             raise InvalidInput("at least one example is needed", field="X")
         if self.parameter == "nu":
-            targets = np.ones(rows.shape[0]) if y is None else validation.vector(y, rows.shape[0], field="y")
+            targets = np.ones(len(rows)) if y is None else validation.vector(y, len(rows), field="y")
         else:
-            targets = self._view.targets(y, rows.shape[0])
+            targets = self._view.targets(y, len(rows))
         return self._view.scaled(rows), targets
 
     def _kernel_columns(self, rows: Features) -> Floats:
