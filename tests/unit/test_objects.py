@@ -138,5 +138,5 @@ def test_paths_are_judged_by_objects(classes: str) -> None:
     for C in (0.0013, 0.017, 0.09, best.value):
         assert curve(C) == pytest.approx(np.mean(path.at(C).predict(WORDS) != y))
     assert best.error == pytest.approx(curve(best.value))
-    outliers = model.outlier_path("s").best(WORDS, y)
-    assert outliers.error == pytest.approx(np.mean(model.outlier_path("s").at(outliers.value).predict(WORDS) != y))
+    outliers = model.outlier_path("s")
+    assert outliers.best(WORDS, y).error == pytest.approx(min(outliers.validation_errors(pd.Series(WORDS), y)[1]))
