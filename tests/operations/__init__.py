@@ -1,0 +1,1 @@
+"""A day in production, with the real parts: Redis with eviction, nginx, private authorities, stopped processes."""
