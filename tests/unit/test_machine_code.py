@@ -273,7 +273,7 @@ def test_it_is_said_once_where_machine_code_is_not_kept(package: Path) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "(24.0, 101.0) {'total': 1, 'apart': 1}"
     (said,) = done.stderr.splitlines()
-    assert said.endswith("let NUMBA_CACHE_DIR name a directory that can be written to and stays")
+    assert said.endswith("let NUMBA_CACHE_DIR name a directory that this user alone can write to, and that stays")
 
 
 def test_another_numba_is_refused_by_name() -> None:
