@@ -16,6 +16,7 @@ import pytest
 
 from livesvm.solvers.errors import UnsupportedNumba
 from livesvm.solvers.runtime import TRIED, check_version
+from livesvm.solvers.runtime.machine_code import BASELINES, runnable
 
 Run = Callable[[Path], str]
 
@@ -233,6 +234,55 @@ def test_what_is_beside_the_source_is_used_where_nothing_can_be_written(package:
     edit(package, "high.py", "+ pair.second", "- pair.second")
     for _ in range(2):  # and nothing is kept
         assert run(package) == "(22.0, 101.0) {'total': 1, 'apart': 0}"
+
+
+def test_what_was_installed_for_any_processor_is_used_on_this_one_and_stays_as_it_is(package: Path, run: Run) -> None:
+    for name, text in CALLERS.items():
+        (package / name).write_text(text)
+    shutil.rmtree(package.parent / "kept" / "machine-code")
+    elsewhere = {"NUMBA_CPU_NAME": "generic", "NUMBA_CACHE_DIR": str(package.parent / "kept")}
+    environment = {**os.environ, **elsewhere, "PYTHONPATH": str(package.parents[1])}
+    command = [sys.executable, "-P", "-m", "livesvm.solvers.main"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[4.0, 30.0] [1, 1, 1]"
+    installed = package / "machine-code"
+    (package.parent / "kept" / "machine-code").rename(installed)
+    before = {file: file.stat().st_mtime_ns for file in installed.iterdir()}
+    assert all(".generic-" in file.name for file in before)
+    assert run(package) == "[4.0, 30.0] [0, 0, 0]"
+    assert not (package.parent / "kept" / "machine-code").exists()
+    edit(package, "once.py", "1.0 + sums", "2.0 + sums")
+    assert run(package) == "[5.0, 30.0] [1, 0, 0]"  # for this processor: it calls what was made for any
+    assert {file: file.stat().st_mtime_ns for file in installed.iterdir()} == before
+    assert len([*(package.parent / "kept" / "machine-code").iterdir()]) == 1
+
+
+def test_a_baseline_is_run_by_a_processor_that_has_all_of_it() -> None:
+    every = frozenset[str]().union(*BASELINES.values())
+    assert runnable("x86_64-unknown-linux-gnu", every | {"avx512f"}) == ["x86-64-v3", "x86-64-v2", "generic"]
+    assert runnable("x86_64-unknown-linux-gnu", every - {"fma"}) == ["x86-64-v2", "generic"]
+    for missing in BASELINES["x86-64-v2"]:
+        assert runnable("x86_64-unknown-linux-gnu", every - {missing}) == ["generic"]
+    assert runnable("aarch64-unknown-linux-gnu", frozenset({"neon", "sve"})) == ["generic"]
+
+
+@pytest.mark.parametrize(
+    "open_up",
+    [
+        lambda kept: (kept / "machine-code").chmod(0o777),
+        lambda kept: (kept / "machine-code").chmod(0o775),
+        lambda kept: kept.chmod(0o777),
+        lambda kept: (kept / "machine-code").rename(kept / "real") and (kept / "machine-code").symlink_to("real"),
+    ],
+    ids=["all can write", "a group can write", "all can replace it", "a link"],
+)
+def test_code_that_others_could_have_put_there_is_not_loaded(
+    package: Path, run: Run, open_up: Callable[[Path], object]
+) -> None:
+    open_up(package.parent / "kept")
+    with pytest.raises(AssertionError, match="that this user alone can write to"):
+        run(package)
+    assert (package.parents[1] / "said-1").read_text().strip() == "(24.0, 101.0) {'total': 1, 'apart': 1}"
 
 
 def test_what_machine_code_should_not_depend_on_is_refused(package: Path, run: Run) -> None:
