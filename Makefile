@@ -27,7 +27,8 @@
 
 VENV := .venv
 PY := $(VENV)/bin/python
-PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+# The source tree keeps its own machine code: see $(VENV)/.compiled.
+PIP_INSTALL := LIVESVM_BUILD_CPU=none $(PY) -m pip install --quiet --disable-pip-version-check
 SITE := service/api/page/site/index.html
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs
 COMPOSE := docker compose --file docker/compose.yaml

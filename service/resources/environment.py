@@ -7,8 +7,8 @@ from difflib import get_close_matches
 
 from livesvm.service import crash
 
-CLIENTS = ("LIVESVM_URL", "LIVESVM_KEY")
-"""What the command line's calls of a service read, which may be set where one is started too."""
+OTHERS = ("LIVESVM_URL", "LIVESVM_KEY", "LIVESVM_BUILD_CPU")
+"""What the command line's calls of a service read, and the build of the package: set where one is started too."""
 
 
 def check(environment: Mapping[str, str], prefix: str, settings: Mapping[str, object]) -> None:
@@ -19,7 +19,7 @@ def check(environment: Mapping[str, str], prefix: str, settings: Mapping[str, ob
     settings : the default by variable; one with an empty default may be set to that
     """
     ours = {name: value for name, value in sorted(environment.items()) if name.upper().startswith(prefix)}
-    unknown = [name for name in ours if name.upper() not in {*settings, crash.VARIABLE, *CLIENTS}]
+    unknown = [name for name in ours if name.upper() not in {*settings, crash.VARIABLE, *OTHERS}]
     blank = [name for name, value in ours.items() if not value.strip() and value != settings.get(name.upper())]
     faults = [_unknown(name, prefix, settings) for name in unknown]
     faults += [f"{name} is blank; unset it to have its default" for name in blank if name not in unknown]

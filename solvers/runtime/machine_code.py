@@ -43,7 +43,7 @@ from livesvm.solvers.runtime.by_reference import Reference
 PACKAGE = __name__.partition(".")[0]
 MADE_BY = [Path(__file__).with_name(name).read_text() for name in ("by_reference.py", "compile.py")]
 PYTHON = (sysconfig.get_config_var("EXT_SUFFIX"), importlib.util.MAGIC_NUMBER)
-VERSIONS = (numba.__version__, llvmlite.__version__, config.USING_SVML, *PYTHON, *MADE_BY)
+VERSIONS = (numba.__version__, llvmlite.__version__, getattr(config, "USING_SVML", False), *PYTHON, *MADE_BY)
 BESIDE_SOURCE = Path(__file__).parents[1] / "__pycache__"
 MACHINE_CODE = "machine-code"
 INSTALLED = BESIDE_SOURCE.with_name(MACHINE_CODE)  #: what the package was built with; nothing is written there
@@ -152,7 +152,7 @@ def processors() -> list[str]:
 
 def runnable(triple: str, features: Set[str]) -> list[str]:
     """Return the baselines that a processor with these features can run, the best first."""
-    needed, found = frozenset[str](), []
+    needed, found = frozenset[str](), list[str]()
     for baseline, more in reversed(BASELINES.items()):
         needed |= more
         if needed <= features and (baseline == "generic" or triple.startswith("x86_64")):

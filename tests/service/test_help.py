@@ -65,3 +65,7 @@ def test_without_a_built_site_it_says_how_to_build_one(tmp_path: Path, path: str
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["type"] == "urn:livesvm:problem:no-documentation"
     assert "make docs" in answer.json()["detail"]
+    page = get(tmp_path, path, accept="text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")
+    assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert answer.json()["detail"] in page.text
+    assert "style-src 'self'" in page.headers["content-security-policy"]
