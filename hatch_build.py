@@ -51,7 +51,7 @@ class CompileHook(BuildHookInterface):
         if version == "editable" or processors == ["none"]:
             return
         self._made = tempfile.TemporaryDirectory(prefix="livesvm-machine-code-")
-        if all([self._compiled(processor) for processor in processors]):
+        if all(self._compiled(processor) for processor in processors):
             build_data["force_include"][self._made.name] = "livesvm/solvers/machine-code"
             build_data["pure_python"] = False
             build_data["infer_tag"] = True
@@ -67,7 +67,9 @@ class CompileHook(BuildHookInterface):
 
     def _compiled(self, processor: str) -> bool:
         """Compile for one processor; False: that could not be done, and its error is printed."""
-        self.app.display_info(f"Compiling the solvers for {processor}, which may take two minutes ({VARIABLE}=none: not)")
+        self.app.display_info(
+            f"Compiling the solvers for {processor}, which may take two minutes ({VARIABLE}=none: not)"
+        )
         paths = [self.root, *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
         if processor != "native":

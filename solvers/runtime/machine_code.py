@@ -49,8 +49,8 @@ MACHINE_CODE = "machine-code"
 INSTALLED = BESIDE_SOURCE.with_name(MACHINE_CODE)  #: what the package was built with; nothing is written there
 #: By LLVM's name, what a processor must have besides what each of its architecture has; the best first.
 BASELINES = {
-    "x86-64-v3": frozenset("avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave".split()),
-    "x86-64-v2": frozenset("crc32 cx16 popcnt sahf sse3 sse4.1 sse4.2 ssse3".split()),
+    "x86-64-v3": frozenset(("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")),
+    "x86-64-v2": frozenset(("crc32", "cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")),
     "generic": frozenset[str](),
 }
 READABLE = 0o644  #: of what an image is built with: another user than its builder runs it
@@ -120,8 +120,8 @@ def _calls_of(library: Any) -> list[tuple[str, str, tuple[Any, ...]]]:
 def _files(name: str) -> Iterator[Path]:
     """Yield where machine code is looked for: as it was installed, also for a baseline, and then what was made since.
 
-    What was made since is in :func:`directory`, or unless ``NUMBA_CACHE_DIR`` is set next to the source, where it may be
-    though nothing can be written there.
+    What was made since is in :func:`directory`, or unless ``NUMBA_CACHE_DIR`` is set next to the source, where it may
+    be though nothing can be written there.
     """
     own, *_ = could_be = processors()
     yield from (INSTALLED / f"{name}.{processor}" for processor in could_be)
@@ -190,10 +190,11 @@ def _is_safe(folder: Path) -> bool:
     """Say whether other users can neither write to a folder nor put another one in its place."""
     if os.name != "posix":
         return True
-    own, above = folder.lstat(), folder.parent.stat()
-    ours = {0, os.geteuid()}
-    kept_apart = not above.st_mode & stat.S_IWOTH or above.st_mode & stat.S_ISVTX
-    return {own.st_uid, above.st_uid} <= ours and not own.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and bool(kept_apart)
+    name, own, above = folder.lstat(), folder.stat(), folder.parent.stat()
+    open_to_others = own.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    can_be_replaced = above.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_ISVTX
+    ours = {name.st_uid, own.st_uid, above.st_uid} <= {0, os.geteuid()}
+    return ours and not open_to_others and not can_be_replaced
 
 
 @cache

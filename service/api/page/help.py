@@ -22,9 +22,9 @@ SITE = Path(__file__).parent / "site"
 """Where ``make docs`` builds the site. It is part of a package that is built after that."""
 PREFIX = "/help"
 ABSENT = (
-    "This package was built without its documentation site. The documents are text files in docs/ of the source tree and "
-    "of the source distribution (livesvm-*.tar.gz); start with docs/index.md. The command make docs builds the site there, "
-    "and a package that is installed from there after that has it."
+    "This package was built without its documentation site. The documents are text files in docs/ of the source tree "
+    "and of the source distribution (livesvm-*.tar.gz); start with docs/index.md. The command make docs builds the site "
+    "there, and a package that is installed from there after that has it."
 )
 _ABSENCE = f"""<!doctype html>
 <html lang="en">
