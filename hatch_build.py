@@ -22,13 +22,18 @@ NEEDED = {"numpy", "scipy", "scikit-learn", "numba", "threadpoolctl"}
 """Of what the package depends on, what compiling needs: in the same versions, as they are part of what is compiled."""
 COMPILE = """
 import shutil, sys
+from llvmlite.binding import get_process_triple
 from livesvm.solvers.runtime import machine_code
 from livesvm.solvers.warm_up import warm_up
+folder, processor = sys.argv[1:]
+known = ["native", *machine_code.runnable(get_process_triple(), machine_code.features_here())]
+if processor not in known:
+    sys.exit(f"code for {processor} cannot be made and run here, but for {', '.join(known)}, or none")
 if machine_code.directory() is None:
     sys.exit(machine_code.NO_PLACE)
 warm_up()
 for file in machine_code.in_use:
-    shutil.copy2(file, sys.argv[1])
+    shutil.copy2(file, folder)
 """
 """Compile what the source tree, where it is kept for the next build, does not have, and copy what is in use."""
 
@@ -74,7 +79,7 @@ class CompileHook(BuildHookInterface):
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
         if processor != "native":
             environment |= {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": ""}
-        command = [sys.executable, "-c", COMPILE, self._made.name]
+        command = [sys.executable, "-c", COMPILE, self._made.name, processor]
         return subprocess.run(command, cwd=Path(self._made.name).parent, env=environment, check=False).returncode == 0
 
 

@@ -145,9 +145,13 @@ def processors() -> list[str]:
     """Return the processor that this process compiles for, and the baselines whose machine code that one can run."""
     triple, name, features = registry.cpu_target.target_context.codegen().magic_tuple()
     asked = {feature[1:] for feature in features.split(",") if feature.startswith("+")}  # as by NUMBA_CPU_FEATURES
-    has = asked & {feature for feature, there in get_host_cpu_features().items() if there}
-    can_run = [(triple, baseline, "") for baseline in runnable(triple, has)]
+    can_run = [(triple, baseline, "") for baseline in runnable(triple, asked & features_here())]
     return [_label(one) for one in dict.fromkeys([(triple, name, features), *can_run])]
+
+
+def features_here() -> set[str]:
+    """Return what the processor of this machine has."""
+    return {feature for feature, there in get_host_cpu_features().items() if there}
 
 
 def runnable(triple: str, features: Set[str]) -> list[str]:

@@ -23,8 +23,8 @@ SITE = Path(__file__).parent / "site"
 PREFIX = "/help"
 ABSENT = (
     "This package was built without its documentation site. The documents are text files in docs/ of the source tree "
-    "and of the source distribution (livesvm-*.tar.gz); start with docs/index.md. The command make docs builds the site "
-    "there, and a package that is installed from there after that has it."
+    "and of the source distribution (livesvm-*.tar.gz); start with docs/index.md. The command make docs builds the "
+    "site there, and a package that is installed from there after that has it."
 )
 _ABSENCE = f"""<!doctype html>
 <html lang="en">
