@@ -63,7 +63,7 @@ export async function change(path, body, once, type) {
     try {
       return await call("POST", path, body, { once, type });
     } catch (problem) {
-      const passes = problem.status === 0 || problem.status === 429 || problem.status === 503;
+      const passes = [0, 429, 502, 503, 504].includes(problem.status); // or a proxy that did not reach it
       if (!passes || attempt === TRIES) throw problem;
       await wait(500 * attempt);
     }
