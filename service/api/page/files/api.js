@@ -40,7 +40,7 @@ export async function call(method, path, body, { once, type = "application/json"
   const sent = body === undefined || typeof body === "string" || body instanceof Blob ? body : JSON.stringify(body);
   let answer;
   try {
-    answer = await fetch(path, { method, headers: headers(given), body: sent, cache: "no-store" });
+    answer = await fetch(`.${path}`, { method, headers: headers(given), body: sent, cache: "no-store" });
   } catch {
     throw new Problem(0, { title: "The service does not answer." });
   }
