@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from starlette.routing import Mount, Route
 
 from livesvm.service.api.app import create_app
+from livesvm.service.api.edge.root_path import RootPath
 from livesvm.service.process.rehearsal import REQUESTS
 from livesvm.service.settings import TAKEN, Settings
 
@@ -99,6 +100,10 @@ def test_every_answer_leads_below_the_path(app: FastAPI) -> None:
             assert (await http.get(f"{ROOT}x/models")).status_code == 404
             document = (await http.get("/openapi.json")).json()
             assert document["servers"] == [{"url": ROOT}]
+        passed_on = httpx.ASGITransport(RootPath(app, ROOT))  # as another front end, which answers what this one did
+        async with httpx.AsyncClient(transport=passed_on, base_url="http://localhost") as http:
+            again = await http.post(f"{ROOT}/models", json={"id": "again"})
+            assert again.headers["location"] == f"{ROOT}/models/again"
         return found
 
     found = asyncio.run(scenario())
