@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from livesvm.service.access import brokers
@@ -34,6 +35,11 @@ LEAST_MEMORY_MB = 512
 """Less does not hold the service itself with a small model and one request."""
 _DEFAULTS = {"solves": "cores - 1", "memory_mb": "3/4 of memory"}
 """The text of defaults that depend on the machine."""
+TAKEN = (
+    "access|datasets|docs|erase|events|feeds|fleets|health|help|jobs|metrics|models|openapi.json|page|receipts|redoc|"
+    "static-offline-docs|v2|webhooks"
+)
+"""What paths of the service begin with."""
 
 
 class Settings(BaseSettings):
@@ -140,6 +146,11 @@ class Settings(BaseSettings):
         default="",
         description="Host names under which requests are answered, separated by commas, besides loopback and "
         "LIVESVM_HOST. Other names are answered 421. `*`: any name, with API keys only.",
+    )
+    root_path: str = Field(
+        default="",
+        description="Path under which a proxy has the service, as /ml/livesvm, whether it takes the path off or not. "
+        "Empty: the root.",
     )
     docs_need_key: bool = Field(
         default=False,
@@ -328,6 +339,16 @@ class Settings(BaseSettings):
         defaults = {PREFIX + name.upper(): field.default for name, field in cls.model_fields.items()}
         environment.check(os.environ, PREFIX, defaults)
         return given
+
+    @field_validator("root_path")
+    @classmethod
+    def _root_path_is_a_path(cls, given: str) -> str:
+        path = given.rstrip("/")
+        if not re.fullmatch(r"(/(?!\.+(/|$))[A-Za-z0-9._~-]+)*", path):
+            raise ValueError("is a path such as /ml/livesvm: parts of letters, digits and -._~, each behind a slash")
+        if taken := re.match(f"/({TAKEN})(/|$)", path):
+            raise ValueError(f"/{taken[1]} is a path of the service itself; begin with another part")
+        return path
 
     @model_validator(mode="after")
     def _keys_are_readable(self) -> Self:

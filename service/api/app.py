@@ -17,6 +17,7 @@ from livesvm.service.api.bodies.memory import BodyMemory
 from livesvm.service.api.docs import Docs
 from livesvm.service.api.edge.body_limits import BodyLimits
 from livesvm.service.api.edge.gate import Gate
+from livesvm.service.api.edge.root_path import RootPath
 from livesvm.service.api.methods import Heads
 from livesvm.service.api.openapi import describe
 from livesvm.service.api.page import files as page
@@ -118,11 +119,13 @@ def create_app(
     describe(app, settings, secured=bool(parts.keys))
     app.add_middleware(problems.CutOffs, stopping=lambda: parts.health.is_stopping)
     app.add_middleware(BodyMemory, budget=parts.budget)
-    app.add_middleware(Docs, keys=parts.keys if settings.docs_need_key else ())
+    app.add_middleware(Docs, keys=parts.keys if settings.docs_need_key else (), root=settings.root_path)
     app.add_middleware(Heads)
     app.add_middleware(Gate, hosts=Hosts(settings.allowed_hosts, settings.host), has_keys=bool(parts.keys))
     traced = Tracing(operations.VERSION) if settings.traces else None
     app.add_middleware(RequestLog, metrics=parts.metrics, slow_seconds=settings.slow_seconds, traced=traced)
+    if settings.root_path:
+        app.add_middleware(RootPath, root=settings.root_path)
     return app
 
 

@@ -30,11 +30,13 @@ class Docs:
     Parameters
     ----------
     keys : of which one is needed to see the pages; empty: every caller may
+    root : the path that the pages are under for their readers
     """
 
-    def __init__(self, app: ASGIApp, keys: tuple[ApiKey, ...]) -> None:
+    def __init__(self, app: ASGIApp, keys: tuple[ApiKey, ...], root: str) -> None:
         self._app = app
         self._keys = keys
+        self._root = root
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and look at pages on their way back."""
@@ -45,6 +47,8 @@ class Docs:
             except ServiceError as error:
                 await problems.refuse(error, scope, receive, send)
                 return
+        if path in _DESCRIBE:
+            scope["root_path"] = self._root
         if path.startswith(STATIC):
             send = _with_header(send, b"cache-control", b"no-cache")
         await self._app(scope, receive, _policed(send) if path in PAGES else send)

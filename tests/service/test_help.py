@@ -49,7 +49,8 @@ def test_the_built_site_is_served_and_may_run_its_own_scripts_alone(site: Path) 
     assert f"script-src 'self' 'sha256-{own}';" in policy
     assert "default-src 'none'" in policy
     assert get(site, "/help/style.css").text == "p {}"
-    assert get(site, "/help/").text == page.text
+    assert get(site, "/help/").headers["location"] == "/help/index.html"
+    assert get(site, "/help/nothing.html").headers["content-type"] == "application/problem+json"
     assert get(site, "/help/%2e%2e/secret").status_code == 404
 
 

@@ -61,11 +61,12 @@ def install(app: FastAPI, site: Path = SITE) -> None:
         return
 
     @app.get(PREFIX, include_in_schema=False)
+    @app.get(f"{PREFIX}/", include_in_schema=False)
     async def entrance() -> Response:
         """Send the browser to the first page, by a path that names no host."""
         return RedirectResponse(f"{PREFIX}/index.html")
 
-    app.mount(PREFIX, _Site(directory=site, html=True), name="help")
+    app.mount(PREFIX, _Site(directory=site), name="help")
 
 
 def _install_absence(app: FastAPI) -> None:
