@@ -222,7 +222,6 @@ class Metrics:
         )
         for outcome in ("delivered", "failed", "dead", "dropped"):
             self.webhook_deliveries.labels(outcome)
-        self.workers_lost = Counter("livesvm_workers_lost", "Workers that were lost, and started again", registry=r)
         self.snapshots = Counter("livesvm_snapshots", "Snapshots by outcome", ["outcome"], registry=r)
         for outcome in ("written", "failed", "damaged"):
             self.snapshots.labels(outcome)

@@ -26,6 +26,7 @@ from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.models.size import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.actor import ModelActor
+from livesvm.service.ray.local import SETTINGS, STORE_BYTES
 from livesvm.service.ray.membership import MEMBERSHIP
 from livesvm.service.ray.places import ACTOR_CORES, PROCESS_BYTES, place_of
 from livesvm.service.remote.frames import LARGEST
@@ -42,6 +43,10 @@ HEAD_SECONDS = 1.0
 """Between two looks whether the cluster's head is there."""
 ASK_SECONDS = 2.0
 """For the head to answer."""
+
+OWN = "local"
+"""The address of a cluster that this process starts, and that ends with it."""
+ADDRESS = "RAY_ADDRESS"
 
 OTHER_CLUSTER = "WrongClusterID"
 """As Ray says that a head has come back knowing nothing of before."""
@@ -64,10 +69,11 @@ class Cluster(Transport):
         self._lock = threading.Lock()
         self._actors: dict[str, Any] = {}
         os.environ.setdefault(RECONNECT, FOREVER)  # Ray reads it when it is joined
+        self._is_own = settings.ray == OWN
         try:
             canonicalize_bootstrap_address(settings.ray)
         except ValueError as error:
-            raise StoreUnavailable(f"LIVESVM_RAY is {settings.ray!r}: give host:port of the head, or auto") from error
+            raise StoreUnavailable(f"LIVESVM_RAY is {settings.ray!r}: give host:port of the head, auto or local") from error
         MEMBERSHIP.close()
         self.head_is_up = self._is_joined = self._has_waited = False
         self._class: Any = ray.remote(ModelActor)
@@ -131,16 +137,25 @@ class Cluster(Transport):
             self._stopped.wait(HEAD_SECONDS)
 
     def _join(self) -> None:
-        host, _, port = canonicalize_bootstrap_address_or_die(self._settings.ray).rpartition(":")
-        with socket.create_connection((host.strip("[]"), int(port)), ASK_SECONDS):
-            pass  # there is one: where there is none, Ray would try for a quarter of an hour
+        options: dict[str, Any] = {}
+        if self._is_own:
+            os.environ.pop(ADDRESS, None)
+            os.environ.update(SETTINGS | os.environ)
+            options = {"include_dashboard": False, "object_store_memory": STORE_BYTES}
+        else:
+            host, _, port = canonicalize_bootstrap_address_or_die(self._settings.ray).rpartition(":")
+            with socket.create_connection((host.strip("[]"), int(port)), ASK_SECONDS):
+                pass  # there is one: where there is none, Ray would try for a quarter of an hour
         ray.init(
             address=self._settings.ray,
             namespace=f"livesvm-{self._settings.redis_prefix}",
             log_to_driver=False,
             configure_logging=False,
+            **options,
         )
         context = ray.get_runtime_context()
+        if self._is_own:
+            os.environ[ADDRESS] = context.gcs_address  # for processes of jobs, which join it
         self._node = ray.NodeID.from_hex(context.get_node_id())
         self._asks: Any = GcsClient(address=context.gcs_address)
         self.head_is_up = self._is_joined = True

@@ -244,8 +244,8 @@ class Processes:
                 self._by_name.pop(there.place.name, None)
 
     def is_stored(self, stored: str) -> bool:
-        """Return whether the store has it, as far as that is not known where it lives; raises StoreError."""
-        return not self._store.shared or self._store.model(stored) is not None
+        """Return whether the store has it; raises StoreError."""
+        return self._store.model(stored) is not None
 
     def seen(self, stored: str, view: View | None) -> None:
         """Have the owner of a replica know what is reported of it, None if it is gone."""
@@ -259,6 +259,6 @@ class Processes:
 
     def _scrape(self) -> list[Metric]:
         """Return the metrics of processes, as far as they are reported in time."""
-        known = {there.place for there in self.all() if there.is_known}
-        reported = ask_all(self.transport, known.union(self.transport.places), packed(Scrape()), SCRAPE_SECONDS)
+        known = [there.place for there in self.all() if there.is_known]
+        reported = ask_all(self.transport, known, packed(Scrape()), SCRAPE_SECONDS)
         return [family for found in reported for family in unpacked(found)]

@@ -1,8 +1,8 @@
-"""The transport of calls to processes where replicas live, which Ray and a service's own workers provide."""
+"""The transport of calls to processes where replicas live, which Ray provides."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -32,7 +32,6 @@ class Transport:
     seconds: float  #: for which a call waits for one that was lost
     predictions: Literal["snapshot", "actor"]  #: whether the front end predicts, by copies, or that process
     stale_seconds = 0.0  #: for which a copy is used on after a newer version is known
-    places: Sequence[Place] = ()  #: those that are there whether something lives in them or not
 
     def place(self, stored: str) -> Place:
         """Return where what is stored under a name lives."""
