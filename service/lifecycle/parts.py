@@ -67,6 +67,8 @@ LEAST_BASE = 300 * MEGABYTE
 """What the service takes without any model: libraries and compiled code."""
 LARGE = 4 * MEGABYTE
 """What one of them takes at least."""
+THREADS = 2
+"""Of a pool whose calls are short."""
 QUESTIONS = 16
 """Of what a model would be, that wait or are answered at once."""
 ERASURES = 4
@@ -227,12 +229,13 @@ class Service:
         self.deliveries = Deliveries(source, settings, self.webhooks, self.outbox, before)
         self.metrics.watch_webhooks(self.deliveries.counts)
         self.erasing = Pool("erase", 1, ERASURES)
-        self.batches = Pool("fleet", 2, settings.max_calls)
+        waiting = settings.max_calls if settings.ray else THREADS  # of which one actor has a share
+        self.batches = Pool("fleet", waiting, settings.max_calls)
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
-        self.workers = Pool("update", 2, settings.max_calls)
+        self.workers = Pool("update", THREADS, settings.max_calls)
         self.coverings = Coverings(self.budget)
         self.questions = Pool("question", settings.solves, QUESTIONS)
-        self.control = Pool("control", 2, settings.max_calls)
+        self.control = Pool("control", waiting, settings.max_calls)
         self.uploads = Pool("dataset", UPLOADS, UPLOADS)
         self._begun: tuple[Future[None], Future[None]] | None = None
 

@@ -222,6 +222,7 @@ class Metrics:
         )
         for outcome in ("delivered", "failed", "dead", "dropped"):
             self.webhook_deliveries.labels(outcome)
+        self.actors_lost = Counter("livesvm_actors_lost", "Actors of Ray that were lost, or silent", registry=r)
         self.snapshots = Counter("livesvm_snapshots", "Snapshots by outcome", ["outcome"], registry=r)
         for outcome in ("written", "failed", "damaged"):
             self.snapshots.labels(outcome)

@@ -13,13 +13,14 @@ import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import ray
 from ray._private.services import canonicalize_bootstrap_address, canonicalize_bootstrap_address_or_die
 from ray._raylet import GcsClient  # type: ignore[attr-defined]  # its stub leaves it out
-from ray.exceptions import ActorDiedError
+from ray.exceptions import ActorDiedError, RayError
 
 from livesvm.service.feeds.size import feed_bytes
 from livesvm.service.feeds.spec import FeedSpec
@@ -28,7 +29,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.actor import ModelActor
 from livesvm.service.ray.local import SETTINGS, STORE_BYTES
 from livesvm.service.ray.membership import MEMBERSHIP
-from livesvm.service.ray.places import ACTOR_CORES, PROCESS_BYTES, place_of
+from livesvm.service.ray.places import ACTOR_CORES, PROCESS_BYTES, holder_of, place_of
 from livesvm.service.remote.frames import LARGEST
 from livesvm.service.remote.rpc import RpcClientPool
 from livesvm.service.remote.transport import Done, Place, Transport
@@ -73,7 +74,8 @@ class Cluster(Transport):
         try:
             canonicalize_bootstrap_address(settings.ray)
         except ValueError as error:
-            raise StoreUnavailable(f"LIVESVM_RAY is {settings.ray!r}: give host:port of the head, auto or local") from error
+            reason = "give host:port of the head, auto or local"
+            raise StoreUnavailable(f"LIVESVM_RAY is {settings.ray!r}: {reason}") from error
         MEMBERSHIP.close()
         self.head_is_up = self._is_joined = self._has_waited = False
         self._class: Any = ray.remote(ModelActor)
@@ -111,6 +113,15 @@ class Cluster(Transport):
         self.lines.lose(place.name)
         if isinstance(error, ActorDiedError):
             self._actors.pop(place.name, None)
+
+    def holder(self, place: Place) -> str:
+        """Return what the store knows the actor of a place as."""
+        return holder_of(place)
+
+    def end(self, place: Place) -> None:
+        """Kill the process of an actor, which may be stopped; Ray starts the actor again."""
+        with suppress(RayError, ValueError), MEMBERSHIP.inside():
+            ray.kill(self.actor(place), no_restart=False)
 
     def join(self, again: Callable[[], None], spec: Callable[[str], Any]) -> None:
         """Wait for the cluster; from then on it is joined again whenever it does not know this front end."""

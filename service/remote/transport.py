@@ -52,6 +52,13 @@ class Transport:
     def heard(self, place: Place, line: Any) -> None:
         """Know where a place listens, if it says so."""
 
+    def holder(self, place: Place) -> str:
+        """Return what the store knows the process of a place as."""
+        raise NotImplementedError
+
+    def end(self, place: Place) -> None:
+        """Kill the process of a place, whatever it does; it is started again."""
+
     def lost(self, place: Place, error: BaseException) -> None:
         """Know that a call of a place has failed."""
 
