@@ -198,7 +198,9 @@ class Cluster(Transport):
         return True
 
     def _is_known(self) -> bool | None:
-        """Return whether the head knows this process's node; None where it does not answer."""
+        """Return whether the head knows this process's node; None where it does not answer, and may yet."""
+        if self._is_own and ray._private.worker._global_node.dead_processes():
+            return False
         try:
             (known,) = self._asks.check_alive([self._node], timeout=ASK_SECONDS)
         except Exception as error:

@@ -16,7 +16,7 @@ import pytest
 from livesvm.service.ray.places import place_of
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess
-from tests.support.ray_cluster import RayCluster
+from tests.support.ray_cluster import RayCluster, children
 
 pytestmark = pytest.mark.operations
 LEASE = 3.0
@@ -94,3 +94,23 @@ def test_others_answer_at_once_and_what_it_held_comes_back(service: tuple[Servic
         assert not Path(f"/proc/{stopped}").exists()  # so that it cannot write when it is continued
         assert "livesvm_actors_lost_total 1.0" in http.get("/metrics").text
     assert "is silent; it is killed and started again" in process.errors
+
+
+def test_a_service_starts_ray_for_itself_starts_it_again_and_ends_it(tmp_path: Path, redis: RedisServer) -> None:
+    common: dict[str, Any] = {"redis_url": redis.url, "redis_prefix": "local", "lease_seconds": LEASE}
+    process = ServiceProcess(tmp_path, ray="local", ray_actors=2, ray_seconds=PATIENCE, **common)
+    with process, process.http(PATIENCE) as http:
+        for model in MODELS:
+            http.post("/models", json={"id": model}).raise_for_status()
+            send(http, model, 0).raise_for_status()
+        ours = [pid for pid in children(process.pid) if b"gcs_server" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        os.kill(ours[0], signal.SIGKILL)
+        end = time.monotonic() + PATIENCE
+        while process.errors.count("this front end has joined the Ray cluster") < 2:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert {send(http, model, 1).status_code for model in MODELS} == {200}
+        assert {version(http, model) for model in MODELS} == {2}
+        ours = children(process.pid)
+        assert process.stop() == 0
+    assert not [pid for pid in ours if Path(f"/proc/{pid}").exists()]
