@@ -475,6 +475,7 @@ def test_an_unknown_front_end_joins_the_cluster_again_and_waits_for_a_head_that_
         _asks=asks,
         _node="node",
         _is_joined=True,
+        _is_own=False,
         head_is_up=True,
         _settings=SimpleNamespace(ray="auto"),
         _has_waited=False,
