@@ -58,8 +58,6 @@ log = logging.getLogger(__name__)
 class Cluster(Transport):
     """A front end's place in the cluster."""
 
-    word = "actor"
-
     def __init__(self, settings: Settings) -> None:
         """Raise StoreUnavailable if the setting names no address; the cluster is joined when it is looked at."""
         self._settings = settings

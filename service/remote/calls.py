@@ -59,8 +59,8 @@ class Call(Future[Any]):
         Raises QueueFull from its result if too many calls of that process are waited for in threads.
         """
         if self._asked.command.blocks and not self._there.takes(self):
-            word, name = self._there.owner.transport.word, self._there.place.name
-            self._finish(None, QueueFull(f"too many calls wait for {word} {name}, which has {self._subject}"))
+            name = self._there.place.name
+            self._finish(None, QueueFull(f"too many calls wait for actor {name}, which has {self._subject}"))
             return self
         self._there.owner.open.add(self)
         if self._there.is_known:
@@ -135,8 +135,7 @@ class Call(Future[Any]):
         self._try()
 
     def _fail(self, error: BaseException | None) -> None:
-        word = self._there.owner.transport.word
-        why = f"its {word} does not answer" if error is None else f"its {word} was lost ({type(error).__name__})"
+        why = "its actor does not answer" if error is None else f"its actor was lost ({type(error).__name__})"
         self._finish(None, ModelUnavailable(f"{self._subject} is not to be had now: {why}"))
 
     def _finish(self, value: Any, error: BaseException | None) -> None:

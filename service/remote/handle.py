@@ -137,14 +137,13 @@ class RemoteReplica:
     @property
     def _served(self) -> tuple[ServingState, str | None]:
         """Whether it is, and why not."""
-        word = self._transport.word
         if self.there.is_lost:
-            return "restoring", f"its {word} was lost, and is started again"
+            return "restoring", "its actor was lost, and is started again"
         if (reported := self.reported) is not None:
             return reported.state, reported.reason
         if self._is_known:
             return "live", None
-        return "restoring", f"its {word} starts" if self.there.heard_at is None else "it is being restored"
+        return "restoring", "its actor starts" if self.there.heard_at is None else "it is being restored"
 
     @property
     def state(self) -> ServingState:

@@ -273,7 +273,7 @@ class Processes:
         """Kill a process if the store has heard as little of it."""
         with suppress(StoreError):  # which says nothing of it either
             if self._store.is_silent(self.transport.holder(there.place)) and there.silence > seconds:
-                log.error("%s %s is silent; it is killed and started again", self.transport.word, there.place.name)
+                log.error("actor %s is silent; it is killed and started again", there.place.name)
                 there.silence = 0.0
                 self.transport.end(there.place)
 

@@ -28,7 +28,6 @@ class Place:
 class Transport:
     """Calls of such processes. A call returns at once but for the first one of a place that is not known."""
 
-    word: str  #: what people call such a process
     seconds: float  #: for which a call waits for one that was lost
     predictions: Literal["snapshot", "actor"]  #: whether the front end predicts, by copies, or that process
     stale_seconds = 0.0  #: for which a copy is used on after a newer version is known

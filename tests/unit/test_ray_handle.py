@@ -76,7 +76,7 @@ class Actor:
 
     @property
     def transport(self) -> Any:
-        terms = {"word": "actor", "seconds": 20.0, "predictions": self.predictions, "stale_seconds": self.stale_seconds}
+        terms = {"seconds": 20.0, "predictions": self.predictions, "stale_seconds": self.stale_seconds}
         return SimpleNamespace(**terms, is_known=lambda place: True, ask=self._answered)
 
     def _answered(self, place: Any, message: bytes, short: bool, done: Done) -> None:
