@@ -61,13 +61,6 @@ class Settings(BaseSettings):
         description="Redis that keeps the models, as redis://, rediss://, unix://, redis+sentinel:// or "
         "rediss+sentinel://; empty: the embedded store does.",
     )
-    workers: int = Field(
-        default=0,
-        ge=0,
-        le=64,
-        description="Processes that models and feeds live in, on this machine and with the embedded store; each has as "
-        "much of LIVESVM_MEMORY_MB as the one that answers HTTP. 0: they live in that one.",
-    )
     sources: str = Field(
         default="",
         repr=False,
@@ -104,9 +97,9 @@ class Settings(BaseSettings):
     )
     ray: str = Field(
         default="",
-        description="Ray cluster that hosts the models, as host:port, or auto on one of its nodes. Needs livesvm[ray] "
-        "and LIVESVM_REDIS_URL. Empty: this process hosts them. All front ends need the same value, and the same of "
-        "the next six settings.",
+        description="Ray cluster that hosts the models, as host:port, or auto on one of its nodes; local: this service "
+        "starts Ray on this machine for itself. Needs livesvm[ray] and LIVESVM_REDIS_URL. Empty: this process hosts "
+        "them. All front ends need the same value, and the same of the next six settings.",
     )
     ray_actors: int = Field(
         default=0, ge=0, le=4096, description="Actors that share the models between them; 0: one for each model."
@@ -328,11 +321,6 @@ class Settings(BaseSettings):
         known = connect.named_urls(self.sources, _check_source)
         return {"store": self.redis_url} | known if self.redis_url else known
 
-    @property
-    def process_mb(self) -> int:
-        """Megabytes that each process of the service may take."""
-        return self.memory_mb // (self.workers + 1)
-
     @model_validator(mode="before")
     @classmethod
     def _environment_is_known(cls, given: Any) -> Any:
@@ -379,17 +367,6 @@ class Settings(BaseSettings):
             raise ValueError(f"{PREFIX}RAY needs {PREFIX}REDIS_URL: models that move are restored from Redis")
         if self.ray and find_spec("ray") is None:
             raise ValueError(f"{PREFIX}RAY needs what `pip install livesvm[ray]` brings")
-        return self
-
-    @model_validator(mode="after")
-    def _workers_are_possible(self) -> Self:
-        if self.workers and self.redis_url:
-            raise ValueError(
-                f"{PREFIX}WORKERS is for the embedded store; several services on one Redis share its models"
-            )
-        if self.workers and self.memory_mb < LEAST_MEMORY_MB * (self.workers + 1):
-            least = LEAST_MEMORY_MB * (self.workers + 1)
-            raise ValueError(f"{PREFIX}WORKERS={self.workers} needs {PREFIX}MEMORY_MB of at least {least}")
         return self
 
     @model_validator(mode="after")

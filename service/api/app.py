@@ -83,7 +83,6 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         """Restore and watch while the application runs; close the service after it."""
-        parts.serve_on(asyncio.get_running_loop())
         threading.Thread(target=restore, name="restore", daemon=True).start()  # a stop does not wait for it
         watches = (parts.watch_store(), parts.take_models_over(), parts.give_memory_back())
         tasks = [asyncio.create_task(watch) for watch in watches]

@@ -418,7 +418,7 @@ class Datasets:
             "directory": str(upload.directory),
             "most_bytes": self._settings.dataset_bytes,
             "most_features": self._settings.max_features,
-            "memory": min(MOST_BYTES, self._settings.process_mb * MEGABYTE),
+            "memory": min(MOST_BYTES, self._settings.memory_mb * MEGABYTE),
             **vars(asked),
         }
 

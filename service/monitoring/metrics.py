@@ -21,7 +21,6 @@ from prometheus_client import (
 )
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from prometheus_client.samples import Sample
 
 from livesvm.service.models.tasks import TASKS
 from livesvm.service.models.types import ServingState
@@ -222,7 +221,7 @@ class Metrics:
         )
         for outcome in ("delivered", "failed", "dead", "dropped"):
             self.webhook_deliveries.labels(outcome)
-        self.workers_lost = Counter("livesvm_workers_lost", "Workers that were lost, and started again", registry=r)
+        self.actors_lost = Counter("livesvm_actors_lost", "Actors of Ray that were lost, or silent", registry=r)
         self.snapshots = Counter("livesvm_snapshots", "Snapshots by outcome", ["outcome"], registry=r)
         for outcome in ("written", "failed", "damaged"):
             self.snapshots.labels(outcome)
@@ -308,7 +307,7 @@ class Metrics:
             self.store_seconds.labels(operation).observe(perf_counter() - start)
 
     def watch_others(self, families: Callable[[], Iterable[Metric]]) -> None:
-        """Show the series of other processes too: by themselves where labels say so, else summed up."""
+        """Show the series of other processes too: labels say where they are from."""
         self._others = families
 
     @contextmanager
@@ -328,21 +327,10 @@ class Metrics:
         return generate_latest(self if self._others is not None else self.registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Collect every family once, with the series of all processes; equal labels are summed up."""
+        """Collect every family once, with the series of all processes."""
         found: dict[str, Metric] = {}
         for family in [*self.registry.collect(), *(self._others() if self._others is not None else ())]:
             if (known := found.get(family.name)) is None:
                 found[family.name] = known = Metric(family.name, family.documentation, family.type)
             known.samples += family.samples
-        for family in found.values():
-            family.samples = _summed(family.samples)
-            yield family
-
-
-def _summed(samples: Iterable[Sample]) -> list[Sample]:
-    found: dict[tuple[str, frozenset[tuple[str, str]]], Sample] = {}
-    for sample in samples:
-        at = sample.name, frozenset(sample.labels.items())
-        before = found.get(at)
-        found[at] = sample if before is None else sample._replace(value=before.value + sample.value)
-    return list(found.values())
+        yield from found.values()

@@ -10,6 +10,9 @@ from livesvm.service import crash
 OTHERS = ("LIVESVM_URL", "LIVESVM_KEY", "LIVESVM_BUILD_CPU")
 """What the command line's calls of a service read, and the build of the package: set where one is started too."""
 
+GONE = {"LIVESVM_WORKERS": "use LIVESVM_RAY=local, with models in Redis"}
+"""Settings of earlier versions, and what is in their place."""
+
 
 def check(environment: Mapping[str, str], prefix: str, settings: Mapping[str, object]) -> None:
     """Raise ValueError for variables with our prefix that no part of the service reads, or that are set to nothing.
@@ -28,6 +31,8 @@ def check(environment: Mapping[str, str], prefix: str, settings: Mapping[str, ob
 
 
 def _unknown(name: str, prefix: str, settings: Iterable[str]) -> str:
+    if name.upper() in GONE:
+        return f"{name} is gone: {GONE[name.upper()]}"
     endings = [setting.removeprefix(prefix) for setting in settings]
     nearest = get_close_matches(name.upper().removeprefix(prefix), endings, n=1)
     hint = f"did you mean {prefix}{nearest[0]}?" if nearest else "`livesvm settings` lists them all"

@@ -17,7 +17,7 @@ from livesvm.service.cli.main import main
 from livesvm.service.lifecycle import backup
 from livesvm.service.lifecycle.backup import back_up, restore
 from livesvm.service.store.base import StoreDamaged
-from livesvm.service.store.shares import open_embedded
+from livesvm.service.store.embedded import open_embedded
 from livesvm.service.store.sqlite import DATABASE, SqliteStore
 from tests.service.process import ServiceProcess, blobs
 

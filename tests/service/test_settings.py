@@ -71,7 +71,7 @@ def test_what_loopback_is(host: str, loopback: bool) -> None:
         ("HOST", "0.0.0.0", "without LIVESVM_API_KEYS the service binds to a loopback address only"),
         ("PORT", "70000", "LIVESVM_PORT: "),
         ("SOLVES", "0", "LIVESVM_SOLVES: "),
-        ("WORKERS", "65", "LIVESVM_WORKERS: "),
+        ("WORKERS", "2", "LIVESVM_WORKERS is gone: use LIVESVM_RAY=local, with models in Redis"),
         ("LOG_LEVEL", "loud", "LIVESVM_LOG_LEVEL: "),
         ("API_KEYS", "me:everything:123", "entry 1 of the API keys"),
         ("API_KEYS", ",", "entry 1 of the API keys is blank"),
@@ -122,14 +122,6 @@ def test_the_command_prints_every_setting(capsys: pytest.CaptureFixture[str]) ->
     for name, default, meaning in table():
         assert f"{name}={default}\n    {meaning}" in plain
         assert f"| `{name}` |" in markdown
-
-
-def test_workers_need_the_embedded_store_and_memory_for_each_process() -> None:
-    assert Settings(workers=2, memory_mb=1536).process_mb == 512
-    with pytest.raises(ValueError, match="LIVESVM_WORKERS=2 needs LIVESVM_MEMORY_MB of at least 1536"):
-        Settings(workers=2, memory_mb=1535)
-    with pytest.raises(ValueError, match="LIVESVM_WORKERS is for the embedded store"):
-        Settings(workers=2, memory_mb=1536, redis_url="redis://127.0.0.1/0")
 
 
 def test_traces_are_asked_for_only_where_they_are_possible(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import yaml
 from docs.generate.source_map import first_line
 from docs.generate.tables import TABLES, all_metrics
 from livesvm.service.cli.main import main
-from livesvm.service.resources.environment import OTHERS
+from livesvm.service.resources.environment import GONE, OTHERS
 from livesvm.service.settings import table
 from tests.documents import DOCUMENTS, ROOT, read
 
@@ -90,7 +90,7 @@ def test_the_table_of_settings_is_as_the_service_prints_it(capsys: pytest.Captur
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_documents_name_what_exists(document: str) -> None:
     text = read(document)
-    settings = {variable for variable, _default, _meaning in table()} | set(OTHERS)
+    settings = {variable for variable, _default, _meaning in table()} | {*OTHERS, *GONE}
     groups = yaml.safe_load(read("deploy/prometheus/alerts.yml"))["groups"]
     alerts = {rule["alert"] for group in groups for rule in group["rules"]}
     assert set(re.findall(r"\bLIVESVM_[A-Z_]+", text)) <= settings
