@@ -16,6 +16,7 @@ import importlib
 import logging
 import os
 import pickle
+import stat
 import sys
 import tempfile
 import time
@@ -42,6 +43,7 @@ MADE_BY = [Path(__file__).with_name(name).read_text() for name in ("by_reference
 VERSIONS = (numba.__version__, llvmlite.__version__, sys.version, *MADE_BY)
 BESIDE_SOURCE = Path(__file__).parents[1] / "__pycache__"
 MACHINE_CODE = "machine-code"
+OTHERS_WRITE = 0o002
 READABLE = 0o644  #: of what an image is built with: another user than its builder runs it
 NO_PLACE = (
     "there is no place to keep machine code, so that it is made anew at every start, which takes minutes: "
@@ -113,7 +115,8 @@ def kept() -> list[Path]:
     """
     where, beside = directory(), BESIDE_SOURCE / MACHINE_CODE
     found = [] if where is None else [Path(where)]
-    return found if beside in found or os.environ.get("NUMBA_CACHE_DIR") else [*found, beside]
+    is_found = beside in found or os.environ.get("NUMBA_CACHE_DIR") or not is_ours(beside)
+    return found if is_found else [*found, beside]
 
 
 @cache
@@ -121,19 +124,40 @@ def directory() -> str | None:
     """Return where new machine code is kept; None: nowhere can be written to.
 
     That is below ``NUMBA_CACHE_DIR`` if it is set, else next to the source, else in the user's cache; never where
-    others could put code for us to run.
+    others could put code for us to run, see :func:`is_ours`.
     """
     given = os.environ.get("NUMBA_CACHE_DIR")
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     for place in [Path(given)] if given else [BESIDE_SOURCE, user / "livesvm"]:
         found = place / MACHINE_CODE
         try:
-            found.mkdir(parents=True, exist_ok=True)
+            found.mkdir(0o755, parents=True, exist_ok=True)
         except OSError:
             continue
-        if os.access(found, os.R_OK | os.W_OK | os.X_OK):
+        if os.access(found, os.R_OK | os.W_OK | os.X_OK) and is_ours(found):
             return str(found)
     return None
+
+
+@cache
+def is_ours(place: Path) -> bool:
+    """Return whether no other user can put code into a directory, which is run here; says so where one can.
+
+    Others are all but root, the user of this process, and the owner of this file, whose code is run anyway. What a
+    group may do is taken as meant.
+    """
+    if not hasattr(os, "geteuid"):
+        return True
+    try:
+        at, above = place.stat(), place.parent.stat()
+    except OSError:
+        return False
+    users = {0, os.geteuid(), Path(__file__).stat().st_uid}
+    can_be_replaced = above.st_mode & OTHERS_WRITE and not above.st_mode & stat.S_ISVTX
+    if not {at.st_uid, above.st_uid} <= users or at.st_mode & OTHERS_WRITE or can_be_replaced:
+        log.warning("machine code in %s is not used, as another user can put files there", place)
+        return False
+    return True
 
 
 @cache

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from livesvm.solvers.errors import UnsupportedNumba
-from livesvm.solvers.runtime import TRIED, check_version
+from livesvm.solvers.runtime import TRIED, check_version, machine_code
 
 Run = Callable[[Path], str]
 
@@ -265,6 +265,37 @@ def test_a_second_environment_of_the_same_versions_compiles_nothing(package: Pat
         found.append(done.stdout.splitlines())
     assert [misses for (misses, _) in found] == [f"(24.0, 101.0) {{'total': 0, 'apart': {count}}}" for count in (1, 0)]
     assert found[0][1] != found[1][1]
+
+
+@pytest.mark.parametrize(
+    ("mode", "above", "owner", "is_used"),
+    [
+        (0o755, 0o755, 0, True),
+        (0o775, 0o1777, 0, True),
+        (0o757, 0o755, 0, False),
+        (0o755, 0o777, 0, False),
+        (0o755, 0o755, 1, False),
+    ],
+    ids=["own", "in a place like /tmp", "written by all", "replaced by all", "of another"],
+)
+def test_code_that_another_user_could_have_put_there_is_not_run(
+    mode: int, above: int, owner: int, is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "above" / "machine-code"
+    place.mkdir(parents=True)
+    place.chmod(mode)
+    place.parent.chmod(above)
+    real = Path.stat
+
+    def of_owner(path: Path, **how: bool) -> os.stat_result:
+        found = real(path, **how)
+        return os.stat_result((*found[:4], found.st_uid + owner, *found[5:])) if path == place else found
+
+    monkeypatch.setattr(Path, "stat", of_owner)
+    assert machine_code.is_ours.__wrapped__(place) == is_used
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(place.parent))
+    monkeypatch.setattr(machine_code, "is_ours", machine_code.is_ours.__wrapped__)
+    assert machine_code.directory.__wrapped__() == (str(place) if is_used else None)
 
 
 def test_it_is_said_once_where_machine_code_is_not_kept(package: Path) -> None:
