@@ -30,7 +30,7 @@ from livesvm.service.logs.calls import current, note
 MEANT = "livesvm-for"
 """The header that names the front end which a request of another one is for."""
 CONNECT_SECONDS = 2.0
-DISBELIEVED = "give both the same LIVESVM_API_KEYS, and set their clocks"
+DISBELIEVED = "give both the same LIVESVM_API_KEYS, or files that say the same, and set their clocks"
 LIST_SECONDS = 3.0
 """For all others to tell their jobs."""
 ANSWER_SECONDS = 10.0
