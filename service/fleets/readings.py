@@ -48,7 +48,7 @@ def observe(
 
 
 def _refuse_too_many(found: Split, fleet: Fleet, feeds: Feeds, settings: Settings) -> None:
-    """Refuse the new series for which there is no room; the first ones of the call have it."""
+    """Refuse new series above what readings may create; the first ones of the call are created."""
     fresh = [id_ for id_ in found.tables if id_ not in feeds]
     if not fresh or fleet.spec.new != "create":
         return

@@ -121,7 +121,7 @@ def secrets() -> dict[str, tuple[str, str]]:
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory, secrets: dict[str, tuple[str, str]]) -> Iterator[httpx.Client]:
     entries = ",".join(entry for _, entry in secrets.values())
-    settings = {"api_keys": entries, "webhook_hosts": "hooks.example"}
+    settings: dict[str, Any] = {"api_keys": entries, "webhook_hosts": "hooks.example"}
     with ServiceProcess(tmp_path_factory.mktemp("guarded"), **settings) as service, service.http() as http:
         yield http
 
@@ -281,7 +281,7 @@ def marked(http: httpx.Client, headers: dict[str, str]) -> tuple[list[str], str]
     post("/feeds/readings/observations", {"rows": readings})
     post("/fleets", {"id": "meters", **feed})
     post("/fleets/meters/observations", {"rows": [{"series": "a", **one} for one in readings]})
-    table = "key,a,y\n" + "".join(f"owner-{n},{n + 0.17320508},{1 if n % 2 else -1}\n" for n in range(9))
+    table = "key,a,y\n" + "".join(f"owner-{n},{n + 0.17320508},label-{n % 2}\n" for n in range(9))
     sent = {"content": table, "headers": headers | {"content-type": "text/csv"}}
     http.put("/datasets/rows?key=key&target=y", **sent).raise_for_status()  # type: ignore[arg-type]
     post("/webhooks", {"url": "https://hooks.example/token-in-url", "events": ["drift"], "secret": WEBHOOK_SECRET})
