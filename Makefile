@@ -19,7 +19,7 @@
 #   make docs-serve the documentation while you write it, on http://127.0.0.1:8001
 #   make check      ruff, mypy --strict, import-linter, hadolint, words, the documentation
 #   make bench      the benchmarks, in their short form
-#   make keys       write docker/.env and docker/secrets/: API keys for `make up`
+#   make keys       write docker/secrets/: API keys for `make up`
 #   make up, down   the service and Prometheus and Grafana in containers (needs Docker)
 #   make clean      remove .venv and every cache
 #
@@ -194,12 +194,12 @@ bench: $(VENV)/.installed-bench
 	@echo; echo "== service_load"; $(PY) -m tests.benchmarks.service_load
 	@echo; echo "== recovery"; $(PY) -m tests.benchmarks.recovery --crashes 2
 
-keys: docker/.env
+keys: docker/secrets/keys/api-keys
 
-docker/.env: | $(VENV)/.installed
+docker/secrets/keys/api-keys: | $(VENV)/.installed
 	@$(PY) -m docker.make_keys
 
-up: docker/.env
+up: docker/secrets/keys/api-keys
 	$(COMPOSE) up --build --detach --wait
 
 down:

@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from livesvm.service.access import brokers
 from livesvm.service.access.hosts import ANY, is_loopback, parse_hosts
-from livesvm.service.access.keys import parse_keys
+from livesvm.service.access.keys import Keys
 from livesvm.service.logs import traces
 from livesvm.service.logs.setup import Format
 from livesvm.service.resources import environment
@@ -135,6 +135,11 @@ class Settings(BaseSettings):
         description="Keys that may call, as label:scope:sha256hex separated by commas. The scope is read, learn or "
         "admin; each includes the ones before. `livesvm key` makes one. Empty: no key is asked for.",
     )
+    api_keys_file: str = Field(
+        default="",
+        description="File with such entries instead, one a line. A change of the file holds within a second, "
+        "without a restart.",
+    )
     allowed_hosts: str = Field(
         default="",
         description="Host names under which requests are answered, separated by commas, besides loopback and "
@@ -191,7 +196,8 @@ class Settings(BaseSettings):
     max_calls: int = Field(
         default=64,
         ge=1,
-        description="Calls of one kind under way: predictions, updates that are read, others. More are answered 429.",
+        description="Calls of one kind under way: predictions, updates that are read, others; half of them with one "
+        "API key. More are answered 429.",
     )
     queue_size: int = Field(
         default=64, ge=1, description="Commands that may wait for one model. More are answered 429."
@@ -227,7 +233,17 @@ class Settings(BaseSettings):
         "all clients are one: set it to LIVESVM_MAX_CONNECTIONS.",
     )
     max_models: int = Field(default=100_000, ge=1, description="Models that may exist at once.")
-    max_feeds: int = Field(default=100_000, ge=1, description="Feeds that may exist at once.")
+    max_feeds: int = Field(
+        default=100_000,
+        ge=1,
+        description="Feeds that may exist at once. Readings of fleets create no more than nine tenths of them; the "
+        "rest is for calls that need an admin key.",
+    )
+    max_fleet_series: int = Field(
+        default=20_000,
+        ge=1,
+        description="Series that one fleet may have by readings. `POST /fleets/{id}/series` creates more.",
+    )
     max_examples: int = Field(default=50_000, ge=1, description="Examples that one window may hold.")
     max_features: int = Field(default=10_000, ge=1, description="Features that one example may have.")
     max_classes: int = Field(
@@ -284,7 +300,9 @@ class Settings(BaseSettings):
         "cut off.",
     )
     jobs: int = Field(default=1, ge=1, le=64, description="Jobs that run at once.")
-    jobs_waiting: int = Field(default=16, ge=1, description="Jobs that may wait; more are answered 429.")
+    jobs_waiting: int = Field(
+        default=16, ge=1, description="Jobs that may wait, half of them of one API key; more are answered 429."
+    )
     jobs_kept: int = Field(default=100, ge=0, description="Finished jobs that are kept, with their results.")
     max_datasets: int = Field(default=32, ge=1, description="Datasets that may be kept at once.")
     dataset_bytes: int = Field(
@@ -302,7 +320,12 @@ class Settings(BaseSettings):
     receipt_days: float = Field(
         default=365.0, ge=0, le=36_500, description="Days for which receipts of erasures are kept."
     )
-    streams: int = Field(default=64, ge=1, description="Event streams that may be open; more are answered 429.")
+    streams: int = Field(
+        default=64,
+        ge=1,
+        description="Event streams that may be open, half of them with one API key, or of one client where there are "
+        "no keys. More are answered 429.",
+    )
     heartbeat_seconds: float = Field(
         default=15.0, gt=0, description="Seconds without news after which an event stream says that it is still there."
     )
@@ -340,7 +363,13 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _keys_are_readable(self) -> Self:
-        parse_keys(self.api_keys)
+        if self.api_keys and self.api_keys_file:
+            raise ValueError(f"give the keys in {PREFIX}API_KEYS or in {PREFIX}API_KEYS_FILE, not in both")
+        try:
+            Keys(self.api_keys, self.api_keys_file)
+        except OSError as error:
+            what = f"{PREFIX}API_KEYS_FILE={self.api_keys_file} cannot be read"
+            raise ValueError(f"{what}: {error.strerror}") from None
         return self
 
     @model_validator(mode="after")
@@ -376,7 +405,7 @@ class Settings(BaseSettings):
             what = f"the service binds to a loopback address only, not to {self.host!r}"
         if ANY in parse_hosts(self.allowed_hosts):
             what = f"{PREFIX}ALLOWED_HOSTS lists names, and not every one"
-        if what is not None and not self.api_keys:
+        if what is not None and not (self.api_keys or self.api_keys_file):
             raise ValueError(f"without {PREFIX}API_KEYS {what}; `livesvm key` makes a key")
         return self
 

@@ -18,7 +18,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from socket import gethostname
 
-from livesvm.service.access.keys import parse_keys
+from livesvm.service.access.keys import Keys
 from livesvm.service.datasets.catalogue import DIRECTORY, Datasets, FileTransfer
 from livesvm.service.errors import NotReady
 from livesvm.service.fleets.catalogue import Fleets
@@ -56,6 +56,8 @@ from livesvm.solvers.runtime.threads import wait_for_rest
 
 JOBS = "jobs"
 """Below the data directory."""
+KEYS_SECONDS = 0.5
+"""Between two looks at the file of API keys."""
 PING_SECONDS = 0.5
 """Between two questions to the store whether it is there."""
 WATCHED_AT_ONCE = 200
@@ -169,7 +171,7 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         """Take the data directory and open the store; raises StoreError."""
         self.settings = settings
-        self.keys = parse_keys(settings.api_keys)
+        self.keys = Keys(settings.api_keys, settings.api_keys_file)
         self._lock = DirectoryLock(settings.data_dir)
         self.metrics = Metrics()
         try:
@@ -202,6 +204,8 @@ class Service:
         limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)
         self.compiling = Compiling()
         self.health.watch_compiling(self.compiling.left)
+        self.health.watch_keys(lambda: self.keys.trouble)
+        self.metrics.watch_keys(self.keys.used)
         self.webhooks = Webhooks(source, settings, self.outbox)
         with suppress(StoreError):  # it is tried again before models come back
             self.webhooks.learn()
@@ -221,7 +225,7 @@ class Service:
         self.metrics.watch_jobs(self.jobs.counts)
         self.erasures = Erasures(settings, source, self.hosting, (self.jobs, self.datasets), self.fronts)
         self.health.watch_untrained(self.erasures.untrained)
-        self.fleets = Fleets(source)
+        self.fleets = Fleets(source, settings)
         sources = FleetSources(self.fleets, feeds, settings, holder)
         self.fleet_supervisor = FleetSupervisor(self.fleets, feeds, self.erasures, sources)
         self.metrics.watch_fleets(self.fleet_supervisor.samples)
@@ -324,6 +328,12 @@ class Service:
             await asyncio.sleep(TRIM_SECONDS)
             if self.budget.largest_given() >= LARGE:
                 await asyncio.to_thread(give_back)
+
+    async def watch_keys(self) -> None:
+        """Keep reading the API keys again when their file has changed."""
+        while True:
+            await asyncio.sleep(KEYS_SECONDS)
+            await asyncio.to_thread(self.keys.look)
 
     def _ask_store(self) -> None:
         with _asking():

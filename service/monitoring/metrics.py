@@ -101,17 +101,23 @@ def _series_of_models(shown: Sequence[ModelSample]) -> Iterator[Metric]:
 
 
 class _Counts(Collector):
-    """How many of something are in which state."""
+    """A number for each state of something, or by other labels."""
 
-    def __init__(self, name: str, help_: str, counts: Callable[[], Mapping[str, int]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        help_: str,
+        counts: Callable[[], Mapping[str, int] | Mapping[tuple[str, str], float]],
+        labels: Sequence[str] = ("state",),
+    ) -> None:
         self._name, self._help = name, help_
-        self._counts = counts
+        self._counts, self._labels = counts, labels
 
     def collect(self) -> Iterator[Metric]:
-        """Collect one number a state."""
-        family = GaugeMetricFamily(self._name, self._help, labels=["state"])
-        for state, count in self._counts().items():
-            family.add_metric([state], count)
+        """Collect one number for each."""
+        family = GaugeMetricFamily(self._name, self._help, labels=self._labels)
+        for named, count in self._counts().items():
+            family.add_metric([named] if isinstance(named, str) else named, count)
         yield family
 
 
@@ -278,6 +284,17 @@ class Metrics:
     def watch_webhooks(self, counts: Callable[[], Mapping[str, int]]) -> None:
         """Show how many messages wait, and how many are dead letters, as ``counts`` returns them."""
         self.registry.register(_Counts("livesvm_webhook_messages", "Messages that are not delivered", counts))
+
+    def watch_keys(self, used: Callable[[], Mapping[tuple[str, str], float]]) -> None:
+        """Show when each API key was used last, as ``used`` returns it by label and scope."""
+        self.registry.register(
+            _Counts(
+                "livesvm_api_key_last_used_timestamp_seconds",
+                "Unix time of the last call with an API key; 0: none since the start",
+                used,
+                ("key", "scope"),
+            )
+        )
 
     def watch_solves(self, counts: Callable[[], Mapping[str, int]]) -> None:
         """Show how many solves run, and how many wait for their turn, as ``counts`` returns them."""

@@ -53,6 +53,7 @@ BASELINES = {
     "x86-64-v2": frozenset(("crc32", "cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")),
     "generic": frozenset[str](),
 }
+OTHERS_WRITE = 0o002
 READABLE = 0o644  #: of what an image is built with: another user than its builder runs it
 NO_PLACE = (
     "there is no place to keep machine code, so that it is made anew at every start, which takes minutes: "
@@ -128,7 +129,7 @@ def _files(name: str) -> Iterator[Path]:
     where, beside = directory(), BESIDE_SOURCE / MACHINE_CODE
     if where is not None:
         yield Path(where) / f"{name}.{own}"
-    if str(beside) != where and not os.environ.get("NUMBA_CACHE_DIR"):
+    if str(beside) != where and not os.environ.get("NUMBA_CACHE_DIR") and is_ours(beside):
         yield beside / f"{name}.{own}"
 
 
@@ -173,32 +174,40 @@ def directory() -> str | None:
     """Return where new machine code is kept; None: nowhere can be written to.
 
     That is below ``NUMBA_CACHE_DIR`` if it is set, else next to the source, else in the user's cache; never where
-    others could put code for us to run.
+    others could put code for us to run, see :func:`is_ours`.
     """
     given = os.environ.get("NUMBA_CACHE_DIR")
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     for place in [Path(given)] if given else [BESIDE_SOURCE, user / "livesvm"]:
         found = place / MACHINE_CODE
         try:
-            place.mkdir(parents=True, exist_ok=True)
-            found.mkdir(mode=0o755, exist_ok=True)
-            safe = place == BESIDE_SOURCE or _is_safe(found)  # with the source it is as safe as that
+            found.mkdir(0o755, parents=True, exist_ok=True)
         except OSError:
             continue
-        if safe and os.access(found, os.R_OK | os.W_OK | os.X_OK):
+        if os.access(found, os.R_OK | os.W_OK | os.X_OK) and is_ours(found):
             return str(found)
     return None
 
 
-def _is_safe(folder: Path) -> bool:
-    """Say whether other users can neither write to a folder nor put another one in its place."""
-    if os.name != "posix":
+@cache
+def is_ours(place: Path) -> bool:
+    """Return whether no other user can put code into a directory, which is run here; says so where one can.
+
+    Others are all but root, the user of this process, and the owner of this file, whose code is run anyway. What a
+    group may do is taken as meant.
+    """
+    if not hasattr(os, "geteuid"):
         return True
-    name, own, above = folder.lstat(), folder.stat(), folder.parent.stat()
-    open_to_others = own.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    can_be_replaced = above.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_ISVTX
-    ours = {name.st_uid, own.st_uid, above.st_uid} <= {0, os.geteuid()}
-    return ours and not open_to_others and not can_be_replaced
+    try:
+        at, above = place.stat(), place.parent.stat()
+    except OSError:
+        return False
+    users = {0, os.geteuid(), Path(__file__).stat().st_uid}
+    can_be_replaced = above.st_mode & OTHERS_WRITE and not above.st_mode & stat.S_ISVTX
+    if not {at.st_uid, above.st_uid} <= users or at.st_mode & OTHERS_WRITE or can_be_replaced:
+        log.warning("machine code in %s is not used, as another user can put files there", place)
+        return False
+    return True
 
 
 @cache

@@ -80,6 +80,8 @@ def test_what_loopback_is(host: str, loopback: bool) -> None:
         ("API_KEYS", f"me:read:{'0' * 64},", "entry 2 of the API keys is blank"),
         ("API_KEYS", f"me:read:{digest('')}", "entry 1 of the API keys is that of a blank secret"),
         ("API_KEYS", f"me:read:{'0' * 64}\n{'0' * 64}", "entry 1 of the API keys"),
+        ("API_KEYS_FILE", "/nowhere/keys", "LIVESVM_API_KEYS_FILE=/nowhere/keys cannot be read: No such file"),
+        ("API_KEYS_FILE", "/dev/null", "/dev/null holds no API key"),
         ("ALLOWED_HOSTS", "*", "without LIVESVM_API_KEYS LIVESVM_ALLOWED_HOSTS lists names"),
         ("ALLOWED_HOSTS", "a.example, *", "without LIVESVM_API_KEYS LIVESVM_ALLOWED_HOSTS lists names"),
         ("ALLOWED_HOSTS", ",", "entry 1 of the allowed hosts is blank"),

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from livesvm.solvers.errors import UnsupportedNumba
-from livesvm.solvers.runtime import TRIED, check_version
+from livesvm.solvers.runtime import TRIED, check_version, machine_code
 from livesvm.solvers.runtime.machine_code import BASELINES, runnable
 
 Run = Callable[[Path], str]
@@ -266,24 +266,6 @@ def test_a_baseline_is_run_by_a_processor_that_has_all_of_it() -> None:
     assert runnable("aarch64-unknown-linux-gnu", frozenset({"neon", "sve"})) == ["generic"]
 
 
-@pytest.mark.parametrize(
-    "open_up",
-    [
-        lambda kept: (kept / "machine-code").chmod(0o777),
-        lambda kept: (kept / "machine-code").chmod(0o775),
-        lambda kept: kept.chmod(0o777),
-    ],
-    ids=["all can write", "a group can write", "all can replace it"],
-)
-def test_code_that_others_could_have_put_there_is_not_loaded(
-    package: Path, run: Run, open_up: Callable[[Path], object]
-) -> None:
-    open_up(package.parent / "kept")
-    with pytest.raises(AssertionError, match="that this user alone can write to"):
-        run(package)
-    assert (package.parents[1] / "said-1").read_text().strip() == "(24.0, 101.0) {'total': 1, 'apart': 1}"
-
-
 def test_what_machine_code_should_not_depend_on_is_refused(package: Path, run: Run) -> None:
     edit(package, "low.py", "FACTOR = 2.0", "FACTOR = [2.0][0]\nTABLE = {1: 2}")
     edit(package, "low.py", "return x + 100.0", "return x + len(TABLE)")
@@ -314,6 +296,37 @@ def test_a_second_environment_of_the_same_versions_compiles_nothing(package: Pat
         found.append(done.stdout.splitlines())
     assert [misses for (misses, _) in found] == [f"(24.0, 101.0) {{'total': 0, 'apart': {count}}}" for count in (1, 0)]
     assert found[0][1] != found[1][1]
+
+
+@pytest.mark.parametrize(
+    ("mode", "above", "owner", "is_used"),
+    [
+        (0o755, 0o755, 0, True),
+        (0o775, 0o1777, 0, True),
+        (0o757, 0o755, 0, False),
+        (0o755, 0o777, 0, False),
+        (0o755, 0o755, 1, False),
+    ],
+    ids=["own", "in a place like /tmp", "written by all", "replaced by all", "of another"],
+)
+def test_code_that_another_user_could_have_put_there_is_not_run(
+    mode: int, above: int, owner: int, is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "above" / "machine-code"
+    place.mkdir(parents=True)
+    place.chmod(mode)
+    place.parent.chmod(above)
+    real = Path.stat
+
+    def of_owner(path: Path, **how: bool) -> os.stat_result:
+        found = real(path, **how)
+        return os.stat_result((*found[:4], found.st_uid + owner, *found[5:])) if path == place else found
+
+    monkeypatch.setattr(Path, "stat", of_owner)
+    assert machine_code.is_ours.__wrapped__(place) == is_used
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(place.parent))
+    monkeypatch.setattr(machine_code, "is_ours", machine_code.is_ours.__wrapped__)
+    assert machine_code.directory.__wrapped__() == (str(place) if is_used else None)
 
 
 def test_it_is_said_once_where_machine_code_is_not_kept(package: Path) -> None:
