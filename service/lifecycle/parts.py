@@ -208,7 +208,7 @@ class Service:
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
         self.metrics.watch_memory(self.budget)
         self.outbox = Outbox(holder)
-        context = Context(settings, source, self.turns, self.budget, holder, outbox=self.outbox)
+        context = Context(settings, source, self.turns, self.budget, holder, outbox=self.outbox, claim=self._claim)
         self.hosting = open_hosting(context, lambda stored: self.jobs.forget(stored), self._workers)
         models, feeds = self.hosting.models, self.hosting.feeds
         self.metrics.watch(models.states, models.samples, settings.metrics_models)
@@ -265,6 +265,12 @@ class Service:
     def _have_workers_know(self, webhooks: tuple[Webhook, ...]) -> None:
         if self._workers is not None:
             self._workers.know(webhooks)
+
+    def _claim(self) -> str:
+        """Take the calls, unless another service does, which is returned; raises StoreError."""
+        other = self.store.claim()
+        self.health.learnt_active(other)
+        return other
 
     def _pools(self) -> tuple[Pool, ...]:
         of_calls = self.readers, self.workers, self.questions, self.control

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -19,15 +20,32 @@ from livesvm.service.lifecycle.parts import Service
 from livesvm.service.process.rehearsal import rehearse
 
 
-class _Server(uvicorn.Server):
-    """Calls ``before_shutdown`` when it begins to stop."""
+LOOK_SECONDS = 0.05
+"""Between two looks whether a second signal ends the drain."""
 
+
+class _Server(uvicorn.Server):
+    """Drains when SIGTERM comes, and calls ``before_shutdown`` when it begins to stop."""
+
+    begin_drain: Callable[[], None]
     before_shutdown: Callable[[], None]
+    drain_seconds = 0.0
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Call ``before_shutdown``, then do what uvicorn does."""
+        """Drain, call ``before_shutdown``, then do what uvicorn does."""
+        if self._captured_signals == [signal.SIGTERM] and self.drain_seconds:
+            await self._drain()
         self.before_shutdown()
         await super().shutdown(sockets)
+
+    async def _drain(self) -> None:
+        """Go on answering for a while, and close each connection after its answer."""
+        self.begin_drain()
+        for connection in self.server_state.connections:
+            cast(Connection, connection).end_after_answer()
+        end = asyncio.get_running_loop().time() + self.drain_seconds
+        while len(self._captured_signals) == 1 and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 def serve(service: Service, listening: socket.socket) -> int:
@@ -66,6 +84,8 @@ def serve(service: Service, listening: socket.socket) -> int:
         service.leave()
         app.state.streams.close()
 
+    server.drain_seconds = settings.drain_seconds
+    server.begin_drain = service.health.draining
     server.before_shutdown = leave
     try:
         server.run(sockets=[listening])
@@ -77,4 +97,6 @@ def serve(service: Service, listening: socket.socket) -> int:
 def _limits_of(service: Service) -> Limits:
     settings = service.settings
     admission = Admission(settings.max_connections, settings.max_client_connections)
-    return Limits(admission, service.metrics, settings.header_seconds, settings.body_seconds)
+    return Limits(
+        admission, service.metrics, settings.header_seconds, settings.body_seconds, lambda: service.health.is_draining
+    )
