@@ -313,6 +313,8 @@ class Erasures:
         """
         stored = self._deletions.begin_fleet(fleet, [stored_feed(id_) for id_ in feeds])
         for some in batches(feeds, DELETED_AT_ONCE):
+            if self._health.is_stopping:
+                raise ModelUnavailable("the service is being stopped")
             delete_feeds(self._feeds, some)
         with self._lock:
             self._deletions.end_fleet(fleet, stored)
