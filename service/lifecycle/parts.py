@@ -241,7 +241,7 @@ class Service:
             outbox=self.outbox,
         )
         self.metrics.watch_jobs(self.jobs.counts)
-        self.erasures = Erasures(settings, source, self.hosting, (self.jobs, self.datasets), self.fronts)
+        self.erasures = Erasures(settings, source, self.hosting, (self.jobs, self.datasets), self.fronts, holder)
         self.health.watch_untrained(self.erasures.untrained)
         self.fleets = Fleets(source)
         sources = FleetSources(self.fleets, feeds, settings, holder)

@@ -19,7 +19,6 @@ from livesvm.service.api.edge.headers import SecurityHeaders
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.process.rehearsal import rehearse
 
-
 LOOK_SECONDS = 0.05
 """Between two looks whether a second signal ends the drain."""
 

@@ -291,6 +291,7 @@ class Store(Protocol):
 
     def resign(self) -> None:
         """Be active no longer, if this service is."""
+        return None
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
         """Return where each of these models stands; those that are not stored are left out."""

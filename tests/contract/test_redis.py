@@ -405,16 +405,18 @@ def test_a_record_of_another_writer_is_named_as_damage(
 
 def test_one_service_is_active_until_it_resigns_or_shows_no_life(redis_server: RedisServer) -> None:
     prefix = uuid.uuid4().hex
-    with closing(RedisStore(redis_server.url, "a", prefix=prefix, lease_seconds=60)) as one:
-        with closing(RedisStore(redis_server.url, "b", prefix=prefix, lease_seconds=0.2)) as two:
-            assert (one.claim(), two.claim(), one.claim()) == ("", "a", "")
-            two.resign()  # which it cannot for another
-            assert two.claim() == "a"
-            one.resign()
-            assert (two.claim(), one.claim()) == ("", "b")
-            two.release_all()
-            assert (one.claim(), two.claim()) == ("", "a")
-            one.ping()
-            assert two.claim() == "a"
-            time.sleep(0.3)
-            assert (two.claim(), one.claim()) == ("", "b")
+    with (
+        closing(RedisStore(redis_server.url, "a", prefix=prefix, lease_seconds=60)) as one,
+        closing(RedisStore(redis_server.url, "b", prefix=prefix, lease_seconds=0.2)) as two,
+    ):
+        assert (one.claim(), two.claim(), one.claim()) == ("", "a", "")
+        two.resign()  # which it cannot for another
+        assert two.claim() == "a"
+        one.resign()
+        assert (two.claim(), one.claim()) == ("", "b")
+        two.release_all()
+        assert (one.claim(), two.claim()) == ("", "a")
+        one.ping()
+        assert two.claim() == "a"
+        time.sleep(0.3)
+        assert (two.claim(), one.claim()) == ("", "b")
