@@ -126,7 +126,7 @@ class Health:
         return ["the store is not available"] * away + unserving + read_only
 
     def unserving(self) -> list[str]:
-        """Return why calls should not come here; empty when predictions are answered, as from memory without a store."""
+        """Return why calls should not come here; empty when predictions are answered, also without a store."""
         found = {
             CLUSTERLESS: not (self._restored or self._came_back or self._head_is_up()),
             "models are being restored": not (self._restored or self._came_back),
