@@ -390,7 +390,7 @@ class Service:
         """Keep restoring what other services release."""
         while True:
             await asyncio.sleep(self.settings.lease_seconds / TAKE_OVERS)
-            if self.health.store_up and self.health.is_restored:
+            if self.health.store_up and self.health.is_restored and not self.health.is_draining:
                 await self._in_background(self._take_over)
 
     def _take_over(self) -> None:
