@@ -6,7 +6,8 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import cast
 
@@ -19,6 +20,8 @@ from livesvm.service.api.edge.headers import SecurityHeaders
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.process.rehearsal import rehearse
 
+LAST_SECONDS = 0.2
+"""For which connections that were made last may send a request."""
 LOOK_SECONDS = 0.05
 """Between two looks whether a second signal ends the drain."""
 
@@ -34,6 +37,7 @@ class _Server(uvicorn.Server):
         """Drain, call ``before_shutdown``, then do what uvicorn does."""
         if self._captured_signals == [signal.SIGTERM] and self.drain_seconds:
             await self._drain()
+            await self._take_the_last(sockets or [])
         self.before_shutdown()
         await super().shutdown(sockets)
 
@@ -45,6 +49,32 @@ class _Server(uvicorn.Server):
         end = asyncio.get_running_loop().time() + self.drain_seconds
         while len(self._captured_signals) == 1 and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(LOOK_SECONDS)
+
+    async def _take_the_last(self, sockets: list[socket.socket]) -> None:
+        """Stop listening, and leave those that have just connected the time to send what is then answered.
+
+        A connection that waits to be accepted, or that sends as it is closed, would be reset.
+        """
+        last = [connection for listening in sockets for connection in _waiting(listening)]
+        for server in self.servers:
+            server.close()
+        for connection in last:
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+        await asyncio.sleep(LAST_SECONDS)
+
+    def _protocol(self) -> asyncio.Protocol:
+        return self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+
+
+def _waiting(listening: socket.socket) -> Iterator[socket.socket]:
+    """Accept the connections that wait."""
+    with suppress(BlockingIOError):
+        while True:
+            connection, _ = listening.accept()
+            connection.setblocking(False)
+            yield connection
 
 
 def serve(service: Service, listening: socket.socket) -> int:
