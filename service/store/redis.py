@@ -351,7 +351,7 @@ class RedisStore:
             self._scripts(scripts.RELEASE_ALL, self._names(f"alive:{self._holder}", "gone"), [self._holder])
 
     def claim(self) -> str:
-        """Look who is active and whether it lives, then take its place if it is still the same."""
+        """Read which service is active and whether it lives, then take its place if it is still the same."""
         key, gone = self._names("active", "gone")
         with self._errors():
             active = (self._client.get(key) or b"").decode()

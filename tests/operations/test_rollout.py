@@ -282,7 +282,7 @@ def test_one_pod_with_a_volume_is_replaced_and_predicts_without_its_store(tmp_pa
         check_all(deployment, caller)
         (pod,) = deployment.endpoints()
         with closing(sqlite3.connect(tmp_path / "volume/livesvm.sqlite3", isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")  # nobody can write
+            other.execute("BEGIN IMMEDIATE")  # so no write can begin
             until(lambda: metric(pod, "livesvm_ready") == 0)
             time.sleep(5)
             assert deployment.endpoints() == [pod]
