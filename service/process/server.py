@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -89,7 +90,11 @@ def serve(service: Service, listening: socket.socket) -> int:
         server.should_exit = True
 
     def ready() -> None:
-        """Tell whoever started the process where it listens, and what keeps it from being ready after all."""
+        """Print where the process listens, once it does, and what keeps it from being ready after all."""
+        while not (server.started or server.should_exit):
+            time.sleep(LOOK_SECONDS)
+        if server.should_exit:
+            return
         host, port = listening.getsockname()[:2]
         reasons = "".join(f"; not ready: {reason}" for reason in service.health.reasons())
         what = "up" if reasons else "ready"
