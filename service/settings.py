@@ -293,11 +293,17 @@ class Settings(BaseSettings):
     idempotency_keep: int = Field(
         default=1000, ge=1, description="Newest updates of a model for which the Idempotency-Key is remembered."
     )
+    drain_seconds: float = Field(
+        default=0.0,
+        ge=0,
+        le=600,
+        description="Time after SIGTERM for which the service still answers, while it is not ready and closes each "
+        "connection after its answer. A load balancer finds another service meanwhile. A second signal ends it.",
+    )
     shutdown_seconds: int = Field(
         default=30,
         ge=1,
-        description="Time for requests under way to end after SIGTERM. After that they get 503, and their solves are "
-        "cut off.",
+        description="Time for requests under way to end after that. Then they get 503, and their solves are cut off.",
     )
     jobs: int = Field(default=1, ge=1, le=64, description="Jobs that run at once.")
     jobs_waiting: int = Field(

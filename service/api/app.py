@@ -78,7 +78,8 @@ def create_app(
                 log.exception("the models could not be restored")
                 on_failure(error)
         else:
-            on_ready()
+            if not parts.health.is_stopping:
+                on_ready()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

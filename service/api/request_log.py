@@ -23,7 +23,7 @@ SILENT = "livesvm.silent"
 """In the scope of a request that the service made itself, and which is not logged."""
 _STREAM = MEDIA_TYPE.encode()
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_PROBES = frozenset({"/health/live", "/health/ready", "/metrics"})
+_PROBES = frozenset({"/health/live", "/health/serving", "/health/ready", "/metrics"})
 """Asked again and again; the log tells of them at the level debug, unless they fail."""
 _ID = re.compile(rb"[A-Za-z0-9_.:/+=@-]{1,128}")
 _MODEL = re.compile(FEED_ID)

@@ -78,6 +78,7 @@ class Collection(Generic[R]):
         self._dropped: set[str] | None = None  # while the store's index is being read
         self._addresses: dict[str, str] = {}
         self._is_closed = False
+        self.active = ""  #: another service that takes the calls, and so has what no service holds
 
     # What routes and jobs ask.
 
@@ -274,8 +275,8 @@ class Collection(Generic[R]):
     def _learn(self, found: Indexed) -> None:
         id_ = found.id.removeprefix(self.kind.prefix)
         self._index[id_] = found
-        if found.holder and found.holder != self._context.holder:
-            self._held_by.setdefault(found.holder, set()).add(id_)
+        if holder := self._elsewhere(found):
+            self._held_by.setdefault(holder, set()).add(id_)
         elif found.damage:
             self._handle(id_, found)
         elif summary.wakes(found.summary) or found.described < found.sequence or not found.sequence:
@@ -346,11 +347,15 @@ class Collection(Generic[R]):
 
     def _judge(self, replica: Replica[Any], found: Indexed) -> None:
         """Have it say what the index says against it."""
-        if found.holder and found.holder != self._context.holder:
+        if holder := self._elsewhere(found):
             with suppress(StoreError):
-                replica.held_elsewhere(f"it is held by another service, {self._where(found.holder)}")
+                replica.held_elsewhere(f"it is held by another service, {self._where(holder)}")
         elif found.damage:
             replica.set_aside("failed", found.damage)
+
+    def _elsewhere(self, found: Indexed) -> str:
+        """Return the other service that has a replica; empty if none does."""
+        return self.active if found.holder in ("", self._context.holder) else found.holder
 
     def _where(self, holder: str) -> str:
         """Return the public address of a service, asked for once between two checks."""
@@ -365,6 +370,8 @@ class Collection(Generic[R]):
     def _reserved(self, id: str) -> Iterator[None]:
         """Hold an id, and its place in the quota, while it is being made."""
         most = self.kind.limit(self._context.settings)
+        if self.active:
+            raise ModelUnavailable(f"this service stands by; create it at the active one, {self._where(self.active)}")
         with self._lock:
             if id in self._index or id in self._making:
                 raise self._exists(id)

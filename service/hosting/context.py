@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from livesvm.service.history.journal import Source
@@ -16,7 +17,7 @@ from livesvm.service.webhooks.outbox import Outbox
 class Context:
     """Settings, the store and what watches it, turns among solves, memory, threads, and what webhooks are sent.
 
-    ``holder`` names this service.
+    ``holder`` names this service; ``claim`` makes it the active one, or returns the name of another that is.
     """
 
     settings: Settings
@@ -26,3 +27,4 @@ class Context:
     holder: str = "livesvm"
     threads: Threads = field(default_factory=Threads)
     outbox: Outbox = field(default_factory=Outbox)
+    claim: Callable[[], str] = str

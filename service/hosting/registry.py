@@ -77,6 +77,7 @@ class Registry:
         """Learn what is stored, and begin to wake what wakes with the service; raises StoreError."""
         store, self._began = self._context.source.store, time.monotonic()
         with self._context.source.health.store_call("load"):
+            self._stand_by()
             self._changes = store.changes()
             found = list(store.index())
         self.models.learn(one for one in found if not is_feed(one.id))
@@ -157,6 +158,7 @@ class Registry:
         if not store.shared:
             return
         with self._context.source.health.store_call("load"):
+            self._stand_by()
             if (changes := store.changes()) != self._changes:
                 self._look_at_all()
                 self._changes = changes
@@ -167,6 +169,27 @@ class Registry:
         if all(one.done() for one in self._pending):
             self._wake_stale()
         self.models.tidy()
+
+    @property
+    def active(self) -> str:
+        """The name of another service that takes the calls; empty if this one does."""
+        return self.models.active
+
+    def _stand_by(self) -> None:
+        """Learn which service is active. Where it is another one, it may have all that this one holds."""
+        before, active = self.active, self._context.claim()
+        for home in self._collections:
+            home.active = active
+        if not active or active == before:
+            return
+        log.info("this service stands by; %s is active", active)
+        store = self._context.source.store
+        store.release_all()
+        store.ping()  # it lives, and holds nothing
+        for found in store.index():
+            home = self.feeds if is_feed(found.id) else self.models
+            if found.id.removeprefix(home.kind.prefix) in home:
+                home.learn_again(found)
 
     def _look_at_all(self) -> None:
         with self.models.reading(), self.feeds.reading():
@@ -199,6 +222,8 @@ class Registry:
     def stop(self) -> None:
         """Let every mailbox run empty; each replica writes a snapshot. What still wakes is given up."""
         self._stopping.set()
+        with suppress(StoreError):  # so that another one takes what is released one by one
+            self._context.source.store.resign()
         for home in self._collections:
             home.close()
         handles: list[Replica[Any]] = [one for home in self._collections for one in home.all_handles()]

@@ -55,6 +55,9 @@ from livesvm.solvers.errors import InvalidInput, SolverError
 OTHERS_SECONDS = 30.0
 """Next to its solve, for which an erasure is left to the front end that has begun it."""
 
+RETRAINING = "retraining"
+"""The kind of a document of a model that an erasure has left untrained, with what its job is asked for."""
+
 Document = dict[str, Any]
 Around = tuple[Jobs, Datasets]
 """What may hold parts of a model next to it."""
@@ -93,7 +96,9 @@ class Erasures:
         hosting: Hosting,
         around: Around,
         fronts: FrontEnds | None = None,
+        holder: str = "",
     ) -> None:
+        self._holder = holder
         self._settings, self._store, self._health, self._metrics = settings, source.store, source.health, source.metrics
         self._models, self._feeds = hosting.models, hosting.feeds
         self._jobs, self._datasets = around
@@ -226,6 +231,7 @@ class Erasures:
                 found = begun(self._store)
                 self._follow()
                 self._deletions.end_all()
+                self._go_on_retraining()
             mine = [one for one in found if one.id in self._owed or not self._is_anothers(one)]
             self._owed = {one.id for one in mine}
             for one in mine:
@@ -313,6 +319,8 @@ class Erasures:
         """
         stored = self._deletions.begin_fleet(fleet, [stored_feed(id_) for id_ in feeds])
         for some in batches(feeds, DELETED_AT_ONCE):
+            if self._health.is_stopping:
+                raise ModelUnavailable("the service is being stopped")
             delete_feeds(self._feeds, some)
         with self._lock:
             self._deletions.end_fleet(fleet, stored)
@@ -324,6 +332,7 @@ class Erasures:
     def _remove(self, stored: str) -> None:
         """Remove jobs and files of a model or feed; raises StoreError."""
         self._jobs.erase(stored)
+        self._is_trained(stored)
         self._remove_files(stored)
 
     def _drop(self, intent: Intent) -> None:
@@ -387,6 +396,7 @@ class Erasures:
         asked = erased.owed
         if asked is None:
             return erased
+        self._note(stored, asked)
         how = self._asked_for(stored, asked, {name for names in outcome.open.values() for name in names})
         return replace(erased, training=f"{erased.training}; {how}")
 
@@ -409,9 +419,42 @@ class Erasures:
         try:
             model, found = self._jobs.update_of(job, {})
             self._models.get(model).swap(found, f"retraining-{job}").result()
-            self._retraining.pop(stored, None)
+            self._is_trained(stored)
         except (ServiceError, SolverError, StoreError) as error:
             log.warning("model %s stays untrained after an erasure, as job %s came to nothing: %s", stored, job, error)
+
+    def _note(self, stored: str, asked: Document) -> None:
+        """Have the store know, also after a stop, that this service has a model retrained; raises StoreError."""
+        data = json.dumps({"by": self._holder, "asked": asked}).encode()
+        with self._health.store_call("document"):
+            self._store.put_document(DocumentName(RETRAINING, stored), data)
+
+    def _is_trained(self, stored: str) -> None:
+        """Forget that a model was left untrained: it is trained, or gone. Raises StoreError."""
+        self._retraining.pop(stored, None)
+        with self._health.store_call("document"):
+            self._store.delete_document(DocumentName(RETRAINING, stored))
+
+    def _go_on_retraining(self) -> None:
+        """Know what earlier erasures have left untrained, and ask again for jobs that a stop has ended."""
+        for at in self._store.documents(RETRAINING):
+            data = None if at.name in self._retraining else self._store.document(at)
+            if data is None:
+                continue
+            noted = json.loads(data)
+            if noted["by"] != self._holder and not self._store.is_silent(noted["by"]):
+                continue  # that service has it trained
+            try:
+                is_untrained = self._is_untrained(at.name)
+            except UnknownModel:
+                is_untrained = False
+            except ServiceError:
+                continue  # it is not served here now
+            if is_untrained:
+                self._note(at.name, noted["asked"])
+                log.info("model %s: %s", at.name, self._asked_for(at.name, noted["asked"]))
+            else:
+                self._store.delete_document(at)
 
     def _retrain_again(self) -> None:
         """Ask again for earlier retrainings that have lost their jobs by this erasure."""
@@ -428,11 +471,15 @@ class Erasures:
         found = []
         for stored in list(self._retraining):
             with suppress(ServiceError):
-                if any(one["name"] == "untrained" for one in self._models.get(stored).describe().warnings):
+                if self._is_untrained(stored):
                     found.append(stored)
                     continue
             self._retraining.pop(stored, None)
         return found
+
+    def _is_untrained(self, stored: str) -> bool:
+        """Return whether a model has no training; raises UnknownModel or ModelUnavailable."""
+        return any(one["name"] == "untrained" for one in self._models.get(stored).describe().warnings)
 
     def _forgotten(self, part: Part, intent: Intent) -> Erased:
         """Have the writer of a model or feed do its part; a history that names none of them stays as it is."""

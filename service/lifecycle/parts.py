@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from functools import partial
 from ipaddress import ip_address
@@ -75,6 +75,8 @@ QUESTIONS = 16
 """Of what a model would be, that wait or are answered at once."""
 ERASURES = 4
 """That may be asked for at once; each waits for those before it."""
+WATCHES = 4
+"""Threads of what is done now and then, and once after the start."""
 TAKE_OVERS = 5
 """Looks for models to take over while one lease lasts."""
 UPLOADS = 2
@@ -190,7 +192,7 @@ class Service:
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
         self.metrics.watch_memory(self.budget)
         self.outbox = Outbox(holder)
-        context = Context(settings, source, self.turns, self.budget, holder, outbox=self.outbox)
+        context = Context(settings, source, self.turns, self.budget, holder, outbox=self.outbox, claim=self._claim)
         self.hosting = open_hosting(context, lambda stored: self.jobs.forget(stored))
         models, feeds = self.hosting.models, self.hosting.feeds
         self.metrics.watch(models.states, models.samples, settings.metrics_models)
@@ -223,7 +225,7 @@ class Service:
             outbox=self.outbox,
         )
         self.metrics.watch_jobs(self.jobs.counts)
-        self.erasures = Erasures(settings, source, self.hosting, (self.jobs, self.datasets), self.fronts)
+        self.erasures = Erasures(settings, source, self.hosting, (self.jobs, self.datasets), self.fronts, holder)
         self.health.watch_untrained(self.erasures.untrained)
         self.fleets = Fleets(source, settings)
         sources = FleetSources(self.fleets, feeds, settings, holder)
@@ -242,6 +244,14 @@ class Service:
         self.control = Pool("control", waiting, settings.max_calls)
         self.uploads = Pool("dataset", UPLOADS, UPLOADS)
         self._begun: tuple[Future[None], Future[None]] | None = None
+        self._background = ThreadPoolExecutor(WATCHES, "watch")
+        self._ending = threading.Lock()
+
+    def _claim(self) -> str:
+        """Take the calls, unless another service does, which is returned; raises StoreError."""
+        other = self.store.claim()
+        self.health.learnt_active(other)
+        return other
 
     def _pools(self) -> tuple[Pool, ...]:
         of_calls = self.readers, self.workers, self.questions, self.control
@@ -304,6 +314,12 @@ class Service:
             rehearsed = aside.submit(_rehearse, warm, rehearse)
             restored.result()
             rehearsed.result()
+        with self._ending:
+            if not self.health.is_stopping:
+                self._begin_to_serve()
+
+    def _begin_to_serve(self) -> None:
+        """Start what works next to requests; be ready."""
         for pool in self._pools():
             pool.start()
         self.health.ask_store(self.store)
@@ -312,7 +328,7 @@ class Service:
         gc.enable()
         self.health.restored()
         self.deliveries.begin()
-        threading.Thread(target=self.fleet_supervisor.begin, name="fleets", daemon=True).start()
+        self._background.submit(self.fleet_supervisor.begin)
         if self.settings.compile_ahead:
             self.compiling.begin()
 
@@ -320,20 +336,24 @@ class Service:
         """Keep telling the store that this service is alive, and asking where it stands."""
         while True:
             await asyncio.sleep(PING_SECONDS)
-            await asyncio.to_thread(self._ask_store)
+            await self._in_background(self._ask_store)
 
     async def give_memory_back(self) -> None:
         """Keep giving back to the system what large requests have left behind."""
         while True:
             await asyncio.sleep(TRIM_SECONDS)
             if self.budget.largest_given() >= LARGE:
-                await asyncio.to_thread(give_back)
+                await self._in_background(give_back)
+
+    async def _in_background(self, call: Callable[[], object]) -> None:
+        """Wait for a call in a thread that :meth:`close` joins, though whoever waits here is cancelled."""
+        await asyncio.get_running_loop().run_in_executor(self._background, call)
 
     async def watch_keys(self) -> None:
         """Keep reading the API keys again when their file has changed."""
         while True:
             await asyncio.sleep(KEYS_SECONDS)
-            await asyncio.to_thread(self.keys.look)
+            await self._in_background(self.keys.look)
 
     def _ask_store(self) -> None:
         with _asking():
@@ -348,8 +368,8 @@ class Service:
         """Keep restoring what other services release."""
         while True:
             await asyncio.sleep(self.settings.lease_seconds / TAKE_OVERS)
-            if self.health.store_up and self.health.is_restored:
-                await asyncio.to_thread(self._take_over)
+            if self.health.store_up and self.health.is_restored and not self.health.is_draining:
+                await self._in_background(self._take_over)
 
     def _take_over(self) -> None:
         try:
@@ -372,9 +392,14 @@ class Service:
         self.health.stopping()
 
     def close(self) -> None:
-        """Drain the writers, write snapshots, release everything; blocks. Solves without a waiting call are ended."""
-        self.health.stopping()
+        """Drain the writers, write snapshots, release everything; blocks. Solves without a waiting call are ended.
+
+        Threads end before what they use: the store is closed last.
+        """
+        with self._ending:
+            self.health.stopping()
         self.turns.close()
+        self._background.shutdown()
         self.datasets.close()
         self.fleet_supervisor.sources.stop()
         self.deliveries.stop()
@@ -390,6 +415,8 @@ class Service:
         with _asking():
             self.hosting.watch()  # what the store has lost is kept elsewhere
         self.hosting.stop()
+        if self._begun is not None:
+            wait(self._begun[:1])
         self.store.close()
         self._lock.release()
 

@@ -1,4 +1,4 @@
-"""Health of the service: restored, warm, its store writable, its models served, not stopping."""
+"""Health of the service: whether it serves predictions, learns, or stands by for another service."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from livesvm.service.store.base import Durability, Store, StoreError, StoreUnava
 
 SILENCE_SECONDS = 4.5
 """After which a store that neither answers nor refuses counts as away: a disk that hangs says nothing."""
+STANDS_BY = "another service takes the calls, and this one stands by"
 CLUSTERLESS = "there is no Ray cluster at the address of LIVESVM_RAY, and it is waited for"
 HEADLESS = "the head of the Ray cluster does not answer: lost actors are not started again, nor new ones"
 _UNSERVED: dict[ServingState, str] = {
@@ -23,6 +24,9 @@ _UNSERVED: dict[ServingState, str] = {
     "fenced": "were taken over by another service",
     "behind": "know more than the store, which has lost it",
 }
+
+_PREDICTING: tuple[ServingState, ...] = ("live", "behind")
+"""States in which a model predicts from memory; one that is behind its store is not updated."""
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +44,7 @@ class Health:
         self._untrained: Callable[[], Iterable[str]] = tuple
         self._keys: Callable[[], str | None] = lambda: None
         self._head_is_up: Callable[[], bool] = lambda: True
+        self._active = ""
         self._level: Durability | None = None
         self._weakness: str | None = None
         self._lock = threading.Lock()
@@ -49,9 +54,12 @@ class Health:
         self._came_back = False
         self._warm = False
         self._restored = False
+        self._draining = False
         self._stopping = False
         metrics.store_up.set_function(lambda: self._store_up and not self._is_silent)
         metrics.ready.set_function(lambda: not self.reasons())
+        metrics.serving.set_function(lambda: not self.unserving())
+        metrics.standby.set_function(lambda: self.stands_by)
 
     def watch_models(self, states: Callable[[], Mapping[ServingState, int]]) -> None:
         """Judge by the models too; how many are in which state is asked for whenever readiness is."""
@@ -99,28 +107,42 @@ class Health:
         return self._restored
 
     @property
+    def is_draining(self) -> bool:
+        """Whether the service is about to stop, or stops."""
+        return self._draining
+
+    @property
     def is_stopping(self) -> bool:
         """Whether no more work is taken."""
         return self._stopping
 
-    def reasons(self, serves: bool = False) -> list[str]:
-        """Return why the service is not ready; empty when it is.
+    @property
+    def stands_by(self) -> bool:
+        """Whether another service takes the calls, and this one is there to go on when that ends."""
+        states = self._states()
+        idle = bool(self._active) or (bool(states) and not states.keys() - {"held", "fenced"})
+        return self._restored and not self._draining and idle
 
-        Parameters
-        ----------
-        serves : whether it also has to serve a model or a feed, and not only to be able to
-        """
+    def reasons(self) -> list[str]:
+        """Return why updates are not accepted; empty when the service is ready."""
+        unserving, states = self.unserving(), self._states()
+        away = not self._store_up or (self._restored and self._is_silent)
+        read_only = [] if unserving or states.get("live") else _told(states)
+        return ["the store is not available"] * away + unserving + read_only
+
+    def unserving(self) -> list[str]:
+        """Return why calls should not come here; empty when predictions are answered, also without a store."""
         found = {
-            "the store is not available": not self._store_up or (self._restored and self._is_silent),
             CLUSTERLESS: not (self._restored or self._came_back or self._head_is_up()),
             "models are being restored": not (self._restored or self._came_back),
             "the solvers are being loaded or compiled": not (self._restored or self._warm),
             "requests are being rehearsed": not self._restored and self._came_back and self._warm,
-            "the service is stopping": self._stopping,
+            "the service is stopping": self._draining,
         }
         states = self._states()
-        unserved = [] if states.get("live") else _told(states) or ["no model is served here"] * serves
-        return [reason for reason, holds in found.items() if holds] + unserved
+        unserved = [] if any(states.get(state) for state in _PREDICTING) else _told(states)
+        standing_by = [STANDS_BY] if self._active and not unserved else []
+        return [reason for reason, holds in found.items() if holds] + unserved + standing_by
 
     def degraded(self) -> list[str]:
         """Return what a ready service does not do: models not served or read-only, waiting jobs, unread sources."""
@@ -135,6 +157,10 @@ class Health:
         """Whether the store has not answered for too long."""
         return time.monotonic() - self._answered_at >= SILENCE_SECONDS
 
+    def learnt_active(self, other: str) -> None:
+        """Note which other service takes the calls; empty if this one does."""
+        self._active = other
+
     def came_back(self) -> None:
         """Note that models are there."""
         self._came_back = True
@@ -147,9 +173,13 @@ class Health:
         """Note that models are there, solvers are compiled, and requests have been rehearsed."""
         self._restored = True
 
+    def draining(self) -> None:
+        """Note that the service is about to stop: it answers, and no more calls should come."""
+        self._draining = True
+
     def stopping(self) -> None:
         """Note that no more work is taken."""
-        self._stopping = True
+        self._stopping = self._draining = True
 
     @contextmanager
     def store_call(self, operation: str) -> Iterator[None]:

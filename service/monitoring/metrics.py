@@ -247,7 +247,9 @@ class Metrics:
         self.durability = Gauge(
             "livesvm_durability_info", "1 for the durability level that the store gives", ["level"], registry=r
         )
-        self.ready = Gauge("livesvm_ready", "1 when the service is ready", registry=r)
+        self.ready = Gauge("livesvm_ready", "1 when the service is ready: it serves and accepts updates", registry=r)
+        self.serving = Gauge("livesvm_serving", "1 when predictions are answered and calls belong here", registry=r)
+        self.standby = Gauge("livesvm_standby", "1 when another service takes the calls", registry=r)
         self.store_up = Gauge("livesvm_store_up", "1 when the store answered last time", registry=r)
         Gauge("livesvm_info", "The version of the service", ["version"], registry=r).labels(version("livesvm")).set(1)
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import cast
 
@@ -18,16 +21,61 @@ from livesvm.service.api.edge.headers import SecurityHeaders
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.process.rehearsal import rehearse
 
+LAST_SECONDS = 0.2
+"""For which connections that were made last may send a request."""
+LOOK_SECONDS = 0.05
+"""Between two looks whether a second signal ends the drain."""
+
 
 class _Server(uvicorn.Server):
-    """Calls ``before_shutdown`` when it begins to stop."""
+    """Drains when SIGTERM comes, and calls ``before_shutdown`` when it begins to stop."""
 
+    begin_drain: Callable[[], None]
     before_shutdown: Callable[[], None]
+    drain_seconds = 0.0
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Call ``before_shutdown``, then do what uvicorn does."""
+        """Drain, call ``before_shutdown``, then do what uvicorn does."""
+        if self._captured_signals == [signal.SIGTERM] and self.drain_seconds:
+            await self._drain()
+            await self._take_the_last(sockets or [])
         self.before_shutdown()
         await super().shutdown(sockets)
+
+    async def _drain(self) -> None:
+        """Go on answering for a while, and close each connection after its answer."""
+        self.begin_drain()
+        for connection in self.server_state.connections:
+            cast(Connection, connection).end_after_answer()
+        end = asyncio.get_running_loop().time() + self.drain_seconds
+        while len(self._captured_signals) == 1 and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _take_the_last(self, sockets: list[socket.socket]) -> None:
+        """Stop listening, and leave those that have just connected the time to send what is then answered.
+
+        A connection that waits to be accepted, or that sends as it is closed, would be reset.
+        """
+        last = [connection for listening in sockets for connection in _waiting(listening)]
+        for server in self.servers:
+            server.close()
+        for connection in last:
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+        await asyncio.sleep(LAST_SECONDS)
+
+    def _protocol(self) -> asyncio.Protocol:
+        return self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+
+
+def _waiting(listening: socket.socket) -> Iterator[socket.socket]:
+    """Accept the connections that wait."""
+    with suppress(BlockingIOError):
+        while True:
+            connection, _ = listening.accept()
+            connection.setblocking(False)
+            yield connection
 
 
 def serve(service: Service, listening: socket.socket) -> int:
@@ -42,7 +90,11 @@ def serve(service: Service, listening: socket.socket) -> int:
         server.should_exit = True
 
     def ready() -> None:
-        """Tell whoever started the process where it listens, and what keeps it from being ready after all."""
+        """Print where the process listens, once it does, and what keeps it from being ready after all."""
+        while not (server.started or server.should_exit):
+            time.sleep(LOOK_SECONDS)
+        if server.should_exit:
+            return
         host, port = listening.getsockname()[:2]
         reasons = "".join(f"; not ready: {reason}" for reason in service.health.reasons())
         what = "up" if reasons else "ready"
@@ -66,6 +118,8 @@ def serve(service: Service, listening: socket.socket) -> int:
         service.leave()
         app.state.streams.close()
 
+    server.drain_seconds = settings.drain_seconds
+    server.begin_drain = service.health.draining
     server.before_shutdown = leave
     try:
         server.run(sockets=[listening])
@@ -77,4 +131,6 @@ def serve(service: Service, listening: socket.socket) -> int:
 def _limits_of(service: Service) -> Limits:
     settings = service.settings
     admission = Admission(settings.max_connections, settings.max_client_connections)
-    return Limits(admission, service.metrics, settings.header_seconds, settings.body_seconds)
+    return Limits(
+        admission, service.metrics, settings.header_seconds, settings.body_seconds, lambda: service.health.is_draining
+    )

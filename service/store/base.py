@@ -282,6 +282,17 @@ class Store(Protocol):
         """Return where people reach a service, or its name where it does not say."""
         return holder
 
+    def claim(self) -> str:
+        """Become the active service, which takes the calls, unless another one is that shows life; the other's name.
+
+        Empty if this one is active, as where no other can be.
+        """
+        return ""
+
+    def resign(self) -> None:
+        """Be active no longer, if this service is."""
+        return None
+
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
         """Return where each of these models stands; those that are not stored are left out."""
 

@@ -8,6 +8,7 @@ Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
     {p}:changes                   counter that rises with every model that is created or deleted
     {p}:alive:<holder>            counter that a living service keeps raising
     {p}:gone                      set of services whose models are free; one that takes or creates a model leaves it
+    {p}:active                    the service that takes the calls; others stand by
     {p}:documents                 hash: kind:name -> document, sealed
     {p}:m:<id>:meta               hash: lease "epoch:writer", holder, attempt, sequence, whether all is sealed;
                                   summary behind its checksum, described
@@ -348,6 +349,25 @@ class RedisStore:
         """Add this service to those that are gone; its writers stay until they are fenced."""
         with self._errors():
             self._scripts(scripts.RELEASE_ALL, self._names(f"alive:{self._holder}", "gone"), [self._holder])
+
+    def claim(self) -> str:
+        """Read which service is active and whether it lives, then take its place if it is still the same."""
+        key, gone = self._names("active", "gone")
+        with self._errors():
+            active = (self._client.get(key) or b"").decode()
+        if active == self._holder:
+            return ""  # written once, as a server without memory takes no writes
+        if active and not self.is_silent(active):
+            return active
+        self.ping()  # or this one would show no life yet
+        with self._errors():
+            found = self._scripts(scripts.CLAIM, [key, gone], [self._holder, active])[1].decode()
+        return "" if found == self._holder else str(found)
+
+    def resign(self) -> None:
+        """Leave the place of the active service."""
+        with self._errors():
+            self._scripts(scripts.RESIGN, self._names("active"), [self._holder])
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
         """Ask for a thousand of them at once."""

@@ -88,6 +88,18 @@ return {'ok', epoch, found[3]}
 # KEYS: the key of the service's life, the services that are gone. ARGV: holder.
 RELEASE_ALL = "redis.call('DEL', KEYS[1]) redis.call('SADD', KEYS[2], ARGV[1]) return {'ok'}"
 
+# KEYS: the active service, those that are gone. ARGV: holder, the active service that was seen.
+CLAIM = """
+local active = redis.call('GET', KEYS[1]) or ''
+if active ~= ARGV[1] and active ~= ARGV[2] then return {'ok', active} end
+redis.call('SET', KEYS[1], ARGV[1])
+redis.call('SREM', KEYS[2], ARGV[1])
+return {'ok', ARGV[1]}
+"""
+
+# KEYS: the active service. ARGV: holder.
+RESIGN = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return {'ok'}"
+
 # ARGV of this and all that follow: the lease, then what is named.
 RELEASE = _HELD + "redis.call('HSET', KEYS[1], 'holder', '') return {'ok'}"
 

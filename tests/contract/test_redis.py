@@ -401,3 +401,22 @@ def test_a_record_of_another_writer_is_named_as_damage(
             client.xdel(log, entry)
         with pytest.raises(StoreDamaged, match="the log of model m ends with a record of another writer"):
             store.append(lease, 2, b"data", None, keep=1)
+
+
+def test_one_service_is_active_until_it_resigns_or_shows_no_life(redis_server: RedisServer) -> None:
+    prefix = uuid.uuid4().hex
+    with (
+        closing(RedisStore(redis_server.url, "a", prefix=prefix, lease_seconds=60)) as one,
+        closing(RedisStore(redis_server.url, "b", prefix=prefix, lease_seconds=0.2)) as two,
+    ):
+        assert (one.claim(), two.claim(), one.claim()) == ("", "a", "")
+        two.resign()  # which it cannot for another
+        assert two.claim() == "a"
+        one.resign()
+        assert (two.claim(), one.claim()) == ("", "b")
+        two.release_all()
+        assert (one.claim(), two.claim()) == ("", "a")
+        one.ping()
+        assert two.claim() == "a"
+        time.sleep(0.3)
+        assert (two.claim(), one.claim()) == ("", "b")

@@ -23,6 +23,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import Template
 
 import httpx
 
@@ -85,7 +86,8 @@ class Build:
 
     def _from(self, rest: str) -> None:
         base, _, name = rest.partition(" AS ")
-        found = re.fullmatch(r"python:(3\.\d+)-slim-\w+", base)
+        base = Template(base).substitute(self._arguments)
+        found = re.fullmatch(r"python:(3\.\d+)-slim-\w+(?:@sha256:[0-9a-f]{64})?", base)
         assert found is not None, base
         root = self._place / (name or "image")
         clean = self._place / "base"
@@ -99,7 +101,7 @@ class Build:
 
     def _arg(self, rest: str) -> None:
         name, _, default = rest.partition("=")
-        self._image.environment[name] = self._arguments.get(name) or default.strip('"')
+        self._arguments[name] = self._image.environment[name] = self._arguments.get(name) or default.strip('"')
 
     def _env(self, rest: str) -> None:
         for word in shlex.split(rest):
@@ -201,7 +203,7 @@ def main() -> int:
     parser.add_argument("--extra", default="", help="as the build argument EXTRA")
     given = parser.parse_args()
     dockerfile = (ROOT / "docker/Dockerfile").read_text()
-    python = dockerfile.partition("FROM python:")[2].partition("-")[0]
+    python = dockerfile.partition("ARG PYTHON=python:")[2].partition("-")[0]
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         place.chmod(0o755)

@@ -258,3 +258,28 @@ def test_a_stopped_process_goes_on_where_it_was(tmp_path: Path) -> None:
         time.sleep(0.2)
         service.signal(signal.SIGCONT)
         assert http.post("/models/m/update", json=add(np.random.default_rng(0))).json()["version"] == 1
+
+
+def test_after_sigterm_calls_are_answered_and_told_to_come_by_another_connection(tmp_path: Path) -> None:
+    with ServiceStartedAfresh(tmp_path, drain_seconds=60) as service, service.http() as idle, service.http() as http:
+        http.post("/models", json={"id": "m"}).raise_for_status()
+        assert "connection" not in idle.get("/health/serving").headers
+        service.signal(signal.SIGTERM)
+        end = time.monotonic() + 20
+        while http.get("/health/serving").status_code != 503:
+            assert time.monotonic() < end
+        assert http.get("/health/ready").json()["reasons"] == ["the service is stopping"]
+        for client in (idle, http):  # on the connection from before, and on a new one
+            for _ in range(2):
+                added = client.post("/models/m/update", json={"add": {"X": [[0.0], [1.0]], "y": [-1, 1]}})
+                assert (added.status_code, added.headers["connection"]) == (200, "close")
+        assert http.get("/models/m").json()["version"] == 4
+        assert service.stop() == 0  # the second signal
+        assert "error" not in service.errors.lower()
+
+
+def test_an_interrupt_does_not_drain(tmp_path: Path) -> None:
+    with ServiceStartedAfresh(tmp_path, drain_seconds=600) as service:
+        assert httpx.get(f"{service.url}/health/serving").json() == {"status": "serving"}
+        service.signal(signal.SIGINT)
+        assert service.wait() == 0

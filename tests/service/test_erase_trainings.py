@@ -17,13 +17,14 @@ from livesvm.service.datasets import catalogue
 from livesvm.service.datasets.catalogue import UploadFormat
 from livesvm.service.datasets.parsing import parse
 from livesvm.service.errors import EmptyModel, NothingToErase
+from livesvm.service.hosting.handle import ModelHandle
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.hosting.what_if import WhatIfQuestion, what_if
 from livesvm.service.jobs import retraining
 from livesvm.service.jobs.files import JobRecord
 from livesvm.service.jobs.retraining import RetrainRequest
 from livesvm.service.jobs.retraining_worker import retrain
-from livesvm.service.lifecycle.erasures import ErasureRequest
+from livesvm.service.lifecycle.erasures import RETRAINING, ErasureRequest
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.models.commands import Batch, Removal, Update
@@ -101,7 +102,7 @@ def wait(service: Service, job: str) -> None:
     assert service.jobs.get(job).state == "done", service.jobs.get(job)
 
 
-def retrained(live: HostedModel) -> None:
+def retrained(live: ModelHandle) -> None:
     """Wait until the result of the job that an erasure has asked for is applied."""
     end = time.monotonic() + SECONDS
     while live.describe().warnings:
@@ -283,6 +284,40 @@ def test_what_cannot_be_searched_is_said(service: Service) -> None:
     assert receipt["places"]["trainings"].endswith("model m (dataset unnamed)")
     assert verified(json.dumps(receipt).encode()) == receipt
     assert live.predict(PROBE).decision.size == len(PROBE)
+
+
+@pytest.mark.parametrize("has_dataset", [True, False])
+def test_after_a_restart_it_is_known_what_an_erasure_left_untrained(
+    has_dataset: bool, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job is asked for again, and what it finds is applied; without its dataset the model is named on."""
+    uploaded(service, PEOPLE)
+    live = model(service)
+    trained(service, live, dataset="d")
+    with monkeypatch.context() as stopped:  # before the job has ended
+        stopped.setattr(service.jobs, "when_ended", lambda *_: None)
+        if not has_dataset:
+            service.datasets.delete("d")
+        service.erasures.erase_everywhere(Sought((PEOPLE[GONE],)), ASKED)
+        service.close()
+    monkeypatch.setattr(service, "close", lambda: None)
+    again = Service(service.settings)
+    try:
+        again.hosting.restore()
+        again.erasures.finish()
+        again.health.restored()
+        found = again.models().get("m")
+        if has_dataset:
+            retrained(found)
+            assert list(again.store.documents(RETRAINING)) == []
+        else:
+            assert again.health.degraded() == ["model m has no training since an erasure: retrain it"]
+            again.erasures.begin_deletion("m").result()
+            again.erasures.end_deletion("m")
+            assert list(again.store.documents(RETRAINING)) == []
+        assert again.health.degraded() == []
+    finally:
+        again.close()
 
 
 def test_a_training_stays_that_rests_on_none_of_them(service: Service) -> None:

@@ -20,6 +20,7 @@ from tests.support.jobs_over_rest import awaited
 NEEDED = {
     "GET /health/live": None,
     "GET /health/ready": None,
+    "GET /health/serving": None,
     "GET /access": None,
     "GET /metrics": "read",
     "GET /events": "read",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from livesvm.service.access.hosts import parse_hosts
 from livesvm.service.lifecycle.parts import LEAST_BASE
 from livesvm.service.models.size import model_bytes
 from livesvm.service.ray.local import SETTINGS
 from livesvm.service.settings import Settings, table
-from tests.documents import ROOT, read
+from tests.documents import ROOT, blocks, read
 
 VERSION = "1.30"
 PLACE = ROOT / "deploy/kubernetes"
@@ -159,18 +161,45 @@ def test_the_service_is_probed_and_gets_secrets_by_reference(name: str) -> None:
     served = {
         where: one for where, one in containers(name).items() if any(p["name"] == "http" for p in one.get("ports", []))
     }
-    assert len(served) == {"plain": 1, "standby": 2, "ray": 1}[name]
+    assert len(served) == 1
     for container in served.values():
         probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
         paths = {kind: probe["path"].partition("?")[0] for kind, probe in probes.items()}
-        assert paths == {"startup": "/health/live", "liveness": "/health/live", "readiness": "/health/ready"}
+        assert paths == {"startup": "/health/live", "liveness": "/health/live", "readiness": "/health/serving"}
         given = {entry["name"]: entry for entry in container["env"]}
         assert {variable for variable in given if variable.startswith("LIVESVM_")} <= known
         secret = {variable for variable, entry in given.items() if "secretKeyRef" in entry.get("valueFrom", {})}
         assert secret == {"LIVESVM_REDIS_URL"} & given.keys()
         assert ("LIVESVM_REDIS_URL" in given) == (name != "plain")
-        hosts = {header["value"] for probe in probes.values() for header in probe["httpHeaders"]}
-        assert hosts == {given["LIVESVM_ALLOWED_HOSTS"]["value"]}
+        probed = {header["value"] for probe in probes.values() for header in probe["httpHeaders"]}
+        names = {"livesvm", "livesvm.ml", "livesvm.ml.svc", "livesvm.ml.svc.cluster.local"}
+        assert given["POD_NAMESPACE"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.namespace"}}
+        assert [*given].index("POD_NAMESPACE") < [*given].index("LIVESVM_ALLOWED_HOSTS")  # or it is not expanded
+        allowed = parse_hosts(given["LIVESVM_ALLOWED_HOSTS"]["value"].replace("$(POD_NAMESPACE)", "ml"))
+        assert probed < names == allowed
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_a_pod_has_the_time_that_its_end_takes(name: str) -> None:
+    """Before it is killed: what it does before SIGTERM, its drain, its requests, and some seconds to store models."""
+    for template in pods(applied(name)).values():
+        for container in template["spec"]["containers"]:
+            given = {entry["name"]: entry.get("value") for entry in container.get("env", [])}
+            if "LIVESVM_API_KEYS" not in given:
+                continue
+            before = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", ["sleep", "0"])
+            times = int(before[1]) + int(given["LIVESVM_DRAIN_SECONDS"]) + Settings().shutdown_seconds
+            assert times + 10 <= template["spec"]["terminationGracePeriodSeconds"]
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_images_have_the_tag_of_this_version(name: str) -> None:
+    version = tomllib.loads(read("pyproject.toml"))["project"]["version"]
+    tag = f"livesvm:{version}" + "-ray" * (name == "ray")
+    images = {container["image"] for (pod, _), container in containers(name).items() if pod != "livesvm-redis"}
+    assert images == {tag}
+    assert f"--tag {tag} ." in yaml_text(name)
+    assert all(":" in container["image"] for container in containers(name).values())
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
@@ -218,9 +247,8 @@ def yaml_text(name: str) -> str:
             "standby",
             {
                 ("Deployment", "livesvm"): {"livesvm"},
-                ("Deployment", "livesvm-standby"): {"livesvm-standby"},
-                ("Service", "livesvm"): {"livesvm", "livesvm-standby"},
-                ("NetworkPolicy", "livesvm"): {"livesvm", "livesvm-standby"},
+                ("Service", "livesvm"): {"livesvm"},
+                ("NetworkPolicy", "livesvm"): {"livesvm"},
             },
         ),
         (
@@ -268,13 +296,22 @@ def test_redis_is_reached_by_those_that_need_it_and_is_where_they_look() -> None
     assert {"yes", "always", "noeviction", "--requirepass"} <= set(server["args"])
 
 
-def test_one_that_stands_by_gets_requests_only_once_it_has_models() -> None:
-    both = containers("standby")
-    paths = {pod: container["readinessProbe"].get("httpGet", {}).get("path") for (pod, _), container in both.items()}
-    assert paths["livesvm"] == "/health/ready"  # also without models, of which the first has to be made somewhere
-    assert paths["livesvm-standby"] == "/health/ready?serves=true"
-    plain = named(applied("plain"))["Deployment", "livesvm"]["spec"]
+def test_no_rollout_waits_for_a_pod_that_stands_by_or_for_a_volume() -> None:
+    """The new pod of `standby` is not ready while the old one is active, and no two pods have one volume."""
+    plain, standby = (named(applied(name))["Deployment", "livesvm"]["spec"] for name in ("plain", "standby"))
     assert (plain["replicas"], plain["strategy"]) == (1, {"type": "Recreate"})
+    assert (standby["replicas"], standby["strategy"]["rollingUpdate"]["maxUnavailable"]) == (2, "100%")
+    assert standby["progressDeadlineSeconds"] == 2**31 - 1  # which stands for none
+
+
+def test_the_documented_policy_for_what_the_service_calls_is_one() -> None:
+    (text,) = [block for block in blocks("docs/howto/kubernetes.md", "yaml") if "NetworkPolicy" in block]
+    policy = yaml.safe_load(text)
+    assert faults(policy) == []
+    assert (
+        policy["spec"]["podSelector"]["matchLabels"].items()
+        <= pods(applied("plain"))["livesvm"]["metadata"]["labels"].items()
+    )
 
 
 def test_models_live_on_their_own_nodes_alone() -> None:

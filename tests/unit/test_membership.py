@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from livesvm.service.models.types import ServingState
-from livesvm.service.monitoring.health import CLUSTERLESS, HEADLESS, Health
+from livesvm.service.monitoring.health import CLUSTERLESS, HEADLESS, STANDS_BY, Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.ray import cluster
 from livesvm.service.ray.membership import Membership, NotJoined
@@ -90,12 +90,42 @@ def test_a_cluster_that_is_not_there_is_waited_for_and_said_once(
         pass
 
 
-def test_one_that_stands_by_is_ready_to_serve_once_it_does() -> None:
+def test_one_that_stands_by_serves_once_it_takes_the_calls() -> None:
     health, states = Health(Metrics()), dict[ServingState, int]()
-    health.restored()
     health.watch_models(lambda: Counter(states))
-    assert (health.reasons(), health.reasons(serves=True)) == ([], ["no model is served here"])
+    health.learnt_active("another")
+    assert not health.stands_by  # it is still being restored
+    health.restored()
+    assert (health.reasons(), health.unserving(), health.stands_by) == ([STANDS_BY], [STANDS_BY], True)
     states["held"] = 1
-    assert health.reasons() == health.reasons(serves=True) == ["1 of 1 models are held by another service"]
+    assert health.unserving() == ["1 of 1 models are held by another service"]
+    health.learnt_active("")
+    assert health.stands_by  # an older version that does not say so has it
     states["live"] = 1
-    assert health.reasons(serves=True) == []
+    assert (health.reasons(), health.unserving(), health.stands_by) == ([], [], False)
+    health.stopping()
+    assert (health.unserving(), health.stands_by) == (["the service is stopping"], False)
+
+
+@pytest.mark.parametrize(
+    ("state", "serves", "learns"),
+    [
+        ("live", True, True),
+        ("behind", True, False),
+        ("held", False, False),
+        ("fenced", False, False),
+        ("failed", False, False),
+        ("restoring", False, False),
+    ],
+)
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_service_serves_what_memory_predicts_and_learns_what_its_store_takes(
+    state: ServingState, serves: bool, learns: bool, is_away: bool
+) -> None:
+    health = Health(Metrics())
+    health.restored()
+    health.watch_models(lambda: Counter({state: 1}))
+    if is_away:
+        with pytest.raises(StoreUnavailable), health.store_call("append"):
+            raise StoreUnavailable("gone")
+    assert (not health.unserving(), not health.reasons()) == (serves, learns and not is_away)

@@ -19,7 +19,7 @@ class Access(BaseModel):
 class Health(BaseModel):
     """The service's state."""
 
-    status: Literal["alive", "ready"]
+    status: Literal["alive", "serving", "ready"]
     degraded: list[str] | None = Field(
         default=None,
         description="Why a ready service does not serve all of its models, some only for reading, or lets jobs wait.",

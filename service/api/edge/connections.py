@@ -40,12 +40,14 @@ class Limits:
     ----------
     head_seconds : time for a head
     stall_seconds : time without taking any of an answer
+    are_closing : whether each is closed after its next answer
     """
 
     admission: Admission
     metrics: Metrics
     head_seconds: float
     stall_seconds: float
+    are_closing: Callable[[], bool] = bool
 
 
 class Flow(FlowControl):
@@ -141,6 +143,14 @@ class Connection(HttpToolsProtocol):
         self._stop_clock()
         self.rests_since = None
         super().on_headers_complete()
+        if self._limits.are_closing():
+            self.end_after_answer()
+
+    def end_after_answer(self) -> None:
+        """Say in the next answer, unless that has begun, that the connection ends with it."""
+        under_way: RequestResponseCycle | None = self.cycle
+        if under_way is not None and not under_way.response_started and not self.pipeline:
+            under_way.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         """Hand a piece of the body on."""

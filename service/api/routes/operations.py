@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
@@ -14,11 +13,6 @@ from livesvm.service.api.routes.access import Parts, answers, scope
 from livesvm.service.errors import NotReady
 
 VERSION = version("livesvm")
-
-Serves = Annotated[
-    bool,
-    Query(description="Whether it has to serve a model or a feed: one that stands by is ready only once it took over."),
-]
 
 router = APIRouter(tags=["operations"])
 
@@ -35,18 +29,34 @@ async def live() -> Health:
 
 
 @router.get(
-    "/health/ready",
-    summary="Can it do its work?",
-    responses=answers(200, Health, "It can."),
+    "/health/serving",
+    summary="Are predictions answered, and do calls belong here?",
+    responses=answers(200, Health, "They are, and they do."),
     response_model_exclude_none=True,
 )
-async def ready(service: Parts, serves: Serves = False) -> Health:
-    """Return true once models are listed and code is compiled, while the store takes writes and a model is served.
+async def serving(service: Parts) -> Health:
+    """Return true once models are listed and code is compiled, also while the store is away: memory predicts.
+
+    False while another service on the same store takes the calls and this one stands by, and once it stops.
+    """
+    if reasons := service.health.unserving():
+        raise NotReady(reasons)
+    return Health(status="serving", degraded=service.health.degraded() or None)
+
+
+@router.get(
+    "/health/ready",
+    summary="Are updates accepted, too?",
+    responses=answers(200, Health, "They are."),
+    response_model_exclude_none=True,
+)
+async def ready(service: Parts) -> Health:
+    """Return true while the service is serving, its store takes writes and a model takes updates.
 
     What keeps it from being ready is listed in `reasons`, what a ready service does not do in `degraded`, such as
     models that are still being restored.
     """
-    if reasons := service.health.reasons(serves):
+    if reasons := service.health.reasons():
         raise NotReady(reasons)
     return Health(status="ready", degraded=service.health.degraded() or None)
 

@@ -53,8 +53,8 @@ async def live() -> ServerLive:
 
 @router.get("/v2/health/ready", summary="Can it do its work? (V2)", responses=answers(200, ServerReady, "It can."))
 async def ready(service: Parts) -> ServerReady:
-    """Answer as `/health/ready`."""
-    if reasons := service.health.reasons(False):
+    """Answer as `/health/serving`, as the protocol only predicts."""
+    if reasons := service.health.unserving():
         raise NotReady(reasons)
     return ServerReady(ready=True)
 
