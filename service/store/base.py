@@ -227,6 +227,10 @@ class Store(Protocol):
         What can be checked without wearing the disk is checked each time; what takes a write, every few seconds.
         """
 
+    def begin_again(self) -> None:
+        """Take what is written back although the store has lost what belongs to no model; otherwise do nothing."""
+        return
+
     def create(self, model: str, spec: bytes, sequence: int = 0, summary: bytes = b"") -> Lease:
         """Store a new model whose log begins after ``sequence``, and take its lease; raises ModelExists.
 
