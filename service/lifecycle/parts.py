@@ -110,6 +110,7 @@ def open_store(settings: Settings, holder: str, workers: Callable[[], Workers]) 
         prefix=settings.redis_prefix,
         timeout=settings.redis_seconds,
         lease_seconds=settings.lease_seconds,
+        known=settings.data_dir / "redis-store",
     )
 
 

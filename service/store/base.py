@@ -60,6 +60,9 @@ ERASED = "erased"
 """The kind of documents in which models' writers say what erasures have left, each under the name of its model."""
 WEBHOOK_WAITING, WEBHOOK_DEAD = "webhook-message", "webhook-dead-letter"
 """The kinds of documents that webhooks are sent, or were not; their names begin with what a model is stored under."""
+DELETING = "deleting"
+"""The kind of documents: of models and feeds that are being deleted, by what they are stored under; or of a fleet, by
+its name, with the feeds that its series are. A store without space takes these all the same."""
 SERVICE = "service"
 """The kind of documents in which services say, each under its name, where they are reached."""
 

@@ -10,7 +10,7 @@ Further options follow as a query, among them ``ssl_ca_certs``, and ``sentinel_u
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -121,9 +121,7 @@ def check_server(client: Any, commands: str, key: str) -> None:
     import redis
 
     try:
-        reported = client.execute_command("HELLO")
-    except redis.exceptions.NoPermissionError as error:
-        raise StoreError(_lacking(["HELLO"])) from error
+        reported = client.execute_command("HELLO")  # which every user may
     except redis.ResponseError:
         reported = {}  # something in between, which speaks like Redis
     pairs = reported.items() if isinstance(reported, dict) else zip(reported[::2], reported[1::2], strict=True)
@@ -136,7 +134,9 @@ def check_server(client: Any, commands: str, key: str) -> None:
     if version and tuple(map(int, version.split(".")[:2])) < LEAST_VERSION:
         raise StoreError(f"this is Redis {version}, and LiveSVM needs 6.2 or newer")
     if refused := refused_commands(client, commands, key):
-        raise StoreError(_lacking(refused))
+        rights = " ".join(f"+{command.lower()}" for command in refused)
+        names = ", ".join(refused)
+        raise StoreError(f"Redis refuses {names} to this user, or the key {key}: allow it {rights} and such keys")
 
 
 def refused_commands(client: Any, commands: str, key: str) -> list[str]:
@@ -150,10 +150,3 @@ def refused_commands(client: Any, commands: str, key: str) -> list[str]:
     except redis.exceptions.NoPermissionError:
         return ["EVAL"]
     return [listed[number][0] for number in numbers]
-
-
-def _lacking(commands: Sequence[str]) -> str:
-    rights = " ".join(f"+{command.lower()}" for command in commands)
-    return (
-        f"Redis refuses {', '.join(commands)} to this user, or its keys: allow it {rights}, as docs/howto/store.md says"
-    )

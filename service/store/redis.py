@@ -8,7 +8,7 @@ Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
     {p}:changes                   counter that rises with every model that is created or deleted
     {p}:alive:<holder>            counter that a living service keeps raising
     {p}:gone                      set of services whose models are free; one that takes or creates a model leaves it
-    {p}:documents                 hash: kind:name -> document, sealed; there is always one without a name
+    {p}:documents                 hash: kind:name -> document, sealed; behind no name, a name of this store
     {p}:m:<id>:meta               hash: lease "epoch:writer", holder, attempt, sequence, whether all is sealed, how
                                   many keys are there; summary behind its checksum, described
     {p}:m:<id>:log                stream: entry <sequence>-0, field data
@@ -32,6 +32,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import redis
@@ -39,6 +40,7 @@ import redis
 from livesvm.service import crash
 from livesvm.service.store import scripts
 from livesvm.service.store.base import (
+    DELETING,
     SERVICE,
     Appending,
     DocumentName,
@@ -66,6 +68,7 @@ from livesvm.service.store.base import (
 from livesvm.service.store.batches import batches
 from livesvm.service.store.chunks import Pointer, join, split
 from livesvm.service.store.connect import check_server, connect, refused_commands, root_of
+from livesvm.service.store.files import write_whole
 from livesvm.service.store.redis_files import ELSEWHERE, rewrite_log
 from livesvm.service.store.replies import ADVICE, checked, head, indexed, level, snapshot, torn, weakness_of, why
 from livesvm.service.store.script_runner import ScriptRunner
@@ -128,10 +131,18 @@ class RedisStore:
     prefix : of every key
     timeout : seconds after which a call gives up
     lease_seconds : for which a holder has to show no life before its models may be taken over
+    known : file that keeps which store this service used last, so that an empty one in its place is noticed
     """
 
     def __init__(
-        self, url: str, holder: str, *, prefix: str = "livesvm", timeout: float = 1.0, lease_seconds: float = 5.0
+        self,
+        url: str,
+        holder: str,
+        *,
+        prefix: str = "livesvm",
+        timeout: float = 1.0,
+        lease_seconds: float = 5.0,
+        known: Path | None = None,
     ) -> None:
         """Connect; raises StoreUnavailable or StoreTooNew."""
         self._p = root_of(prefix)
@@ -148,6 +159,7 @@ class RedisStore:
             check_server(self._client, scripts.COMMANDS, f"{self._p}:schema")
             refused = refused_commands(self._client, scripts.OPTIONAL, "")
             self._begin()
+            self._missing = "" if known is None else self._compared(known)
         if refused:
             log.warning(
                 "Redis refuses %s to this user: reports of erasures cannot say what became of its append-only file",
@@ -177,8 +189,27 @@ class RedisStore:
         if schema < SCHEMA:
             self._scripts(*self._beginning())
 
+    def _compared(self, known: Path) -> str:
+        """Return what is said of an empty store in the place of the one that was used last; else note this one."""
+        pipe = self._client.pipeline(transaction=True)
+        name, n_models = pipe.hget(f"{self._p}:documents", "").hlen(f"{self._p}:models").execute()
+        if n_models <= 1 and known.exists() and known.read_bytes() != name:
+            return (
+                "Redis is empty, and held a store when this service last started: restore a backup of Redis, or "
+                f"remove {known} if that was meant"
+            )
+        try:
+            write_whole(known, name)
+        except OSError as error:
+            log.warning("%s cannot be written: %s", known, error)
+        return ""
+
     def _beginning(self) -> tuple[str, list[str], list[Any]]:
-        return scripts.BEGIN, self._names("schema", "models", "documents", "epochs", "changes"), [SCHEMA]
+        return (
+            scripts.BEGIN,
+            self._names("schema", "models", "documents", "epochs", "changes"),
+            [SCHEMA, uuid.uuid4().hex],
+        )
 
     def _lost(self) -> str:
         """Return which keys Redis has lost of those that every store has, empty if none."""
@@ -236,7 +267,7 @@ class RedisStore:
         with self._errors():
             _, settings = self._scripts.with_config("", ())
             lost = self._lost()
-        self._weakness = f"Redis has lost {lost}, {ADVICE}" if lost else weakness_of(settings)
+        self._weakness = f"Redis has lost {lost}, {ADVICE}" if lost else self._missing or weakness_of(settings)
         return level(settings) if self._weakness is None else Durability.MEMORY
 
     @property
@@ -249,7 +280,8 @@ class RedisStore:
         key = f"{self._p}:alive:{self._holder}"
         with self._errors():
             pipe = self._client.pipeline(transaction=False)
-            pipe.incr(key).expire(key, _ALIVE_SECONDS)
+            pipe.execute_command("INCR", key)  # as scripts do; the library's own call is another command
+            pipe.expire(key, _ALIVE_SECONDS)
             pipe.execute()
 
     def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
@@ -648,7 +680,8 @@ class RedisStore:
 
     def put_document(self, at: DocumentName, data: bytes) -> None:
         """Set its field."""
-        keys, arguments = self._names("documents"), [":".join(at), sealed_document(at, data)]
+        keys = self._names("documents")
+        arguments = [":".join(at), sealed_document(at, data), int(at.kind == DELETING)]
         with self._errors():
             answer = self._patient_scripts(scripts.PUT_DOCUMENT, keys, arguments)
             if answer[0] == b"unindexed" and self._was_emptied():

@@ -1,9 +1,12 @@
 """Lua scripts of the Redis store, one step each. Each script checks everything before its first write.
 
 A script of Redis runs alone but does not roll back, so the first write of each is one that Redis refuses when it is out
-of memory, read-only or cannot write to its disk; after that first one, nothing can fail. Every script on a model gets
-the model's keys in the order of :data:`MODEL_KEYS`, then the index of models; the names of chunks are made from the one
-of "chunk". The model's lease is the string ``epoch:writer``.
+of memory, read-only or cannot write to its disk; after that first one, nothing can fail. A script that a full server
+has to run begins with a write that removes, after which the server takes the others too: leases are taken and models
+are deleted whatever the memory.
+
+Every script on a model gets the model's keys in the order of :data:`MODEL_KEYS`, then the index of models; the names of
+chunks are made from the one of "chunk". The model's lease is the string ``epoch:writer``.
 
 A script answers with an array whose first entry is ``ok``, ``gone``, ``fenced``, ``unindexed``, ``torn``, or a refusal
 of its own.
@@ -22,8 +25,9 @@ MODEL_KEYS = ("meta", *COUNTED, "writing", "chunk", "solution")
 
 COMMANDS = """EVALSHA sha 1 KEY, MULTI, EXEC, SCAN 0, TIME, GET KEY, SET KEY value, SETNX KEY 0, INCR KEY, EXISTS KEY,
 DEL KEY, UNLINK KEY, EXPIRE KEY 1, HGET KEY field, HMGET KEY field, HSET KEY field value, HEXISTS KEY field,
-HDEL KEY field, HGETALL KEY, HKEYS KEY, HVALS KEY, SADD KEY one, SREM KEY one, SMEMBERS KEY, SISMEMBER KEY one, ZADD KEY 1 one,
-ZSCORE KEY one, ZREM KEY one, ZRANGEBYSCORE KEY 1 2, XADD KEY * field value, XRANGE KEY - +, XTRIM KEY MINID 1-0"""
+HDEL KEY field, HSETNX KEY field value, HLEN KEY, HGETALL KEY, HKEYS KEY, HVALS KEY, SADD KEY one, SREM KEY one,
+SMEMBERS KEY, SISMEMBER KEY one, ZADD KEY 1 one, ZSCORE KEY one, ZREM KEY one, ZRANGEBYSCORE KEY 1 2,
+XADD KEY * field value, XRANGE KEY - +, XTRIM KEY MINID 1-0"""
 """All that the store cannot do without, as :func:`livesvm.service.store.connect.check_server` reads them."""
 OPTIONAL = "INFO, BGREWRITEAOF"
 """What reports of erasures are made of. CONFIG GET is missed where durability is asked for."""
@@ -76,11 +80,11 @@ local function change(changes)
 end
 """
 
-# KEYS: the schema, the index, the documents, the epochs, the changes. ARGV: the schema. What is there stays.
+# KEYS: the schema, the index, the documents, the epochs, the changes. ARGV: the schema, a name. What is there stays.
 BEGIN = """
 redis.call('SET', KEYS[1], ARGV[1])
 redis.call('HSET', KEYS[2], '', ARGV[1])
-redis.call('HSET', KEYS[3], '', '')
+redis.call('HSETNX', KEYS[3], '', ARGV[2])
 for _, counter in ipairs({KEYS[4], KEYS[5]}) do redis.call('SETNX', counter, 0) end
 return {'ok'}
 """
@@ -136,10 +140,10 @@ ACQUIRE = (
 local lease = redis.call('HGET', KEYS[2], 'lease')
 if not lease and ARGV[1] ~= '' then return {'gone'} end
 if lease and lease ~= ARGV[1] then return {'fenced', lease} end
+redis.call('SREM', KEYS[3], ARGV[3])
 local epoch = new_epoch(KEYS[1], ARGV[1])
 redis.call('HSET', KEYS[2], 'lease', epoch .. ':' .. ARGV[2], 'holder', ARGV[3], 'attempt', 0)
 if not lease then redis.call('HSET', KEYS[2], 'sequence', 0, 'sealed', 1, 'there', -1) end
-redis.call('SREM', KEYS[3], ARGV[3])
 return {'ok', epoch}
 """
 )
@@ -153,6 +157,7 @@ if not found[1] then return {'gone'} end
 if string.match(found[1], ':(.*)$') ~= ARGV[1] or tonumber(ARGV[2]) <= tonumber(found[2]) then
   return {'fenced', found[1]}
 end
+redis.call('HDEL', KEYS[2], '')
 local epoch = new_epoch(KEYS[1], found[1])
 redis.call('HSET', KEYS[2], 'lease', epoch .. ':' .. ARGV[1], 'attempt', ARGV[2])
 return {'ok', epoch, found[3]}
@@ -198,6 +203,7 @@ ABORT = (
     _HELD
     + """
 if tonumber(ARGV[2]) > tonumber(redis.call('HGET', KEYS[1], 'sequence')) then return {'ok'} end
+redis.call('SREM', KEYS[3], ARGV[3])
 redis.call('SADD', KEYS[3], ARGV[3])
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[6], ARGV[2], ARGV[2])) do
   redis.call('HDEL', KEYS[4], key)
@@ -362,9 +368,10 @@ return {'ok'}
 """
 )
 
-# KEYS: the documents. ARGV: the name, the document.
+# KEYS: the documents. ARGV: the name, the document, whether a full server takes it.
 PUT_DOCUMENT = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return {'unindexed'} end
+if ARGV[3] == '1' then redis.call('HDEL', KEYS[1], ARGV[1]) end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return {'ok'}
 """

@@ -201,6 +201,20 @@ def test_every_container_has_limits() -> None:
         assert {"mem_limit", "cpus", "pids_limit"} <= service.keys(), name
 
 
+def test_redis_refuses_long_before_it_is_killed_for_memory() -> None:
+    """Half of its limit is left for what a rewriting of the append-only file copies, as the documents say."""
+    in_compose = compose()["services"]["redis"]
+    in_kubernetes, *_ = yaml.safe_load_all(read("deploy/kubernetes/redis/redis.yaml"))
+    (container,) = in_kubernetes["spec"]["template"]["spec"]["containers"]
+    for arguments, limit in (
+        (in_compose["command"], in_compose["mem_limit"]),
+        (container["args"], container["resources"]["limits"]["memory"]),
+    ):
+        given = dict(zip(arguments, arguments[1:], strict=False))
+        assert (given["--maxmemory"], given["--maxmemory-policy"]) == ("1gb", "noeviction")
+        assert limit in ("2g", "2Gi")
+
+
 def test_the_health_check_of_redis_notices_errors(tmp_path: Path) -> None:
     """As it is in a container: a server that is there and well, one that answers with errors, none."""
     kind, *command = compose()["services"]["redis"]["healthcheck"]["test"]
