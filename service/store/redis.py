@@ -190,7 +190,7 @@ class RedisStore:
             self._scripts(*self._beginning())
 
     def _compared(self, known: Path) -> str:
-        """Return what is said of an empty store in the place of the one that was used last; else note this one."""
+        """Return what is said of an empty store where another one was used last; otherwise note this one."""
         pipe = self._client.pipeline(transaction=True)
         name, n_models = pipe.hget(f"{self._p}:documents", "").hlen(f"{self._p}:models").execute()
         if n_models <= 1 and known.exists() and known.read_bytes() != name:
@@ -231,7 +231,7 @@ class RedisStore:
         return True
 
     def begin_again(self) -> None:
-        """Put an empty index and empty documents in the place of those that are lost."""
+        """Make an empty index and empty documents where they are lost."""
         with self._errors():
             if lost := self._lost():
                 self._scripts(*self._beginning())

@@ -38,7 +38,7 @@ def rewrite_log(client: Any) -> str:
         return f"not known to be written again: Redis refuses {refused} to this user, allow it +{refused.lower()}"
     if time.monotonic() >= end:
         return "being written anew"
-    return "written anew" if is_good else "not written anew: Redis failed to, as its log says; ask it for BGREWRITEAOF"
+    return "written anew" if is_good else "not written: Redis failed to, as its log says; ask it for BGREWRITEAOF"
 
 
 def _wait(client: Any, end: float) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from livesvm.service.store import chunks
 from livesvm.service.store.base import (
+    DELETING,
     DocumentName,
     Durability,
     Fenced,
@@ -192,6 +193,19 @@ def test_a_store_of_which_anything_is_left_is_no_new_one(own_server: RedisServer
         assert store.changes() > before + 10**6
 
 
+def test_an_empty_redis_where_a_store_was_is_reported(own_server: RedisServer, tmp_path: Path) -> None:
+    def opened() -> RedisStore:
+        return RedisStore(own_server.url, "me", known=tmp_path / "known")
+
+    for is_reported in (False, True):
+        with closing(opened()) as store:
+            assert (store.durability() is Durability.MEMORY, "is empty" in (store.weakness or "")) == (is_reported,) * 2
+            store.create("m", b"")
+        with closing(opened()) as store:  # which has models again
+            assert (store.durability(), store.weakness) == (Durability.FSYNCED, None)
+        own_server.client().flushall()
+
+
 def test_a_level_that_changes_is_named_by_the_next_append(own_server: RedisServer) -> None:
     with closing(RedisStore(own_server.url, "me")) as store:
         lease = store.create("m", b"")
@@ -355,9 +369,12 @@ def test_all_is_released_by_a_server_without_memory(own_server: RedisServer) -> 
     with closing(RedisStore(own_server.url, "one")) as one, closing(RedisStore(own_server.url, "two")) as two:
         lease = one.create("m", b"", 0, b"summary")
         own_server.client().config_set("maxmemory", "1")
+        lease, _ = one.retake(one.acquire("m"), 1)
+        one.abort(lease, 0)
+        one.put_document(DocumentName(DELETING, "m"), b"")
         one.release_all()
         assert two.is_silent("one")
-        one.delete(lease)
+        one.delete(one.acquire("m"))
         assert two.changes() == 2
 
 

@@ -25,7 +25,7 @@ from livesvm.service.feeds.sources.spec import RedisStreamSpec
 from livesvm.service.store import scripts
 from livesvm.service.store.base import Durability, Idempotency, Solution, StoreError, StoreUnavailable
 from livesvm.service.store.redis import RedisStore
-from tests.contract.redis_server import RedisServer
+from tests.contract.redis_server import RedisServer, free_port
 from tests.contract.sentinel import Sentinel
 from tests.documents import read
 from tests.service.process import ServiceProcess
@@ -266,7 +266,10 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisSer
     """One of the nodes of a cluster that serves all slots."""
     with ExitStack() as stack:
         options = {"cluster-enabled": "yes", "cluster-node-timeout": "2000"}
-        nodes = [stack.enter_context(RedisServer(tmp_path / f"node-{n}", **options)) for n in range(request.param)]
+        nodes = [
+            stack.enter_context(RedisServer(tmp_path / f"node-{n}", **options | {"cluster-port": str(free_port())}))
+            for n in range(request.param)
+        ]
         client: Any = nodes[0].client()
         if len(nodes) == 1:
             client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
@@ -274,7 +277,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisSer
             addresses = [f"127.0.0.1:{node.port}" for node in nodes]
             command = ["redis-cli", "--cluster", "create", *addresses, "--cluster-yes"]
             subprocess.run(command, check=True, capture_output=True, timeout=60)
-        until(lambda: "cluster_state:ok" in str(client.execute_command("CLUSTER INFO")))
+        until(lambda: "cluster_state:ok" in str(client.execute_command("CLUSTER", "INFO")))
         yield nodes[-1]
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +211,7 @@ def test_redis_refuses_long_before_it_is_killed_for_memory() -> None:
         (in_compose["command"], in_compose["mem_limit"]),
         (container["args"], container["resources"]["limits"]["memory"]),
     ):
-        given = dict(zip(arguments, arguments[1:], strict=False))
+        given = dict(pairwise(arguments))
         assert (given["--maxmemory"], given["--maxmemory-policy"]) == ("1gb", "noeviction")
         assert limit in ("2g", "2Gi")
 
