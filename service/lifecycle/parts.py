@@ -104,6 +104,7 @@ def open_store(settings: Settings, holder: str) -> Store:
         prefix=settings.redis_prefix,
         timeout=settings.redis_seconds,
         lease_seconds=settings.lease_seconds,
+        known=settings.data_dir / "redis-store",
     )
 
 

@@ -247,4 +247,4 @@ def test_redis_of_layout_4_is_read_and_what_it_lacks_comes_with_the_next_writes(
             assert list(store.index()) == [Indexed("m", 0, b"summary", 0, "me")]
             store.delete(lease)
             assert (list(store.index()), store.changes()) == ([], 1)
-        assert int(client.get(f"{{{prefix}}}:schema")) == redis.SCHEMA == 5
+        assert int(client.get(f"{{{prefix}}}:schema")) == redis.SCHEMA == 6

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +226,20 @@ def test_redis_is_reached_by_the_service_alone() -> None:
 def test_every_container_has_limits() -> None:
     for name, service in compose()["services"].items():
         assert {"mem_limit", "cpus", "pids_limit"} <= service.keys(), name
+
+
+def test_redis_refuses_long_before_it_is_killed_for_memory() -> None:
+    """Half of its limit is left for what a rewriting of the append-only file copies, as the documents say."""
+    in_compose = compose()["services"]["redis"]
+    in_kubernetes, *_ = yaml.safe_load_all(read("deploy/kubernetes/redis/redis.yaml"))
+    (container,) = in_kubernetes["spec"]["template"]["spec"]["containers"]
+    for arguments, limit in (
+        (in_compose["command"], in_compose["mem_limit"]),
+        (container["args"], container["resources"]["limits"]["memory"]),
+    ):
+        given = dict(pairwise(arguments))
+        assert (given["--maxmemory"], given["--maxmemory-policy"]) == ("1gb", "noeviction")
+        assert limit in ("2g", "2Gi")
 
 
 def test_the_health_check_of_redis_notices_errors(tmp_path: Path) -> None:
