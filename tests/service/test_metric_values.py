@@ -165,6 +165,7 @@ def work(bookkeeping: Bookkeeping, task: str, model: str) -> None:
     while bookkeeping.call("GET", f"/jobs/{job}", "/jobs/{job}", 200).json()["state"] != "done":
         time.sleep(0.02)
     bookkeeping.note("jobs", state="done")
+    bookkeeping.note("jobs_ended_total", state="done")
     bookkeeping.note("job_seconds_count", kind="assessment")
     bookkeeping.call("POST", f"/models/{model}/assessment", route, 422, json={"method": "k-fold", "folds": 10**6})
 
