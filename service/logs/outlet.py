@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -24,6 +25,9 @@ SAME_SECONDS = 60.0
 """For which a line that says the same as one before is counted, and not written."""
 MOST_KNOWN = 1000
 """Lines that are remembered for that; of more, each is written."""
+OWN = "livesvm"
+"""How names of our loggers begin; lines of others say the same where they differ in numbers alone."""
+_NUMBERS = re.compile(r"[0-9.]+")
 LAST_SECONDS = 2.0
 """That the last lines have at the end of the process."""
 
@@ -112,7 +116,8 @@ class Repeats:
 
     def has(self, record: logging.LogRecord) -> bool:
         """Return whether a record says what one before has said, and count it then."""
-        at = record.name, record.getMessage()
+        text = record.getMessage()
+        at = record.name, text if record.name.startswith(OWN) else _NUMBERS.sub("", text)
         if (known := self._known.get(at)) is not None:
             known.count, known.newest = known.count + 1, record
             return True
@@ -129,7 +134,11 @@ class Repeats:
             del self._known[at]
             if known.count:
                 again = copy(known.newest)
-                again.msg, again.args, again.exc_info = f"{at[1]} (and {known.count} times more)", None, None
+                again.msg, again.args, again.exc_info = (
+                    f"{again.getMessage()} (and {known.count} times more)",
+                    None,
+                    None,
+                )
                 found.append(again)
                 self._known[at] = _Known(now + SAME_SECONDS, known.newest)
         return found

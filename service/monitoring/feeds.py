@@ -70,6 +70,16 @@ class FeedSample:
     source: SourceSample | None = None
 
     @property
+    def is_unread(self) -> bool:
+        """Whether its source was not read last time."""
+        return self.source is not None and not self.source.is_up
+
+    @property
+    def backlog(self) -> int | None:
+        """What waits in its source, if it has one and that is known."""
+        return None if self.source is None else self.source.backlog
+
+    @property
     def is_silent(self) -> bool:
         """Whether it has had no reading for several times as long as they are apart."""
         is_known = self.updated_at is not None and self.every is not None and self.every > 0
@@ -127,28 +137,13 @@ _PER_STEP: tuple[Shown[StepSample], ...] = (
     ("drift_evidence", "Evidence of the test for drift; 1 gives an alarm", lambda s: s.drift_evidence),
 )
 
-
-
-def _has(source: SourceSample | None, value_of: Callable[[SourceSample], float | None]) -> float | None:
-    return None if source is None else value_of(source)
-
-
-def _backlog(source: SourceSample) -> int | None:
-    return source.backlog
-
-
 TOTALS_OF_FEEDS: tuple[Total[FeedSample], ...] = (
     ("silent", "Feeds without a reading for five times as long as they are apart", lambda f: f.is_silent, add),
     ("behind_naive", "Feeds with a step whose forecasts are worse than naive ones", lambda f: f.is_behind_naive, add),
     ("band_off", "Feeds with a step whose band holds a tenth less than was asked for", lambda f: f.is_band_off, add),
     ("longest_queue", "Calls that wait for a writer, the most of one feed", lambda f: f.queue_depth, max),
-    ("sources_down", "Feeds whose source was not read last time", lambda f: _has(f.source, lambda s: not s.is_up), add),
-    (
-        "most_backlog",
-        "Entries that wait in a source, the most of one feed",
-        lambda f: f.source and f.source.backlog,
-        max,
-    ),
+    ("sources_down", "Feeds whose source was not read last time", lambda f: f.is_unread, add),
+    ("most_backlog", "Entries that wait in a source, the most of one feed", lambda f: f.backlog, max),
 )
 
 

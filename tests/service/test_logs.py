@@ -188,7 +188,7 @@ def test_what_is_said_again_and_again_is_counted(monkeypatch: pytest.MonkeyPatch
     handler = logging.Handler()
     monkeypatch.setattr(handler, "emit", lambda record: written.append(record.getMessage()))
     monkeypatch.setattr(outlet, "SAME_SECONDS", 0.3)
-    opened, log = outlet.Outlet(lambda: lambda name: handler), logging.getLogger("test.again")
+    opened, log = outlet.Outlet(lambda: lambda name: handler), logging.getLogger("livesvm.again")
     monkeypatch.setattr(log, "propagate", False)
     log.addHandler(opened)
     try:
@@ -202,6 +202,10 @@ def test_what_is_said_again_and_again_is_counted(monkeypatch: pytest.MonkeyPatch
         log.removeHandler(opened)
         opened.close()
     away = [text for text in written if "away" in text]
+    repeats = outlet.Repeats()
+    numbered = [logging.makeLogRecord({"name": "opentelemetry", "msg": f"again in {n}.5 s"}) for n in range(9)]
+    assert [repeats.has(record) for record in numbered] == [False] + [True] * 8
+    assert [record.getMessage() for record in repeats.due(is_over=True)] == ["again in 8.5 s (and 8 times more)"]
     assert away[:2] == ["the part 0 is away", "the part 1 is away"]
     counts = [int(text.split()[-3]) for text in away if "(and" in text]
     assert sum(counts) + 2 == 1001

@@ -71,7 +71,8 @@ def test_numbers_over_all_feeds_have_no_limit(metrics: Metrics) -> None:
     feeds = [FeedSample(f"f{n}", 9, 0, now, 60.0, 0.9, (good,), SourceSample(True, 0, 0)) for n in range(20)]
     metrics.watch_feeds(all_of(feeds), limit=2)
     assert set(values(metrics, "feeds").values()) == {0}
-    feeds[10] = FeedSample("f10", 9, 3, now - 301, 60.0, 0.9, (good, StepSample(2, 3.0, 2.0)), SourceSample(False, None, 0))
+    worse, down = (good, StepSample(2, 3.0, 2.0)), SourceSample(False, None, 0)
+    feeds[10] = FeedSample("f10", 9, 3, now - 301, 60.0, 0.9, worse, down)
     feeds[11] = FeedSample("f11", 9, 0, None, None, 0.9, (StepSample(9, 1.0, 2.0, 0.79),), SourceSample(True, 600, 0))
     assert values(metrics, "feeds") == {
         "silent": 1,
