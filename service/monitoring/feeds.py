@@ -19,7 +19,7 @@ T_co = TypeVar("T_co", covariant=True)
 Shown = tuple[str, str, Callable[[T], float | None]]
 """One number of a thing: its name, its help, and what it is; None where there is none."""
 Total = tuple[str, str, Callable[[T], float | None], Callable[[float, float], float]]
-"""One number over all of a kind: its name, its help, what it is of each, and what two of them are together."""
+"""One number over all of a kind: its name, its help, the number of each, and what makes one number of two."""
 REST_SECONDS = 0.1
 """Of a scrape, for looking at those that are at rest; where they are more, the next scrapes go on."""
 SILENT_TIMES = 5
@@ -139,10 +139,10 @@ _PER_STEP: tuple[Shown[StepSample], ...] = (
 
 TOTALS_OF_FEEDS: tuple[Total[FeedSample], ...] = (
     ("silent", "Feeds without a reading for five times as long as they are apart", lambda f: f.is_silent, add),
-    ("behind_naive", "Feeds with a step whose forecasts are worse than naive ones", lambda f: f.is_behind_naive, add),
-    ("band_off", "Feeds with a step whose band holds a tenth less than was asked for", lambda f: f.is_band_off, add),
+    ("behind_naive", "Feeds that forecast a step worse than naive forecasts do", lambda f: f.is_behind_naive, add),
+    ("band_off", "Feeds with a band that holds less of a step than was asked for", lambda f: f.is_band_off, add),
     ("longest_queue", "Calls that wait for a writer, the most of one feed", lambda f: f.queue_depth, max),
-    ("sources_down", "Feeds whose source was not read last time", lambda f: f.is_unread, add),
+    ("sources_down", "Feeds with a source that was not read last time", lambda f: f.is_unread, add),
     ("most_backlog", "Entries that wait in a source, the most of one feed", lambda f: f.backlog, max),
 )
 

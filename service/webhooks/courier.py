@@ -217,7 +217,7 @@ class Courier:
             self._connection = None
 
     def _given_up(self, delay: float) -> list[Address]:
-        """Return what is tried no more: the oldest if its time ends before it would be, and all whose time is over."""
+        """Return what is tried no more: the oldest if its time ends before it would be, and what waits for too long."""
         with self._changed:
             waiting = list(self._waiting)
         now, found = time.time(), []
