@@ -224,6 +224,13 @@ class Store(Protocol):
         """Why that level is no more than memory, and what to do, as of the last time that it was asked for."""
         return None
 
+    def memory(self) -> tuple[int, int] | None:
+        """Return the bytes that a store in memory holds, and those that it may, 0 for no limit; raises StoreError.
+
+        None of a store that is on a disk, or that does not say.
+        """
+        return None
+
     def ping(self) -> None:
         """Write that this service is alive; raise StoreUnavailable if the store could not take an update now.
 

@@ -276,6 +276,15 @@ class RedisStore:
         """As the server was when it was last asked for its durability."""
         return self._weakness
 
+    def memory(self) -> tuple[int, int] | None:
+        """Ask the server, which may not let this user know."""
+        with self._errors():
+            try:
+                found = self._client.info("memory")
+            except redis.ResponseError:
+                return None
+        return int(found["used_memory"]), int(found["maxmemory"])
+
     def ping(self) -> None:
         """Raise this service's counter, which keeps its leases."""
         key = f"{self._p}:alive:{self._holder}"
