@@ -6,7 +6,7 @@ Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
     {p}:models                    hash: id -> specification; behind no name, the version of this layout
     {p}:epochs                    counter that every lease takes its epoch from
     {p}:changes                   counter that rises with every model that is created or deleted
-    {p}:alive:<holder>            counter that a living service keeps raising
+    {p}:alive:<holder>            text that a living service keeps changing, each time to a new one
     {p}:gone                      set of services whose models are free; one that takes or creates a model leaves it
     {p}:active                    the service that takes the calls; others stand by
     {p}:documents                 hash: kind:name -> document, sealed; behind no name, a name of this store
@@ -96,7 +96,7 @@ KEPT_SNAPSHOTS = 2
 SNAPSHOT_PATIENCE = 20
 """How much longer than another call one chunk of a snapshot may take."""
 _ALIVE_SECONDS = 86_400
-"""After which the counter of a service that is gone is removed; it means nothing long before."""
+"""After which the text of a service that is gone is removed; it means nothing long before."""
 _FOLLOWS = "equal or smaller than the target stream"
 """In what Redis says of a record that does not follow the newest one."""
 _PAGE = 128
@@ -286,13 +286,9 @@ class RedisStore:
         return int(found["used_memory"]), int(found["maxmemory"])
 
     def ping(self) -> None:
-        """Raise this service's counter, which keeps its leases."""
-        key = f"{self._p}:alive:{self._holder}"
+        """Show life, which keeps this service's leases, by a text that another service has not seen before."""
         with self._errors():
-            pipe = self._client.pipeline(transaction=False)
-            pipe.execute_command("INCR", key)  # as scripts do; the library's own call is another command
-            pipe.expire(key, _ALIVE_SECONDS)
-            pipe.execute()
+            self._client.set(f"{self._p}:alive:{self._holder}", uuid.uuid4().hex, ex=_ALIVE_SECONDS)
 
     def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
         """Have the server write its append-only file again, where it has one and lets this user; wait for that."""
@@ -417,13 +413,13 @@ class RedisStore:
         """Return whether a holder is gone, or silent for the length of a lease since the first look at it."""
         pipe = self._client.pipeline(transaction=False)
         pipe.sismember(f"{self._p}:gone", holder).get(f"{self._p}:alive:{holder.decode()}")
-        is_gone, counter = pipe.execute()
+        is_gone, shown = pipe.execute()
         if is_gone:
             return True
         now = time.monotonic()
         before = self._seen.get(holder)
-        if before is None or before[0] != counter:
-            self._seen[holder] = (counter, now)
+        if before is None or before[0] != shown:
+            self._seen[holder] = (shown, now)
             return False
         return now - before[1] >= self._lease_seconds
 

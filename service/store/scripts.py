@@ -24,7 +24,7 @@ kept, with all records behind the older one."""
 MODEL_KEYS = ("meta", *COUNTED, "writing", "chunk", "solution")
 
 COMMANDS = """EVALSHA sha 1 KEY, MULTI, EXEC, SCAN 0, TIME, GET KEY, SET KEY value, SETNX KEY 0, INCR KEY, EXISTS KEY,
-DEL KEY, UNLINK KEY, EXPIRE KEY 1, HGET KEY field, HMGET KEY field, HSET KEY field value, HEXISTS KEY field,
+DEL KEY, UNLINK KEY, HGET KEY field, HMGET KEY field, HSET KEY field value, HEXISTS KEY field,
 HDEL KEY field, HSETNX KEY field value, HLEN KEY, HGETALL KEY, HKEYS KEY, HVALS KEY, SADD KEY one, SREM KEY one,
 SMEMBERS KEY, SISMEMBER KEY one, ZADD KEY 1 one, ZSCORE KEY one, ZREM KEY one, ZRANGEBYSCORE KEY 1 2,
 XADD KEY * field value, XRANGE KEY - +, XTRIM KEY MINID 1-0"""

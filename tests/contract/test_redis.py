@@ -530,3 +530,21 @@ def test_one_service_is_active_until_it_resigns_or_shows_no_life(redis_server: R
         assert two.claim() == "a"
         time.sleep(0.3)
         assert (two.claim(), one.claim()) == ("", "b")
+
+
+def test_a_service_that_began_again_shows_other_signs_of_life_than_before(own_server: RedisServer) -> None:
+    with (
+        closing(RedisStore(own_server.url, "me")) as store,
+        closing(RedisStore(own_server.url, "other", lease_seconds=0.01)) as other,
+    ):
+        for _ in range(2):
+            store.ping()
+        assert not other.is_silent("me")
+        store.release_all()
+        store.create("m", b"")
+        for _ in range(2):
+            store.ping()
+        time.sleep(0.02)
+        assert not other.is_silent("me")
+        time.sleep(0.02)
+        assert other.is_silent("me")
