@@ -260,7 +260,7 @@ class Datasets:
         with self._lock:
             for described in self.all():
                 try:
-                    rows = self._wanted(described, keys) if described.get("has_keys") else None
+                    rows = self._wanted(described, keys) if described["has_keys"] else None
                 except (StoreError, UnknownDataset) as error:
                     log.warning("dataset %s cannot be searched: %s", described["name"], error)
                     unsearched.append(str(described["name"]))
@@ -268,7 +268,7 @@ class Datasets:
                     if rows is not None:
                         found.append(rows)
                         known |= set() if rows.rows is None else _named(described["salt"], keys, rows)
-                    unsearched += [] if described.get("has_keys") else [str(described["name"])]
+                    unsearched += [] if described["has_keys"] else [str(described["name"])]
         return found, unsearched, known
 
     def _wanted(self, described: Document, keys: Sequence[int | str]) -> Found | None:

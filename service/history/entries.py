@@ -110,7 +110,7 @@ class Restoration(_Whole):
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Restoration:
         """Return the entry that a document of the log tells of."""
-        return cls(document["restored"], document["state"], document["request"], document.get("at"))
+        return cls(document["restored"], document["state"], document["request"], document["at"])
 
     def apply(self, state: ModelState) -> Outcome:
         """Make ``state`` what the version was, as the next version; keys that were ever handed out stay used."""
