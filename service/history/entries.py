@@ -94,13 +94,13 @@ class _Whole(ABC):
 class Restoration(_Whole):
     """Going back to ``version``; holds that version whole, as the log behind it may be trimmed first.
 
-    ``at`` is the Unix time at which it was asked for, None before that was kept.
+    ``at`` is the Unix time at which it was asked for.
     """
 
     version: int
     state: bytes
     request: str | None
-    at: float | None = None
+    at: float
 
     def encode(self) -> bytes:
         """Return bytes for the log."""

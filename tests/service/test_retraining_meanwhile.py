@@ -250,7 +250,7 @@ def test_the_scale_of_features_is_of_the_window_that_it_learnt(tmp_path: Path) -
 def test_a_model_that_went_back_to_before_its_first_example_is_not_one_to_be_retrained() -> None:
     model, found = begun("two classes")
     state = restored("two classes", model)
-    Restoration(0, ModelState.empty(state.spec, CACHE_MB).encode(), None).apply(state)
+    Restoration(0, ModelState.empty(state.spec, CACHE_MB).encode(), None, 1.0).apply(state)
     with pytest.raises(EmptyModel, match="knows no example any more"):
         brought("two classes", found, state)
 
