@@ -10,8 +10,8 @@ Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
     {p}:gone                      set of services whose models are free; one that takes or creates a model leaves it
     {p}:active                    the service that takes the calls; others stand by
     {p}:documents                 hash: kind:name -> document, sealed; behind no name, a name of this store
-    {p}:m:<id>:meta               hash: lease "epoch:writer", holder, attempt, sequence, whether all is sealed, how
-                                  many keys are there; summary behind its checksum, described
+    {p}:m:<id>:meta               hash: lease "epoch:writer", holder, attempt, sequence, how many
+                                  keys are there; summary behind its checksum, described
     {p}:m:<id>:log                stream: entry <sequence>-0, field data
     {p}:m:<id>:aborted            set of marks of records without effect, as :mod:`.sealed` makes them
     {p}:m:<id>:requests, answers  hashes by idempotency key of what it makes of requests and of their answers
@@ -74,7 +74,6 @@ from livesvm.service.store.redis_files import ELSEWHERE, rewrite_log
 from livesvm.service.store.replies import ADVICE, checked, head, indexed, level, snapshot, torn, weakness_of, why
 from livesvm.service.store.script_runner import ScriptRunner
 from livesvm.service.store.sealed import (
-    older_request,
     open_answer,
     open_document,
     open_marks,
@@ -89,9 +88,10 @@ from livesvm.service.store.sealed import (
 from livesvm.service.store.seals import checked_summary
 
 SCHEMA = 6
-"""2: seals of requests, answers and marks; a model from before is sealed when its lease is taken. 3: solutions. 4:
-documents. 5: summaries, changes and services that are gone; what is from before has none. 6: what tells that keys are
-lost; a model from before has it from its next write on."""
+"""4: of 0.2.0, the first release. 5: summaries, changes and services that are gone; what is from before has none. 6:
+what tells that keys are lost; a model from before has it from its next write on."""
+FIRST_SCHEMA = 4
+"""The oldest that is read."""
 KEPT_SNAPSHOTS = 2
 SNAPSHOT_PATIENCE = 20
 """How much longer than another call one chunk of a snapshot may take."""
@@ -184,6 +184,9 @@ class RedisStore:
         schema, noted = (int(part or 0) for part in pipe.execute())
         if max(schema, noted) > SCHEMA:
             raise StoreTooNew(f"Redis holds schema {max(schema, noted)} under {self._p}; this reads up to {SCHEMA}")
+        if 0 < schema < FIRST_SCHEMA:
+            found = f"Redis holds schema {schema} under {self._p}"
+            raise StoreUnavailable(f"{found}, of a version before 0.2.0: start 0.2.0 on it first")
         is_read_alone = schema in range(1, SCHEMA) and self._client.exists(f"{self._p}:models")
         if lost := self._lost() if noted or schema == SCHEMA else "" if is_read_alone else self._remains(schema):
             raise StoreDamaged(f"Redis has lost {lost}, {ADVICE}")
@@ -376,31 +379,14 @@ class RedisStore:
     def acquire(self, model: str) -> Lease:
         """Take the lease if it is this service's own, or released, or its holder's counter has stood still."""
         with self._errors():
-            lease, holder, sealed = self._client.hmget(self._key(model, "meta"), "lease", "holder", "sealed")
+            lease, holder = self._client.hmget(self._key(model, "meta"), "lease", "holder")
             if lease is None and not self._without_meta([model]):
                 raise ModelGone(f"model {model} is not stored")
             if holder and holder != self._holder.encode() and not self._has_lapsed(holder):
                 raise LeaseHeld(f"model {model} is held by another service, {self.whereabouts(holder.decode())}")
             keys = [*self._names("epochs"), self._key(model, "meta"), *self._names("gone")]
             answer = self._scripts(scripts.ACQUIRE, keys, [lease or b"", self._writer, self._holder])
-        taken = Lease(model, int(checked(answer, model)[1]), self._writer)
-        if lease is not None and sealed is None:
-            self._seal(taken)
-        return taken
-
-    def _seal(self, lease: Lease) -> None:
-        """Seal what was stored without: requests, then marks, which says that it is done."""
-        requests, answers = self._all_requests(lease.model)
-        found = {}
-        for name, request in requests.items():
-            key = name.decode(errors="backslashreplace")
-            if (known := older_request(lease.model, key, request, answers.get(name))) is not None:
-                found[key] = known
-        self.put_requests(lease, found)
-        with self._errors():
-            marks = self._patient.smembers(self._key(lease.model, "aborted"))
-        pairs = [(mark, sealed_mark(lease.model, int(mark))) for mark in marks if mark.isdigit()]
-        self._write(scripts.SEAL_MARKS, lease, *(part for pair in pairs for part in pair))
+        return Lease(model, int(checked(answer, model)[1]), self._writer)
 
     def whereabouts(self, holder: str) -> str:
         """Read where it says that it is reached."""

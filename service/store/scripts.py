@@ -124,7 +124,7 @@ if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return {'exists'} end
 local epoch = redis.call('INCR', KEYS[3])
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('HSET', KEYS[6], 'lease', epoch .. ':' .. ARGV[3], 'holder', ARGV[4], 'attempt', 0, 'sequence', ARGV[5],
-  'sealed', 1, 'there', redis.call('EXISTS', unpack(KEYS, 7)))
+  'there', redis.call('EXISTS', unpack(KEYS, 7)))
 describe(KEYS[6], ARGV[5], ARGV[6])
 change(KEYS[4])
 redis.call('SREM', KEYS[5], ARGV[4])
@@ -143,7 +143,7 @@ if lease and lease ~= ARGV[1] then return {'fenced', lease} end
 redis.call('SREM', KEYS[3], ARGV[3])
 local epoch = new_epoch(KEYS[1], ARGV[1])
 redis.call('HSET', KEYS[2], 'lease', epoch .. ':' .. ARGV[2], 'holder', ARGV[3], 'attempt', 0)
-if not lease then redis.call('HSET', KEYS[2], 'sequence', 0, 'sealed', 1, 'there', -1) end
+if not lease then redis.call('HSET', KEYS[2], 'sequence', 0, 'there', -1) end
 return {'ok', epoch}
 """
 )
@@ -258,19 +258,6 @@ for i = 2, #ARGV do
   for _, key in ipairs({KEYS[4], KEYS[5]}) do redis.call('HDEL', key, ARGV[i]) end
   redis.call('ZREM', KEYS[6], ARGV[i])
 end
-"""
-    + _NOTED
-)
-
-# ARGV: then for each mark of an aborted record how it was and how it is sealed.
-SEAL_MARKS = (
-    _HELD
-    + """
-for i = 2, #ARGV, 2 do
-  redis.call('SADD', KEYS[3], ARGV[i + 1])
-  redis.call('SREM', KEYS[3], ARGV[i])
-end
-redis.call('HSET', KEYS[1], 'sealed', 1)
 """
     + _NOTED
 )

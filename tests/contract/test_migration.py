@@ -120,6 +120,9 @@ def test_redis_of_layout_4_is_read_and_what_it_lacks_comes_with_the_next_writes(
             store.delete(lease)
             assert (list(store.index()), store.changes()) == ([], 1)
         assert int(client.get(f"{{{prefix}}}:schema")) == redis.SCHEMA == 6
+        client.set(f"{{{prefix}}}:schema", 3)
+        with pytest.raises(StoreUnavailable, match=r"schema 3 .* of a version before 0\.2\.0"):
+            RedisStore(redis_server.url, "me", prefix=prefix)
 
 
 @pytest.fixture(scope="module")
