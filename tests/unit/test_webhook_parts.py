@@ -206,6 +206,7 @@ def test_of_a_body_that_never_ends_only_the_beginning_is_read(
         ("soon", 0, 0),
         ("", 0, 0),
     ],
+    ids=["seconds", "date", "past", "negative", "word", "nothing"],
 )
 def test_for_how_long_a_receiver_wants_to_be_left_alone(text: str, least: float, most: float) -> None:
     with answering([f"HTTP/1.1 503 Busy\r\nRetry-After: {text}\r\ncontent-length: 0\r\n\r\n".encode()]) as url:
