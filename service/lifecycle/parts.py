@@ -70,7 +70,7 @@ LEAST_BASE = 300 * MEGABYTE
 LARGE = 4 * MEGABYTE
 """What one of them takes at least."""
 THREADS = 2
-"""Of a pool whose calls are short."""
+"""Of a pool for short calls."""
 QUESTIONS = 16
 """Of what a model would be, that wait or are answered at once."""
 ERASURES = 4
