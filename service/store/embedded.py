@@ -10,7 +10,7 @@ import logging
 import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from livesvm.service.store.base import StoreDamaged
@@ -18,12 +18,14 @@ from livesvm.service.store.files import put_in_place, unfinished
 from livesvm.service.store.sqlite import DATABASE, SqliteStore
 from livesvm.service.store.sqlite_file import COPY, connect, copy_log, open_database, sqlite_errors, transaction
 from livesvm.service.store.sqlite_marks import join_marks
-from livesvm.service.store.sqlite_schema import is_divided, mark_joined
+from livesvm.service.store.sqlite_schema import DIVIDED, is_divided, mark_joined
 
 SHARES = "shares"
 """The directory of the databases of a divided store, below the data directory."""
 NAMES = [f"{number:02}.sqlite3" for number in range(64)]
 TABLES = ("models", "specs", "log", "snapshots", "requests", "solutions", "documents")
+VERSION_AT = 60
+"""Where the header of a database has its PRAGMA user_version, by SQLite's description of the file format."""
 _HEADS = "SELECT id, epoch, sequence FROM models"
 
 log = logging.getLogger(__name__)
@@ -42,10 +44,11 @@ def open_embedded(data_dir: Path) -> SqliteStore:
 
 
 def _is_divided(path: Path) -> bool:
-    if not path.exists() or not path.stat().st_size:
-        return False
-    with closing(connect(path, "mode=ro")) as db:
-        return is_divided(db)
+    """Read what the header of a database says, as SQLite cannot open it where the disk is full."""
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        file.seek(VERSION_AT)
+        return int.from_bytes(file.read(4), "big") == DIVIDED
+    return False
 
 
 def _join(path: Path, files: Sequence[Path]) -> None:

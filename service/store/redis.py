@@ -221,7 +221,7 @@ class RedisStore:
 
     def _remains(self, schema: int = 0) -> str:
         """Return what Redis has lost that holds something, and no schema, or an older one without an index."""
-        known = ("alive:", "gone", *(("documents", "epochs", "changes", "schema") if schema else ()))
+        known = ("alive:", "gone", "active", *(("documents", "epochs", "changes", "schema") if schema else ()))
         for key in self._patient.scan_iter(match=f"{_literal(self._p)}:*", count=10_000):
             if not (name := key.decode(errors="replace")).startswith(tuple(self._names(*known))):
                 return f"{self._p}:{'models' if schema else 'schema'}, and holds {name}"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from livesvm.service.store.base import DocumentName, Store, StoreDamaged
-from livesvm.service.store.redis import SCHEMA, RedisStore
+from livesvm.service.store.redis import RedisStore
 from livesvm.service.store.sqlite import SqliteStore
 from tests.contract.redis_server import RedisServer
 from tests.support.flips import flips
@@ -68,14 +68,3 @@ def test_every_byte_of_the_value_in_redis(redis_server: RedisServer) -> None:
             assert is_noticed(store)
         client.hset(key, field, value)
         assert store.document(AT) == DATA
-
-
-def test_documents_come_with_schema_4_of_redis(redis_server: RedisServer) -> None:
-    prefix = uuid.uuid4().hex
-    client: Any = redis_server.client()
-    with closing(client):
-        client.set(f"{{{prefix}}}:schema", 3)
-        with closing(RedisStore(redis_server.url, "me", prefix=prefix)) as store:
-            assert store.documents() == []
-            assert store.document(AT) is None
-        assert int(client.get(f"{{{prefix}}}:schema")) == SCHEMA

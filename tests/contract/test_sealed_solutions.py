@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from livesvm.service.store.base import Solution, Store, StoreDamaged
-from livesvm.service.store.redis import SCHEMA, RedisStore
+from livesvm.service.store.redis import RedisStore
 from livesvm.service.store.sqlite import SqliteStore
 from tests.contract.redis_server import RedisServer
 from tests.support.flips import flips
@@ -78,16 +78,3 @@ def test_every_byte_of_the_value_in_redis(redis_server: RedisServer) -> None:
             assert is_noticed(store)
         client.set(name, value)
         assert store.solution("m") == SOLUTION
-
-
-def test_redis_of_the_layout_before_is_read(redis_server: RedisServer) -> None:
-    prefix = uuid.uuid4().hex
-    client: Any = redis_server.client()
-    with closing(client):
-        with closing(RedisStore(redis_server.url, "me", prefix=prefix)) as store:
-            store.append(store.create("m", b""), 1, b"record", None, keep=1)
-        client.set(f"{{{prefix}}}:schema", 2)
-        with closing(RedisStore(redis_server.url, "me", prefix=prefix)) as store:
-            assert [record.data for record in store.log("m", 0)] == [b"record"]
-            assert store.solution("m") is None
-        assert int(client.get(f"{{{prefix}}}:schema")) == SCHEMA

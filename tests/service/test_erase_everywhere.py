@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +21,13 @@ from livesvm.service.models.commands import Batch, Command
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.receipts.receipt import names, names_tag
+from livesvm.service.store.base import StoreError
+from livesvm.service.store.redis import RedisStore
 from tests.service.process import ServiceProcess
 from tests.support.erasing import SPEC, Kept, data, keeping
 from tests.support.feeds import FEED, Stream
 from tests.support.jobs_over_rest import awaited
+from tests.support.redis_services import until
 
 GONE = "customer-17"
 """A tag, and the text in other names."""
@@ -147,21 +153,42 @@ def test_killed_between_two_models(point: str, tmp_path: Path) -> None:
         assert (again.json()["receipt"], again.headers["idempotent-replayed"]) == (receipt, "true")
 
 
-@pytest.mark.alone(reason="two services share one Redis, of which each has a model of its own")
+@contextmanager
+def held_elsewhere(url: str) -> Iterator[None]:
+    """Have a service that lives hold a model `theirs`, which is what `mine` is."""
+    done = threading.Event()
+    with redis.Redis.from_url(url) as client, closing(RedisStore(url, "elsewhere")) as store:
+        lease = store.create("theirs", client.hget("{livesvm}:models", "mine"))
+        for record in store.log("mine", 0):
+            store.append(lease, record.sequence, record.data, None, keep=9)
+
+        def live() -> None:
+            while not done.wait(0.2):
+                with suppress(StoreError):
+                    store.ping()
+
+        living = threading.Thread(target=live)
+        living.start()
+        try:
+            yield
+        finally:
+            done.set()
+            living.join()
+
+
+@pytest.mark.alone(reason="another service holds a model in Redis")
 def test_a_model_that_cannot_be_asked_is_named(tmp_path: Path) -> None:
     """Another service has it: what knows the key here is erased, and the rest is said; alone, it is no success."""
     X, y = data(N)
     keys = [f"order-{row}" for row in range(N)]
-    with keeping("redis", tmp_path) as (process, _):
-        other = ServiceProcess(tmp_path / "other", **process.settings)
-        with process as here, other as there, Client(here.url, patience=0.0) as client, Client(there.url) as elsewhere:
-            for one, name in ((client, "mine"), (elsewhere, "theirs")):
-                one.create_model(**SPEC | {"id": name})
-                one.update(name, X, y, keys=keys, idempotency_key="first")
+    with keeping("redis", tmp_path) as (process, _), process as here, Client(here.url, patience=0.0) as client:
+        client.create_model(**SPEC | {"id": "mine"})
+        client.update("mine", X, y, keys=keys, idempotency_key="first")
+        with held_elsewhere(process.settings["redis_url"]):
+            until(lambda: [one["id"] for one in client.models()] == ["mine", "theirs"])
             reported = client.erase_everywhere(["order-1"], idempotency_key="officer")
             assert [one["model"] for one in reported["erased"]] == ["mine"]
             assert list(reported["receipt"]["refused"]) == ["model theirs"]
-            assert elsewhere.model("theirs")["n_examples"] == N
             with pytest.raises(ServiceProblem) as caught:
                 client.erase_everywhere(["order-1"])
             assert (caught.value.status, "model theirs" in str(caught.value)) == (503, True)

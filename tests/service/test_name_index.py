@@ -58,7 +58,7 @@ class World:
         """Append a record of a key; a feed has it in the answer alone, which may come later."""
         asked = None if request is None else Idempotency(request, b"")
         self.keys[id_] = key
-        call: dict[str, Any] = {"tuned": "job", "recipes": [], "request": request}
+        call: dict[str, Any] = {"tuned": "job", "recipes": [], "request": request, "at": 0.0}
         entry = codec.encode(call) if is_feed(id_) else example(key, "red").encode()
         self.newest[id_] += 1
         self.store.append(self.leases[id_], self.newest[id_], entry, asked, keep=3)
@@ -202,7 +202,9 @@ def test_records_that_replace_others_behind_a_snapshot_are_read(world: World) ->
 def test_an_answer_that_comes_later_is_read(world: World) -> None:
     feed = IDS[-1]
     world.create(feed)
-    world.store.append(world.leases[feed], 1, codec.encode({"paused": True}), Idempotency("once", b""), keep=3)
+    world.store.append(
+        world.leases[feed], 1, codec.encode({"paused": True, "at": 0.0}), Idempotency("once", b""), keep=3
+    )
     world.keys[feed] = "order-1"
     assert holding(world, "order-1") == []
     world.answer(feed)

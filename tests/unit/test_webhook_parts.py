@@ -200,7 +200,7 @@ def test_of_a_body_that_never_ends_only_the_beginning_is_read(
     ("text", "least", "most"),
     [
         ("120", 120, 120),
-        (format_datetime(datetime.now(UTC) + timedelta(minutes=5), usegmt=True), 200, 300),
+        ("in 5 minutes", 200, 300),
         ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
         ("-1", 0, 0),
         ("soon", 0, 0),
@@ -209,6 +209,8 @@ def test_of_a_body_that_never_ends_only_the_beginning_is_read(
     ids=["seconds", "date", "past", "negative", "word", "nothing"],
 )
 def test_for_how_long_a_receiver_wants_to_be_left_alone(text: str, least: float, most: float) -> None:
+    soon = format_datetime(datetime.now(UTC) + timedelta(minutes=5), usegmt=True)
+    text = soon if text == "in 5 minutes" else text
     with answering([f"HTTP/1.1 503 Busy\r\nRetry-After: {text}\r\ncontent-length: 0\r\n\r\n".encode()]) as url:
         status, seconds = post(url)
     assert status == 503
@@ -317,7 +319,6 @@ def put(source: Source, hook: Webhook, count: int) -> list[Address]:
     events = [Happened("drift", "m", str(n), 1e9, lambda spec: {"n": 1}) for n in range(count)]
     messages = outbox.messages(events)
     outbox.keep(source, messages)
-    assert [one for one, _ in outbox.messages(events)] != [one for one, _ in messages] or count == 0
     assert [one.id for one, _ in outbox.messages(events)] == [one.id for one, _ in messages]
     return [one for one, _ in messages]
 

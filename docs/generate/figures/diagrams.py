@@ -67,6 +67,26 @@ def secure() -> Figure:
     )
 
 
+def production() -> Figure:
+    """Draw what a service in production stands between, and what looks at it."""
+    return boxes(
+        {
+            "callers": (1, 2, "callers with\nkeys of their own"),
+            "proxy": (3.8, 2, "proxy"),
+            "active": (6.4, 3.2, "active\nservice"),
+            "standby": (6.4, 0.8, "service that\nstands by"),
+            "store": (9.2, 2, "Redis,\nbacked up"),
+        },
+        [
+            "callers > proxy: TLS",
+            "proxy > active",
+            "proxy > standby",
+            "active > store",
+            "standby > store",
+        ],
+    )
+
+
 def interfaces() -> Figure:
     """Draw from where live models are reached, besides the own calls and clients."""
     return boxes(
@@ -250,6 +270,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
         interfaces,
         erase,
         secure,
+        production,
         backup,
         watch,
         kubernetes,
