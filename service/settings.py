@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from livesvm.service.access import brokers
 from livesvm.service.access.hosts import ANY, is_loopback, parse_hosts
-from livesvm.service.access.keys import parse_keys
+from livesvm.service.access.keys import Keys
 from livesvm.service.logs import traces
 from livesvm.service.logs.setup import Format
 from livesvm.service.resources import environment
@@ -34,6 +35,11 @@ LEAST_MEMORY_MB = 512
 """Less does not hold the service itself with a small model and one request."""
 _DEFAULTS = {"solves": "cores - 1", "memory_mb": "3/4 of memory"}
 """The text of defaults that depend on the machine."""
+TAKEN = (
+    "access|datasets|docs|erase|events|feeds|fleets|health|help|jobs|metrics|models|openapi.json|page|receipts|redoc|"
+    "static-offline-docs|v2|webhooks"
+)
+"""What paths of the service begin with."""
 
 
 class Settings(BaseSettings):
@@ -54,13 +60,6 @@ class Settings(BaseSettings):
         repr=False,
         description="Redis that keeps the models, as redis://, rediss://, unix://, redis+sentinel:// or "
         "rediss+sentinel://; empty: the embedded store does.",
-    )
-    workers: int = Field(
-        default=0,
-        ge=0,
-        le=64,
-        description="Processes that models and feeds live in, on this machine and with the embedded store; each has as "
-        "much of LIVESVM_MEMORY_MB as the one that answers HTTP. 0: they live in that one.",
     )
     sources: str = Field(
         default="",
@@ -98,9 +97,9 @@ class Settings(BaseSettings):
     )
     ray: str = Field(
         default="",
-        description="Ray cluster that hosts the models, as host:port, or auto on one of its nodes. Needs livesvm[ray] "
-        "and LIVESVM_REDIS_URL. Empty: this process hosts them. All front ends need the same value, and the same of "
-        "the next six settings.",
+        description="Ray cluster that hosts the models, as host:port, or auto on one of its nodes; local: this service "
+        "starts Ray on this machine for itself. Needs livesvm[ray] and LIVESVM_REDIS_URL. Empty: this process hosts "
+        "them. All front ends need the same value, and the same of the next six settings.",
     )
     ray_actors: int = Field(
         default=0, ge=0, le=4096, description="Actors that share the models between them; 0: one for each model."
@@ -136,10 +135,20 @@ class Settings(BaseSettings):
         description="Keys that may call, as label:scope:sha256hex separated by commas. The scope is read, learn or "
         "admin; each includes the ones before. `livesvm key` makes one. Empty: no key is asked for.",
     )
+    api_keys_file: str = Field(
+        default="",
+        description="File with such entries instead, one a line. A change of the file holds within a second, "
+        "without a restart.",
+    )
     allowed_hosts: str = Field(
         default="",
         description="Host names under which requests are answered, separated by commas, besides loopback and "
         "LIVESVM_HOST. Other names are answered 421. `*`: any name, with API keys only.",
+    )
+    root_path: str = Field(
+        default="",
+        description="Path under which a proxy has the service, as /ml/livesvm, whether it takes the path off or not. "
+        "Empty: the root.",
     )
     docs_need_key: bool = Field(
         default=False,
@@ -187,7 +196,8 @@ class Settings(BaseSettings):
     max_calls: int = Field(
         default=64,
         ge=1,
-        description="Calls of one kind under way: predictions, updates that are read, others. More are answered 429.",
+        description="Calls of one kind under way: predictions, updates that are read, others; half of them with one "
+        "API key. More are answered 429.",
     )
     queue_size: int = Field(
         default=64, ge=1, description="Commands that may wait for one model. More are answered 429."
@@ -223,7 +233,17 @@ class Settings(BaseSettings):
         "all clients are one: set it to LIVESVM_MAX_CONNECTIONS.",
     )
     max_models: int = Field(default=100_000, ge=1, description="Models that may exist at once.")
-    max_feeds: int = Field(default=100_000, ge=1, description="Feeds that may exist at once.")
+    max_feeds: int = Field(
+        default=100_000,
+        ge=1,
+        description="Feeds that may exist at once. Readings of fleets create no more than nine tenths of them; the "
+        "rest is for calls that need an admin key.",
+    )
+    max_fleet_series: int = Field(
+        default=20_000,
+        ge=1,
+        description="Series that one fleet may have by readings. `POST /fleets/{id}/series` creates more.",
+    )
     max_examples: int = Field(default=50_000, ge=1, description="Examples that one window may hold.")
     max_features: int = Field(default=10_000, ge=1, description="Features that one example may have.")
     max_classes: int = Field(
@@ -280,7 +300,9 @@ class Settings(BaseSettings):
         "cut off.",
     )
     jobs: int = Field(default=1, ge=1, le=64, description="Jobs that run at once.")
-    jobs_waiting: int = Field(default=16, ge=1, description="Jobs that may wait; more are answered 429.")
+    jobs_waiting: int = Field(
+        default=16, ge=1, description="Jobs that may wait, half of them of one API key; more are answered 429."
+    )
     jobs_kept: int = Field(default=100, ge=0, description="Finished jobs that are kept, with their results.")
     max_datasets: int = Field(default=32, ge=1, description="Datasets that may be kept at once.")
     dataset_bytes: int = Field(
@@ -298,7 +320,12 @@ class Settings(BaseSettings):
     receipt_days: float = Field(
         default=365.0, ge=0, le=36_500, description="Days for which receipts of erasures are kept."
     )
-    streams: int = Field(default=64, ge=1, description="Event streams that may be open; more are answered 429.")
+    streams: int = Field(
+        default=64,
+        ge=1,
+        description="Event streams that may be open, half of them with one API key, or of one client where there are "
+        "no keys. More are answered 429.",
+    )
     heartbeat_seconds: float = Field(
         default=15.0, gt=0, description="Seconds without news after which an event stream says that it is still there."
     )
@@ -317,11 +344,6 @@ class Settings(BaseSettings):
         known = connect.named_urls(self.sources, _check_source)
         return {"store": self.redis_url} | known if self.redis_url else known
 
-    @property
-    def process_mb(self) -> int:
-        """Megabytes that each process of the service may take."""
-        return self.memory_mb // (self.workers + 1)
-
     @model_validator(mode="before")
     @classmethod
     def _environment_is_known(cls, given: Any) -> Any:
@@ -329,9 +351,25 @@ class Settings(BaseSettings):
         environment.check(os.environ, PREFIX, defaults)
         return given
 
+    @field_validator("root_path")
+    @classmethod
+    def _root_path_is_a_path(cls, given: str) -> str:
+        path = given.rstrip("/")
+        if not re.fullmatch(r"(/(?!\.+(/|$))[A-Za-z0-9._~-]+)*", path):
+            raise ValueError("is a path such as /ml/livesvm: parts of letters, digits and -._~, each behind a slash")
+        if taken := re.match(f"/({TAKEN})(/|$)", path):
+            raise ValueError(f"/{taken[1]} is a path of the service itself; begin with another part")
+        return path
+
     @model_validator(mode="after")
     def _keys_are_readable(self) -> Self:
-        parse_keys(self.api_keys)
+        if self.api_keys and self.api_keys_file:
+            raise ValueError(f"give the keys in {PREFIX}API_KEYS or in {PREFIX}API_KEYS_FILE, not in both")
+        try:
+            Keys(self.api_keys, self.api_keys_file)
+        except OSError as error:
+            what = f"{PREFIX}API_KEYS_FILE={self.api_keys_file} cannot be read"
+            raise ValueError(f"{what}: {error.strerror}") from None
         return self
 
     @model_validator(mode="after")
@@ -361,24 +399,13 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _workers_are_possible(self) -> Self:
-        if self.workers and self.redis_url:
-            raise ValueError(
-                f"{PREFIX}WORKERS is for the embedded store; several services on one Redis share its models"
-            )
-        if self.workers and self.memory_mb < LEAST_MEMORY_MB * (self.workers + 1):
-            least = LEAST_MEMORY_MB * (self.workers + 1)
-            raise ValueError(f"{PREFIX}WORKERS={self.workers} needs {PREFIX}MEMORY_MB of at least {least}")
-        return self
-
-    @model_validator(mode="after")
     def _open_only_on_loopback(self) -> Self:
         what = None
         if not is_loopback(self.host):
             what = f"the service binds to a loopback address only, not to {self.host!r}"
         if ANY in parse_hosts(self.allowed_hosts):
             what = f"{PREFIX}ALLOWED_HOSTS lists names, and not every one"
-        if what is not None and not self.api_keys:
+        if what is not None and not (self.api_keys or self.api_keys_file):
             raise ValueError(f"without {PREFIX}API_KEYS {what}; `livesvm key` makes a key")
         return self
 

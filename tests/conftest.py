@@ -43,7 +43,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest files; where models live elsewhere, leave out tests of their process."""
     items.sort(key=lambda item: item.path.name not in LONGEST)
-    if (elsewhere.ACTORS or elsewhere.WORKERS) is not None:
+    if elsewhere.ACTORS is not None:
         items[:] = [item for item in items if item.get_closest_marker("alone") is None]
 
 

@@ -2,17 +2,19 @@
 
     python -m tests.packages [--python /path/to/python3.13] [--tests tests/unit/test_package.py ...]
 
-The source distribution and the wheel are built; the wheel built from the unpacked source distribution has the same
-files as the one built from the tree. The wheel is installed into a fresh environment and used there: an estimator, the
-service with its worker processes, and the demonstration. Some tests are run in the unpacked source distribution. With
-``--python`` the fresh environment belongs to that Python, and has what the tests need, which it runs. It exits 1 with
-the first command that fails.
+The source distribution and its wheel are built, with machine code for this processor and for a baseline; otherwise the
+wheel has the same files as one for every platform that is built from the tree. It is installed into a fresh environment
+and used there: a first fit has to compile nothing, on this processor and as on another one; then come an estimator, the
+service with its worker processes, the demonstration, and a first fit where the environment has been moved to. Some
+tests are run in the unpacked source distribution. With ``--python`` the fresh environment belongs to that Python,
+installs the source distribution with what the tests need, and runs them. It exits 1 with the first command that fails.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import platform
 import subprocess
 import sys
 import tarfile
@@ -25,9 +27,31 @@ from tests.documents import ROOT
 
 TESTS = ("tests/unit/test_package.py", "tests/unit/test_deployment.py", "tests/unit/test_certificate.py")
 LARGEST_WHEEL = 4 * 2**20
-"""In bytes; a larger one has files that are not needed."""
+"""In bytes, without machine code; a larger one has files that are not needed."""
+BASELINE, OTHER = ("x86-64-v2", "nehalem") if platform.machine() in ("x86_64", "AMD64") else ("generic", "cortex-a57")
+"""What a wheel for others is built for, and the name of another processor."""
+MACHINE_CODE = "livesvm/solvers/machine-code/"
 SITE = "livesvm/service/api/page/site/index.html"
 """The documentation, of a tree in which it was built."""
+FIRST = """
+import gc, time
+began = time.process_time()
+import numpy as np
+from livesvm import IncrementalSVC
+imported = time.process_time()
+X = np.random.default_rng(0).normal(size=(90, 3))
+model = IncrementalSVC(C=10.0, gamma=0.5).fit(X, np.where(X[:, 0] * X[:, 1] > 0, 1, -1))
+fitted = time.process_time()
+from livesvm.solvers.runtime import compile, machine_code
+from livesvm.solvers.warm_up import FAMILIES, is_compiled, warm_up
+missing = [family for family in FAMILIES if not is_compiled(family)]
+warm_up()
+entries = [found for found in gc.get_objects() if isinstance(found, compile.Entry)]
+compiled = sum(sum(entry.stats.cache_misses.values()) for entry in entries)
+loaded = {file.name.rpartition(".")[2] for file in machine_code.in_use}
+times = f"{imported - began:.1f} s of processor time for the import, {fitted - imported:.1f} s for the fit"
+print(compiled, missing, *loaded, times)
+"""
 USE = """
 import tempfile
 from pathlib import Path
@@ -59,22 +83,53 @@ print("used", livesvm.__version__, "from", livesvm.__file__)
 def run(*command: str | Path, cwd: Path, **variables: str) -> None:
     """Run a command; raises CalledProcessError."""
     print("+", *("..." if "\n" in str(word) else word for word in command), flush=True)
-    shut_out = ("PYTHONPATH", "LIVESVM_URL")
-    environment = {name: value for name, value in os.environ.items() if name not in shut_out}
-    subprocess.run(command, cwd=cwd, env=environment | variables, check=True)
+    subprocess.run(command, cwd=cwd, env=without_ours() | variables, check=True)
 
 
-def built(source: Path, out: Path, *options: str) -> Path:
+def without_ours() -> dict[str, str]:
+    """Return the environment without what says where the package, a service or machine code is."""
+    shut_out = ("PYTHONPATH", "LIVESVM_URL", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME")
+    return {name: value for name, value in os.environ.items() if name not in shut_out}
+
+
+def built(source: Path, out: Path, *options: str, **variables: str) -> Path:
     """Build a wheel, and unless the options say otherwise the source distribution that it is built from."""
-    run(sys.executable, "-m", "build", "--outdir", out, *options, source, cwd=out.parent)
+    run(sys.executable, "-m", "build", "--outdir", out, *options, source, cwd=out.parent, **variables)
     (wheel,) = out.glob("*.whl")
     return wheel
+
+
+def first_fit(fresh: Path, home: Path, **variables: str) -> str:
+    """Fit a first model and load all other code, which compiles, prints and writes nothing; return for what it is."""
+    before = state_of(fresh)
+    command = [str(fresh / "bin" / "python"), "-c", FIRST]
+    environment = without_ours() | {"HOME": str(home)} | variables
+    done = subprocess.run(command, cwd=home.parent, env=environment, capture_output=True, text=True, check=True)
+    processor: str
+    compiled, missing, processor, times = done.stdout.split(maxsplit=3)
+    assert (compiled, missing, done.stderr) == ("0", "[]", ""), done.stdout + done.stderr
+    assert state_of(fresh) == before
+    assert not list(home.iterdir())
+    print(f"code for {processor}: {times.strip()}", flush=True)
+    return processor
+
+
+def state_of(fresh: Path) -> dict[Path, int]:
+    """Return when each installed file was last changed."""
+    return {path: path.stat().st_mtime_ns for path in fresh.rglob("*") if path.is_file()}
 
 
 def contents(wheel: Path) -> dict[str, int]:
     """Return the files of a wheel, each with the checksum of its bytes."""
     with zipfile.ZipFile(wheel) as archive:
         return {entry.filename: entry.CRC for entry in archive.infolist()}
+
+
+def own_files(wheel: Path) -> dict[str, int]:
+    """Return the same of the files that are no machine code, nor say what the wheel is for."""
+    about = (".dist-info/WHEEL", ".dist-info/RECORD")
+    found = contents(wheel).items()
+    return {name: crc for name, crc in found if not name.startswith(MACHINE_CODE) and not name.endswith(about)}
 
 
 def unpacked(folder: Path) -> Path:
@@ -92,27 +147,41 @@ def main() -> int:
     parser.add_argument("--python", help="of the fresh environment, and of the tests (default: this one)")
     parser.add_argument("--tests", nargs="*", default=TESTS, help="run in the unpacked source distribution")
     asked = parser.parse_args()
-    compiled = {"NUMBA_CACHE_DIR": str(Path(directory() or "").parent)}
+    compiled = {"NUMBA_CACHE_DIR": str(Path(directory() or "").resolve().parent)}
     with tempfile.TemporaryDirectory(prefix="livesvm-packages-") as name:
         place = Path(name)
         outside = place / "outside"
+        home = place / "home"
         outside.mkdir()
-        wheel = built(ROOT, place / "dist")
-        tree = built(ROOT, place / "from-tree", "--wheel")
-        assert contents(wheel) == contents(tree), set(contents(wheel).items()) ^ set(contents(tree).items())
-        assert wheel.stat().st_size < LARGEST_WHEEL
+        home.mkdir()
+        wheel = built(ROOT, place / "dist", LIVESVM_BUILD_CPU=f"native {BASELINE}", **compiled)
+        bare = built(ROOT, place / "from-tree", "--wheel", LIVESVM_BUILD_CPU="none")
+        assert bare.name.endswith("-py3-none-any.whl")
+        assert bare.stat().st_size < LARGEST_WHEEL
+        assert own_files(wheel) == own_files(bare), set(own_files(wheel).items()) ^ set(own_files(bare).items())
         assert (SITE in contents(wheel)) == (ROOT / SITE.removeprefix("livesvm/")).exists()
         source = unpacked(wheel.parent)
-        run(asked.python or sys.executable, "-m", "venv", place / "fresh", cwd=outside)
-        programs = place / "fresh" / "bin"
-        what = f"{wheel}[test]" if asked.python else wheel
-        run(programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", what, cwd=outside)
-        python = programs / "python" if asked.python else sys.executable
-        tests = [python, "-m", "pytest", "--quiet", "--numprocesses=0", *asked.tests]
+        fresh = place / "fresh"
+        run(asked.python or sys.executable, "-m", "venv", fresh, cwd=outside)
+        python = fresh / "bin" / "python"
+        what = f"{source}[test]" if asked.python else wheel
+        run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", what, cwd=outside, **compiled)
+        native = first_fit(fresh, home)
+        if not asked.python:
+            assert first_fit(fresh, home, NUMBA_CPU_NAME=OTHER).startswith(f"{BASELINE}-")
+        tests = [
+            python if asked.python else sys.executable,
+            "-m",
+            "pytest",
+            "--quiet",
+            "--numprocesses=0",
+            *asked.tests,
+        ]
         run(*tests, cwd=source, PYTHONPATH=str(source), **compiled)
-        run(programs / "python", "-c", USE, cwd=outside, **compiled)
-        run(programs / "livesvm", "demo", "--months", "1", cwd=outside, **compiled)
+        run(python, "-c", USE, cwd=outside)
+        run(fresh / "bin" / "livesvm", "demo", "--months", "1", cwd=outside)
         assert [path.name for path in outside.iterdir()] == ["fisher-river.png"]
+        assert first_fit(fresh.rename(place / "moved"), home) == native
     print("the packages are what they should be")
     return 0
 

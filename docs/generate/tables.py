@@ -96,6 +96,7 @@ def all_metrics() -> Metrics:
     metrics.watch_feeds(lambda: {"live": 1}, lambda limit: [FeedSample("load", 1, 0, 0.0, 3600.0, 0.9, steps)], 1)
     metrics.watch_fleets(lambda: [FleetSample("meters", {"live": 1}, 1, 0.8, 0.7, 0.9, 0.9)])
     metrics.watch_jobs(lambda: {"done": 1})
+    metrics.watch_keys(lambda: {("gauge", "learn"): 0.0})
     metrics.watch_webhooks(lambda: {"waiting": 1})
     metrics.watch_replicas(lambda: {"awake": 1})
     metrics.watch_solves(lambda: {"running": 1})

@@ -17,6 +17,7 @@ from livesvm.service.api.bodies.memory import BodyMemory
 from livesvm.service.api.docs import Docs
 from livesvm.service.api.edge.body_limits import BodyLimits
 from livesvm.service.api.edge.gate import Gate
+from livesvm.service.api.edge.root_path import RootPath
 from livesvm.service.api.methods import Heads
 from livesvm.service.api.openapi import describe
 from livesvm.service.api.page import files as page
@@ -82,9 +83,8 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         """Restore and watch while the application runs; close the service after it."""
-        parts.serve_on(asyncio.get_running_loop())
         threading.Thread(target=restore, name="restore", daemon=True).start()  # a stop does not wait for it
-        watches = (parts.watch_store(), parts.take_models_over(), parts.give_memory_back())
+        watches = (parts.watch_store(), parts.take_models_over(), parts.give_memory_back(), parts.watch_keys())
         tasks = [asyncio.create_task(watch) for watch in watches]
         async with _to_others(app, parts):
             yield
@@ -102,6 +102,7 @@ def create_app(
         redirect_slashes=False,  # a redirect would name the host that the request did
     )
     app.state.service = parts
+    has_keys = bool(parts.keys.known)
     app.state.reception = BodyLimits(settings)
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
     of_models = (models, learn, predict, questions, versions, examples, v2)
@@ -115,14 +116,16 @@ def create_app(
         page.install(app)
         documentation.install(app)
     problems.install(app)
-    describe(app, settings, secured=bool(parts.keys))
+    describe(app, settings, secured=has_keys)
     app.add_middleware(problems.CutOffs, stopping=lambda: parts.health.is_stopping)
     app.add_middleware(BodyMemory, budget=parts.budget)
-    app.add_middleware(Docs, keys=parts.keys if settings.docs_need_key else ())
+    app.add_middleware(Docs, keys=parts.keys if has_keys and settings.docs_need_key else None, root=settings.root_path)
     app.add_middleware(Heads)
-    app.add_middleware(Gate, hosts=Hosts(settings.allowed_hosts, settings.host), has_keys=bool(parts.keys))
+    app.add_middleware(Gate, hosts=Hosts(settings.allowed_hosts, settings.host), has_keys=has_keys)
     traced = Tracing(operations.VERSION) if settings.traces else None
     app.add_middleware(RequestLog, metrics=parts.metrics, slow_seconds=settings.slow_seconds, traced=traced)
+    if settings.root_path:
+        app.add_middleware(RootPath, root=settings.root_path)
     return app
 
 

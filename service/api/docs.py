@@ -9,9 +9,9 @@ import re
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from livesvm.service.access.keys import ApiKey
+from livesvm.service.access.keys import Keys
 from livesvm.service.api import problems
-from livesvm.service.api.routes.access import admit
+from livesvm.service.api.routes.access import let_in
 from livesvm.service.errors import ServiceError
 
 STATIC = "/static-offline-docs/"
@@ -29,22 +29,26 @@ class Docs:
 
     Parameters
     ----------
-    keys : of which one is needed to see the pages; empty: every caller may
+    keys : of which one is needed to see the pages; None: every caller may
+    root : the path that the pages are under for their readers
     """
 
-    def __init__(self, app: ASGIApp, keys: tuple[ApiKey, ...]) -> None:
+    def __init__(self, app: ASGIApp, keys: Keys | None, root: str) -> None:
         self._app = app
         self._keys = keys
+        self._root = root
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and look at pages on their way back."""
         path = scope["path"] if scope["type"] == "http" else ""
-        if self._keys and path in _DESCRIBE:
+        if self._keys is not None and path in _DESCRIBE:
             try:
-                admit(_bearer(Request(scope)), self._keys, "read")
+                let_in(self._keys.find(_bearer(Request(scope))), "read")
             except ServiceError as error:
                 await problems.refuse(error, scope, receive, send)
                 return
+        if path in _DESCRIBE:
+            scope["root_path"] = self._root
         if path.startswith(STATIC):
             send = _with_header(send, b"cache-control", b"no-cache")
         await self._app(scope, receive, _policed(send) if path in PAGES else send)

@@ -20,7 +20,7 @@ from livesvm.service.access.keys import ApiKey
 from livesvm.service.access.vouching import vouch
 from livesvm.service.api.bodies.reading import read_body
 from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
-from livesvm.service.api.streams import Streams
+from livesvm.service.api.streams import relayed
 from livesvm.service.api.vouched import VOUCHED, asked_of, target_of
 from livesvm.service.errors import JobElsewhere
 from livesvm.service.jobs.other_front_ends import FrontEnd, FrontEnds
@@ -30,7 +30,7 @@ from livesvm.service.logs.calls import current, note
 MEANT = "livesvm-for"
 """The header that names the front end which a request of another one is for."""
 CONNECT_SECONDS = 2.0
-DISBELIEVED = "give both the same LIVESVM_API_KEYS, and set their clocks"
+DISBELIEVED = "give both the same LIVESVM_API_KEYS, or files that say the same, and set their clocks"
 LIST_SECONDS = 3.0
 """For all others to tell their jobs."""
 ANSWER_SECONDS = 10.0
@@ -92,8 +92,7 @@ async def forward(request: Request, front: FrontEnd, service: Service) -> Respon
             raise JobElsewhere(f"front end {front.name} does not believe this one: {DISBELIEVED}")
         headers = {name: answer.headers[name] for name in _TOLD if name in answer.headers}
         if answer.headers.get("content-type", "").startswith(EVENT_STREAM):
-            streams: Streams = request.app.state.streams
-            return streams.relayed(_pieces(answer))
+            return relayed(request, _pieces(answer))
         try:
             return Response(await answer.aread(), answer.status_code, headers)
         finally:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
@@ -99,7 +101,8 @@ def answering(
     X = (yield from _read(asked)) if isinstance(asked, Body) else asked
     del asked
     stage("predict")
-    seen, stale = live.reader(X) if calibrated is None else calibrated.seen, live.stale
+    seen = (yield from live.reading(X)) if calibrated is None else calibrated.seen
+    stale = live.stale
     note(version=seen.version, rows=len(X))
     seen.check(live.spec, X, most_rows)
     with budget.holding("predictions", X.nbytes + ANSWER_BYTES * seen.n_values * len(X)):
@@ -132,14 +135,16 @@ def _of_row(seen: Published, products: float) -> float:
     return ROW * seen.n_values + seen.n_support * (KERNEL + products + seen.n_values - 1)
 
 
-def at_once(steps: Steps[A]) -> A:
-    """Return the result of work in steps, without a break."""
+async def at_once(steps: Steps[A]) -> A:
+    """Return the result of work in steps, without a break but where it waits for something."""
     while True:
         try:
-            next(steps)
+            found = next(steps)
         except StopIteration as end:
             answer: A = end.value
             return answer
+        if isinstance(found, Future):
+            await asyncio.wait([asyncio.wrap_future(found)])
 
 
 def _read(body: Body) -> Steps[Rows]:

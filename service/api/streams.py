@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
+from typing import TypeVar
 
 from pydantic_core import to_json
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from livesvm.service.api.edge.clients import caller_of, is_admitted
 from livesvm.service.errors import QueueFull
 
 MEDIA_TYPE = "text/event-stream"
 LOOK_SECONDS = 0.1
 """Between two looks whether there is something new."""
 HEARTBEAT = b": nothing new\n\n"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Streams:
 
     Parameters
     ----------
-    limit : streams that may be open at once
+    limit : streams that may be open at once, half of them of one caller
     heartbeat_seconds : after so long without news a stream says that it is still there
     stall_seconds : a reader that takes nothing for so long is closed
     """
@@ -51,7 +56,7 @@ class Streams:
         self.heartbeat_seconds = heartbeat_seconds
         self.stall_seconds = stall_seconds
         self._limit = limit
-        self._open = 0
+        self._open: Counter[Hashable] = Counter()
         self._closed = False
 
     def close(self) -> None:
@@ -59,15 +64,19 @@ class Streams:
         self._closed = True
 
     @contextmanager
-    def place(self) -> Iterator[None]:
-        """Hold one of the places; raises QueueFull at once."""
-        if self._open >= self._limit:
-            raise QueueFull(f"{self._limit} event streams are open already")
-        self._open += 1
+    def place(self, caller: Hashable = None) -> Iterator[None]:
+        """Hold one of the places of a caller; raises QueueFull at once."""
+        if self._open.total() >= self._limit:
+            raise QueueFull(f"{self._limit} event streams are open, as many as LIVESVM_STREAMS allows")
+        if self._open[caller] >= (most := max(1, self._limit // 2)):
+            raise QueueFull(f"{most} event streams of this caller are open; one may have half of LIVESVM_STREAMS")
+        self._open[caller] += 1
         try:
             yield
         finally:
-            self._open -= 1
+            self._open[caller] -= 1
+            if not self._open[caller]:
+                del self._open[caller]
 
     def of(self, look: Callable[[], Event | None], look_seconds: float = LOOK_SECONDS) -> StreamingResponse:
         """Return the stream of what ``look`` returns, each time it differs from before; None ends it."""
@@ -77,14 +86,14 @@ class Streams:
         """Return the stream of every event that ``look`` returns, each time there are some; None ends it."""
         return _EventStream(self._every(look), self)
 
-    def relayed(self, pieces: AsyncIterator[bytes]) -> StreamingResponse:
-        """Return the stream of pieces that come from elsewhere, until they end or the service stops."""
-        return _EventStream(self._relayed(pieces), self)
+    def relayed(self, pieces: AsyncIterator[bytes], goes_on: Callable[[], bool] = lambda: True) -> StreamingResponse:
+        """Return the stream of pieces that come from elsewhere, until they end, or are not to go on here."""
+        return _EventStream(self._relayed(pieces, goes_on), self)
 
-    async def _relayed(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def _relayed(self, pieces: AsyncIterator[bytes], goes_on: Callable[[], bool]) -> AsyncIterator[bytes]:
         coming: asyncio.Future[bytes | None] | None = None
         try:
-            while not self._closed:
+            while goes_on() and not self._closed:
                 coming = coming or asyncio.ensure_future(_next(pieces))
                 await asyncio.wait([coming], timeout=LOOK_SECONDS)
                 if coming.done():
@@ -136,7 +145,7 @@ class _EventStream(StreamingResponse):
         self._streams = streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._streams.place(), suppress(TimeoutError, ClientDisconnect):
+        with self._streams.place(caller_of(scope)), suppress(TimeoutError, ClientDisconnect):
             await super().__call__(scope, receive, send)
 
     async def stream_response(self, send: Send) -> None:
@@ -155,10 +164,21 @@ def event_stream(
 ) -> StreamingResponse:
     """Return the stream of what ``look`` returns, among those of the service that was asked."""
     streams: Streams = request.app.state.streams
-    return streams.of(look, look_seconds)
+    return streams.of(_while_admitted(request, look), look_seconds)
 
 
 def every_event(request: Request, look: Callable[[], Sequence[Event] | None]) -> StreamingResponse:
     """Return the stream of every event that ``look`` returns, among those of the service that was asked."""
     streams: Streams = request.app.state.streams
-    return streams.all_of(look)
+    return streams.all_of(_while_admitted(request, look))
+
+
+def relayed(request: Request, pieces: AsyncIterator[bytes]) -> StreamingResponse:
+    """Return the stream of pieces that come from elsewhere, among those of the service that was asked."""
+    streams: Streams = request.app.state.streams
+    return streams.relayed(pieces, partial(is_admitted, request))
+
+
+def _while_admitted(request: Request, look: Callable[[], T | None]) -> Callable[[], T | None]:
+    """Return what looks as long as the caller's key is one, and ends the stream then."""
+    return lambda: look() if is_admitted(request) else None

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Iterable, Mapping
-from datetime import date
 from typing import Any, Literal
 
-from livesvm.service.client.requests import Document, Page, Request, page
+from livesvm.service.client.requests import (
+    Document,
+    Page,
+    Request,
+    delete,
+    document,
+    get,
+    json_content,
+    listed,
+    once,
+    page,
+    plain,
+    post,
+)
 
 Rows = Any
 """Rows as mappings, columns by name, a pandas or polars frame, or the text of a CSV file as bytes."""
@@ -17,7 +27,7 @@ Rows = Any
 def create_feed(id: str | None = None, **settings: Any) -> Request[Document]:
     """Create a feed; ``settings`` hold ``target``, ``steps``, ``window``, ... as in ``POST /feeds``."""
     body = settings if id is None else {"id": id, **settings}
-    return Request("POST", "/feeds", document, False, *json_content(body))
+    return post("/feeds", body)
 
 
 def feeds(after: str = "") -> Request[Page]:
@@ -27,12 +37,12 @@ def feeds(after: str = "") -> Request[Page]:
 
 def feed(id: str) -> Request[Document]:
     """Describe one feed: its settings with what was chosen, its scores next to those of the naive forecasts."""
-    return Request("GET", f"/feeds/{id}", document, True)
+    return get(f"/feeds/{id}")
 
 
 def delete_feed(id: str) -> Request[None]:
     """Delete a feed."""
-    return Request("DELETE", f"/feeds/{id}", lambda answer: None, is_repeatable=False)
+    return delete(f"/feeds/{id}")
 
 
 def observe(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Request[Document]:
@@ -42,9 +52,7 @@ def observe(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Reque
     ----------
     rows : mappings of column to number or text, or columns by name, or a pandas or polars frame, or CSV as bytes
     """
-    content, headers = rows_content(rows)
-    headers["idempotency-key"] = idempotency_key or uuid.uuid4().hex
-    return Request("POST", f"/feeds/{id}/observations", document, True, content, headers)
+    return once(f"/feeds/{id}/observations", rows_content(rows), idempotency_key)
 
 
 def announce(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Request[Document]:
@@ -54,9 +62,7 @@ def announce(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Requ
     ----------
     rows : as of :func:`observe`, with the times and the known columns
     """
-    content, headers = rows_content(rows)
-    headers["idempotency-key"] = idempotency_key or uuid.uuid4().hex
-    return Request("POST", f"/feeds/{id}/announce", document, True, content, headers)
+    return once(f"/feeds/{id}/announce", rows_content(rows), idempotency_key)
 
 
 def forecast_if(id: str, rows: Rows) -> Request[Document]:
@@ -66,7 +72,7 @@ def forecast_if(id: str, rows: Rows) -> Request[Document]:
 
 def forecast(id: str) -> Request[Document]:
     """Return the newest forecasts of a feed: ``time``, ``forecasts``, ``stale``."""
-    return Request("GET", f"/feeds/{id}/forecast", document, True)
+    return get(f"/feeds/{id}/forecast")
 
 
 def history(
@@ -83,9 +89,8 @@ def history(
     ``begin`` and ``end`` are times as the feed's readings have them, or datetimes. Forecasts belong to one ``step`` or
     of all; of more readings than ``points``, some evenly apart are reported.
     """
-    given = {"limit": limit, "from": begin, "to": end, "step": step, "points": points}
-    params = {name: _plain(value) for name, value in given.items() if value is not None}
-    return Request("GET", f"/feeds/{id}/history", lambda answer: list(answer.json()["rows"]), True, params=params)
+    times = {"from": plain(begin), "to": plain(end)}
+    return listed(f"/feeds/{id}/history", "rows", limit=limit, **times, step=step, points=points)
 
 
 def erase_readings(
@@ -97,14 +102,12 @@ def erase_readings(
     """
     given = {"times": list(times), "from": begin, "to": end}
     body = {name: value for name, value in given.items() if value is not None and value != []}
-    content, headers = json_content(body)
-    headers["idempotency-key"] = idempotency_key or uuid.uuid4().hex
-    return Request("POST", f"/feeds/{id}/erase", document, True, content, headers)
+    return once(f"/feeds/{id}/erase", body, idempotency_key)
 
 
 def feed_certificate(id: str) -> Request[Document]:
     """Return the certificate of every step's models."""
-    return Request("GET", f"/feeds/{id}/certificate", document, True)
+    return get(f"/feeds/{id}/certificate")
 
 
 def feed_plot(id: str, extension: Literal["svg", "png"] = "svg", limit: int = 300) -> Request[bytes]:
@@ -121,12 +124,12 @@ def backtest(id: str, rows: Rows | None = None, **settings: Any) -> Request[Docu
     body: Document = {"settings": settings}
     if rows is not None:
         body["rows"] = rows_of(rows)
-    return Request("POST", f"/feeds/{id}/backtest", document, False, *json_content(body))
+    return post(f"/feeds/{id}/backtest", body)
 
 
 def tune(id: str) -> Request[Document]:
     """Ask what to choose now of what the settings leave to ``auto``: a job, which ``apply`` takes over."""
-    return Request("POST", f"/feeds/{id}/tune", document, False)
+    return post(f"/feeds/{id}/tune")
 
 
 def feed_drift(
@@ -148,8 +151,7 @@ def feed_drift(
     steps : only these; all when there are none
     """
     asked = {"false_alarms": false_alarms, "newest": newest, "step": list(steps) or None, "max_seconds": max_seconds}
-    params = {name: value for name, value in asked.items() if value is not None}
-    return Request("GET", f"/feeds/{id}/drift", document, True, params=params)
+    return get(f"/feeds/{id}/drift", **asked)
 
 
 def update_feed(
@@ -166,25 +168,23 @@ def update_feed(
     steps : mappings of ``step`` to one of the feed's, and of ``keep`` to the newest examples that stay, ``C``, or both
     max_seconds : until the answer has to be there; past it nothing is changed
     """
-    content, headers = json_content({"steps": [dict(one) for one in steps]})
-    headers["idempotency-key"] = idempotency_key or uuid.uuid4().hex
-    params = {} if max_seconds is None else {"max_seconds": max_seconds}
-    return Request("POST", f"/feeds/{id}/update", document, True, content, headers, params)
+    body = {"steps": [dict(one) for one in steps]}
+    return once(f"/feeds/{id}/update", body, idempotency_key, max_seconds=max_seconds)
 
 
 def pause_feed(id: str) -> Request[Document]:
     """Have a feed take nothing more from its source, until it is resumed."""
-    return Request("POST", f"/feeds/{id}/pause", document, True)
+    return post(f"/feeds/{id}/pause", is_repeatable=True)
 
 
 def resume_feed(id: str) -> Request[Document]:
     """Have a feed take what waits in its source."""
-    return Request("POST", f"/feeds/{id}/resume", document, True)
+    return post(f"/feeds/{id}/resume", is_repeatable=True)
 
 
 def write_back_feed(id: str) -> Request[Document]:
     """Have the store hold a feed again that it has lost."""
-    return Request("POST", f"/feeds/{id}/writeback", document, True)
+    return post(f"/feeds/{id}/writeback", is_repeatable=True)
 
 
 def rows_of(data: Rows) -> list[Document]:
@@ -205,25 +205,3 @@ def rows_of(data: Rows) -> list[Document]:
 def rows_content(rows: Rows) -> tuple[bytes, dict[str, str]]:
     """Return a body of rows, and its header."""
     return (rows, {"content-type": "text/csv"}) if isinstance(rows, bytes) else json_content({"rows": rows_of(rows)})
-
-
-def json_content(body: Document) -> tuple[bytes, dict[str, str]]:
-    """Return a body of JSON, and its header."""
-    return json.dumps(body, default=_plain).encode(), {"content-type": "application/json"}
-
-
-def _plain(value: Any) -> Any:
-    """Return what JSON can say of times and numpy's numbers."""
-    if isinstance(value, date):  # datetimes and pandas' timestamps are dates
-        return value.isoformat()
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    if isinstance(value, str | int | float):
-        return value
-    raise TypeError(f"a {type(value).__name__} cannot be sent: {value!r}")
-
-
-def document(answer: Any) -> Document:
-    """Return the JSON of an answer."""
-    found: Document = answer.json()
-    return found

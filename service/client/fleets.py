@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable
 from typing import Any, Literal
 
 import httpx
 
-from livesvm.service.client.feeds import Rows, document, json_content, rows_content
-from livesvm.service.client.requests import Document, Page, Request, page
+from livesvm.service.client.feeds import Rows, rows_content
+from livesvm.service.client.requests import Document, Page, Request, delete, get, once, page, post
 
 _MEDIA = {b"PAR1": "application/vnd.apache.parquet", b"PK\x03\x04": "application/zip"}
 _FORMATS = Literal["csv", "parquet", "arrow"]
@@ -17,7 +16,7 @@ _FORMATS = Literal["csv", "parquet", "arrow"]
 
 def create_fleet(id: str, **settings: Any) -> Request[Document]:
     """Create a fleet; ``settings`` hold ``target``, ``series``, ``steps``, ... as in ``POST /fleets``."""
-    return Request("POST", "/fleets", document, False, *json_content({"id": id, **settings}))
+    return post("/fleets", {"id": id, **settings})
 
 
 def fleets(after: str = "") -> Request[Page]:
@@ -27,12 +26,12 @@ def fleets(after: str = "") -> Request[Page]:
 
 def fleet(id: str) -> Request[Document]:
     """Describe one fleet: its settings with what was chosen, its scores over all series, the worst of them."""
-    return Request("GET", f"/fleets/{id}", document, True)
+    return get(f"/fleets/{id}")
 
 
 def delete_fleet(id: str) -> Request[None]:
     """Delete a fleet and all its series."""
-    return Request("DELETE", f"/fleets/{id}", lambda answer: None, is_repeatable=False)
+    return delete(f"/fleets/{id}")
 
 
 def observe_fleet(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Request[Document]:
@@ -78,17 +77,17 @@ def series(after: str, id: str) -> Request[Page]:
 
 def create_series(id: str, names: Iterable[str | int]) -> Request[Document]:
     """Create series before their first readings: ``created``, and ``series`` in all."""
-    return Request("POST", f"/fleets/{id}/series", document, True, *json_content({"series": list(names)}))
+    return post(f"/fleets/{id}/series", {"series": list(names)}, is_repeatable=True)
 
 
 def pause_fleet(id: str) -> Request[Document]:
     """Have a fleet take nothing more from its source, until it is resumed."""
-    return Request("POST", f"/fleets/{id}/pause", document, True)
+    return post(f"/fleets/{id}/pause", is_repeatable=True)
 
 
 def resume_fleet(id: str) -> Request[Document]:
     """Have a fleet take what waits in its source."""
-    return Request("POST", f"/fleets/{id}/resume", document, True)
+    return post(f"/fleets/{id}/resume", is_repeatable=True)
 
 
 def erase_series(
@@ -103,17 +102,14 @@ def erase_series(
     """Erase readings of some series for good, or of all, by their times: ``erased``, ``removed``, ``receipt``."""
     given = {"series": None if series is None else list(series), "times": list(times), "from": begin, "to": end}
     body = {name: value for name, value in given.items() if value is not None and value != []}
-    content, headers = json_content(body)
-    headers["idempotency-key"] = idempotency_key or uuid.uuid4().hex
-    return Request("POST", f"/fleets/{id}/erase", document, True, content, headers)
+    return once(f"/fleets/{id}/erase", body, idempotency_key)
 
 
 def _rows(path: str, rows: Rows, key: str | None) -> Request[Document]:
     content, headers = rows_content(rows)
     if isinstance(rows, bytes):
         headers["content-type"] = _MEDIA.get(rows[:4], headers["content-type"])
-    headers["idempotency-key"] = key or uuid.uuid4().hex
-    return Request("POST", path, document, True, content, headers)
+    return once(path, (content, headers), key)
 
 
 def _wanted(series: Iterable[str] | None, steps: Iterable[int]) -> dict[str, Any]:

@@ -1,10 +1,16 @@
-"""Refusals of the service, as errors."""
+"""Refusals of the service, and of what stands between, as errors."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import httpx
+
+T = TypeVar("T")
+_QUOTED = 200
+"""Characters of a page that an error repeats."""
 
 
 class ServiceProblem(Exception):
@@ -21,17 +27,28 @@ class ServiceProblem(Exception):
         super().__init__(f"{status} {document.get('title', '')}: {document.get('detail', '')}")
 
 
-def checked(response: httpx.Response) -> httpx.Response:
-    """Return a good answer; raises ServiceProblem for any other."""
-    if response.is_success:
-        return response
+def answered(read: Callable[[httpx.Response], T], response: httpx.Response) -> T:
+    """Return what a call reads of a good answer; raises ServiceProblem for any other, and for one not of the service.
+
+    Proxies answer with pages, and a page of theirs may have any status.
+    """
     try:
+        if response.is_success:
+            return read(response)
         document = response.json()
-    except ValueError:
+    except (ValueError, KeyError, TypeError):
         document = None
-    is_problem = isinstance(document, dict)  # what stands between may answer otherwise
-    reported = document if is_problem else {"detail": response.text}
-    raise ServiceProblem(response.status_code, reported, response.headers.get("x-request-id"))
+    if response.is_success or not isinstance(document, dict):
+        document = {"title": response.reason_phrase, "detail": _quoted(response)}
+    raise ServiceProblem(response.status_code, document, response.headers.get("x-request-id"))
+
+
+def _quoted(response: httpx.Response) -> str:
+    """Return what an answer says that is none of the service."""
+    where = f", sending to {response.headers['location']}" if "location" in response.headers else ""
+    text = " ".join(re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", response.text, flags=re.S | re.I).split())
+    said = f": {text[:_QUOTED]}" if text else ""
+    return f"{response.url} did not answer as the service does, but a proxy, say{where}{said}"
 
 
 def ended(job: dict[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,8 @@ import itertools
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -58,7 +58,7 @@ class Request(Generic[T]):
 
 def create_model(id: str | None = None, **spec: Any) -> Request[Document]:
     """Create a model; ``spec`` holds ``kernel``, ``C``, ``window``, ... as in ``POST /models``."""
-    return _post("/models", spec if id is None else {"id": id, **spec})
+    return post("/models", spec if id is None else {"id": id, **spec})
 
 
 @dataclass(frozen=True)
@@ -88,12 +88,12 @@ def page(name: str, after: str) -> Request[Page]:
 
 def model(id: str) -> Request[Document]:
     """Describe one model."""
-    return _get(f"/models/{id}")
+    return get(f"/models/{id}")
 
 
 def delete_model(id: str) -> Request[None]:
     """Delete a model."""
-    return Request("DELETE", f"/models/{id}", lambda answer: None, is_repeatable=False)
+    return delete(f"/models/{id}")
 
 
 def update(
@@ -143,8 +143,7 @@ def update(
     add["on_repeat"] = on_repeat
     verbs: Document = {"remove": remove, "relabel": relabel, "reweight": reweight, "decay": decay, "C": C}
     body = _changes(**add, **verbs, convex=convex, change=change, rescale=rescale)
-    params = {} if max_seconds is None else {"max_seconds": max_seconds}
-    return _once(f"/models/{id}/update", body, idempotency_key, params)
+    return once(f"/models/{id}/update", body, idempotency_key, max_seconds=max_seconds)
 
 
 def _by_key(given: Any) -> tuple[list[Any], list[Any]]:
@@ -222,7 +221,7 @@ def predict(
 
     asked = {"probability": "true" if probability else None, "alerts": alerts, "precision": precision}
     asked |= {"coverage": coverage, "half_life": half_life, "interval": interval}
-    params = {name: str(value) for name, value in asked.items() if value is not None}
+    params = {name: str(value) for name, value in given(**asked).items()}
     stream = io.BytesIO()
     if hasattr(X, "tocsr"):
         rows = _csr(X)
@@ -232,7 +231,7 @@ def predict(
     else:
         np.save(stream, np.asarray(X, dtype=np.float64), allow_pickle=False)
         headers = {"content-type": "application/x-npy"}
-    return Request("POST", f"/models/{id}/predict", _document, True, stream.getvalue(), headers, params)
+    return Request("POST", f"/models/{id}/predict", document, True, stream.getvalue(), headers, params)
 
 
 def erase(
@@ -242,7 +241,7 @@ def erase(
 
     They are in the window or not; where nothing that is stored names any of them, ServiceProblem (404) is raised.
     """
-    return _once(f"/models/{id}/erase", _named(keys, tags), idempotency_key)
+    return once(f"/models/{id}/erase", _named(keys, tags), idempotency_key)
 
 
 def erase_everywhere(
@@ -252,7 +251,7 @@ def erase_everywhere(
 
     Where nothing that is stored names any of them, ServiceProblem (404) is raised.
     """
-    return _once("/erase", _named(keys, tags), idempotency_key)
+    return once("/erase", _named(keys, tags), idempotency_key)
 
 
 def _named(keys: Sequence[Key], tags: Sequence[str]) -> Document:
@@ -262,18 +261,18 @@ def _named(keys: Sequence[Key], tags: Sequence[str]) -> Document:
 def verify_receipt(receipt: bytes | Document) -> Request[Document]:
     """Ask whether a receipt, as it was answered or as the bytes of a file, is as a service signed it: ``verified``."""
     if isinstance(receipt, bytes):
-        return Request("POST", "/receipts/verify", _document, True, receipt, {"content-type": "application/json"})
-    return _post("/receipts/verify", receipt, is_repeatable=True)
+        return Request("POST", "/receipts/verify", document, True, receipt, {"content-type": "application/json"})
+    return post("/receipts/verify", receipt, is_repeatable=True)
 
 
 def receipts() -> Request[list[Document]]:
     """Return every receipt of an erasure that is kept."""
-    return Request("GET", "/receipts", lambda answer: list(answer.json()["receipts"]), is_repeatable=True)
+    return listed("/receipts", "receipts")
 
 
 def receipt_key() -> Request[Document]:
     """Return the ``public_key`` that receipts are signed by, and ``earlier`` ones."""
-    return _get("/receipts/key")
+    return get("/receipts/key")
 
 
 def what_if(
@@ -295,8 +294,7 @@ def what_if(
     body: Document = _changes(**change) if erase is None else {"erase": dict(erase)}
     if rows is not None:
         body["X"] = _rows(rows)
-    params = {} if max_seconds is None else {"max_seconds": max_seconds}
-    return replace(_post(f"/models/{id}/what-if", body, is_repeatable=True), params=params)
+    return post(f"/models/{id}/what-if", body, is_repeatable=True, max_seconds=max_seconds)
 
 
 def explain(
@@ -307,8 +305,7 @@ def explain(
     With targets y (m,) what examples are worth for the loss of the rows: ``values``, harmful ones first.
     """
     body: Document = {"X": _rows(X), "most": most} | ({} if y is None else {"y": _targets(y)})
-    params = {} if max_seconds is None else {"max_seconds": max_seconds}
-    return replace(_post(f"/models/{id}/explain", body, is_repeatable=True), params=params)
+    return post(f"/models/{id}/explain", body, is_repeatable=True, max_seconds=max_seconds)
 
 
 def drift(
@@ -323,24 +320,22 @@ def drift(
     false_alarms : largest probability of an alarm where nothing has changed; as the model is watched, or 0.01
     newest : examples that remedies are judged by
     """
-    asked = {"false_alarms": false_alarms, "newest": newest, "max_seconds": max_seconds}
-    params = {name: value for name, value in asked.items() if value is not None}
-    return replace(_get(f"/models/{id}/drift"), params=params)
+    return get(f"/models/{id}/drift", false_alarms=false_alarms, newest=newest, max_seconds=max_seconds)
 
 
 def certificate(id: str) -> Request[Document]:
     """Return the certificate of the newest version."""
-    return _get(f"/models/{id}/certificate")
+    return get(f"/models/{id}/certificate")
 
 
 def checkpoint(id: str) -> Request[Document]:
     """Write a snapshot."""
-    return _post(f"/models/{id}/checkpoint", is_repeatable=True)
+    return post(f"/models/{id}/checkpoint", is_repeatable=True)
 
 
 def write_back(id: str) -> Request[Document]:
     """Have the store hold a model again that it has lost, as memory has it: ``version``, ``written``."""
-    return _post(f"/models/{id}/writeback", is_repeatable=True)
+    return post(f"/models/{id}/writeback", is_repeatable=True)
 
 
 def examples(
@@ -353,24 +348,23 @@ def examples(
     keys : only these; else a page, oldest first, of at most ``limit`` from ``offset`` on
     """
     params: dict[str, Any] = {"offset": offset} if keys is None else {"keys": [str(key) for key in keys]}
-    params |= {} if limit is None else {"limit": limit}
-    return Request("GET", f"/models/{id}/examples", _document, True, params=params)
+    return get(f"/models/{id}/examples", **params, limit=limit)
 
 
 def versions(id: str) -> Request[Document]:
     """Return which versions can be restored: ``current``, ``oldest``, ``snapshots``."""
-    return _get(f"/models/{id}/versions")
+    return get(f"/models/{id}/versions")
 
 
 def restore(id: str, version: int) -> Request[Document]:
     """Make an earlier version of a model its next one."""
-    return _once(f"/models/{id}/restore", {"version": version})
+    return once(f"/models/{id}/restore", {"version": version})
 
 
 def assess(id: str, folds: int | None = None) -> Request[Document]:
     """Ask for the exact leave-one-out decisions of a model's window, or for those of so many folds: a job."""
     body = {"method": "leave-one-out"} if folds is None else {"method": "k-fold", "folds": folds}
-    return _post(f"/models/{id}/assessment", body)
+    return post(f"/models/{id}/assessment", body)
 
 
 def regularization_path(
@@ -386,7 +380,7 @@ def regularization_path(
     examples = {"validation": validation, "data": data}
     body: Document = {"parameter": parameter, "minimum": minimum, "maximum": maximum}
     body |= {name: given and {"X": _rows(given[0]), "y": _targets(given[1])} for name, given in examples.items()}
-    return _post(f"/models/{id}/regularization-path", body)
+    return post(f"/models/{id}/regularization-path", body)
 
 
 def outlier_path(
@@ -401,7 +395,7 @@ def outlier_path(
     """Ask which labels or targets of a model's window look wrong, and for robust models: a job."""
     body: Document = {"parameter": parameter, "theta": theta, "s": s, "hold_out": hold_out}
     body["validation"] = validation and {"X": _rows(validation[0]), "y": _targets(validation[1])}
-    return _post(f"/models/{id}/outlier-path", body)
+    return post(f"/models/{id}/outlier-path", body)
 
 
 def tune_model(
@@ -414,13 +408,12 @@ def tune_model(
     folds: int = 5,
 ) -> Request[Document]:
     """Ask for the best gamma and C, and epsilon in a range, of a model's window, to be applied then: a job."""
-    body: Document = {"gammas": gammas, "C": C, "epsilon": epsilon, "judge": judge, "folds": folds}
-    return _post(f"/models/{id}/tune", {name: value for name, value in body.items() if value is not None})
+    return post(f"/models/{id}/tune", given(gammas=gammas, C=C, epsilon=epsilon, judge=judge, folds=folds))
 
 
 def apply(job: str, **choice: Any) -> Request[Document]:
     """Bring what a job found into its live model; ``choice`` as its kind says, such as ``C=2.0``."""
-    return _once(f"/jobs/{job}/apply", {"choice": choice})
+    return once(f"/jobs/{job}/apply", {"choice": choice})
 
 
 def plot(job: str, extension: Literal["svg", "png"] = "svg") -> Request[bytes]:
@@ -430,12 +423,12 @@ def plot(job: str, extension: Literal["svg", "png"] = "svg") -> Request[bytes]:
 
 def job(job: str) -> Request[Document]:
     """Return one job as it is now, with its result when it is done."""
-    return _get(f"/jobs/{job}")
+    return get(f"/jobs/{job}")
 
 
 def cancel(job: str) -> Request[Document]:
     """Have a job stop at its next step; delete one that has ended, with its result."""
-    return Request("DELETE", f"/jobs/{job}", _document, is_repeatable=False)
+    return Request("DELETE", f"/jobs/{job}", document, is_repeatable=False)
 
 
 def put_dataset(
@@ -459,29 +452,28 @@ def put_dataset(
     for piece in pieces(data) if isinstance(data, Path) else (data,):
         digest.update(piece)
     headers = {"content-type": DATASET_MEDIA[format], "x-content-sha256": digest.hexdigest()}
-    given = {"target": target, "weights": weights, "key": key}
-    params = {name: value for name, value in given.items() if value is not None}
-    return Request("PUT", f"/datasets/{name}", _document, True, data, headers, params)
+    params = given(target=target, weights=weights, key=key)
+    return Request("PUT", f"/datasets/{name}", document, True, data, headers, params)
 
 
 def datasets() -> Request[list[Document]]:
     """Describe every dataset."""
-    return Request("GET", "/datasets", lambda answer: list(answer.json()["datasets"]), is_repeatable=True)
+    return listed("/datasets", "datasets")
 
 
 def dataset(name: str) -> Request[Document]:
     """Describe one dataset."""
-    return _get(f"/datasets/{name}")
+    return get(f"/datasets/{name}")
 
 
 def delete_dataset(name: str) -> Request[None]:
     """Delete a dataset."""
-    return Request("DELETE", f"/datasets/{name}", lambda answer: None, is_repeatable=False)
+    return delete(f"/datasets/{name}")
 
 
 def retrain(id: str, solver: str = "auto", **asked: Any) -> Request[Document]:
     """Retrain a model in a process of its own; ``asked`` as in ``POST /models/{id}/retrain``: a job."""
-    return _post(f"/models/{id}/retrain", {"solver": solver, **asked})
+    return post(f"/models/{id}/retrain", {"solver": solver, **asked})
 
 
 def pieces(path: Path) -> Iterator[bytes]:
@@ -491,35 +483,63 @@ def pieces(path: Path) -> Iterator[bytes]:
             yield piece
 
 
-def _get(path: str) -> Request[Document]:
-    return Request("GET", path, _document, is_repeatable=True)
+def get(path: str, **params: Any) -> Request[Document]:
+    """Return the request for a document; parameters that are None are left out."""
+    return Request("GET", path, document, True, params=given(**params))
 
 
-def _post(path: str, body: Any = None, *, is_repeatable: bool = False) -> Request[Document]:
-    if body is None:
-        return Request("POST", path, _document, is_repeatable)
-    content = json.dumps(body, default=_plain).encode()  # numbers that are none are for the service to refuse
-    return Request("POST", path, _document, is_repeatable, content, {"content-type": "application/json"})
+def listed(path: str, name: str, **params: Any) -> Request[list[Document]]:
+    """Return the request for the entries of a document, under their name."""
+    return Request("GET", path, lambda answer: list(answer.json()[name]), True, params=given(**params))
 
 
-def _once(path: str, body: Any, key: str | None = None, params: dict[str, Any] | None = None) -> Request[Document]:
-    """Return a request with a name of its own, so that it has one effect however often it is sent."""
-    plain = _post(path, body)
-    headers = {**plain.headers, "idempotency-key": key or uuid.uuid4().hex}
-    return Request("POST", path, _document, True, plain.content, headers, params or {})
+def delete(path: str) -> Request[None]:
+    """Return the request that deletes what is at a path."""
+    return Request("DELETE", path, lambda answer: None, is_repeatable=False)
 
 
-def _document(answer: httpx.Response) -> Document:
+def post(path: str, body: Any = None, *, is_repeatable: bool = False, **params: Any) -> Request[Document]:
+    """Return a request with a body of JSON, if there is one."""
+    content, headers = (None, {}) if body is None else json_content(body)
+    return Request("POST", path, document, is_repeatable, content, headers, given(**params))
+
+
+def once(path: str, body: Any, key: str | None = None, **params: Any) -> Request[Document]:
+    """Return a request with a name of its own, so that it has one effect however often it is sent.
+
+    Parameters
+    ----------
+    body : of JSON, or what is sent as it is, with its headers
+    """
+    content, headers = body if isinstance(body, tuple) else json_content(body)
+    named = {**headers, "idempotency-key": key or uuid.uuid4().hex}
+    return Request("POST", path, document, True, content, named, given(**params))
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """Return those of some values that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def json_content(body: Any) -> tuple[bytes, dict[str, str]]:
+    """Return a body of JSON, and its header; numbers that are none are for the service to refuse."""
+    return json.dumps(body, default=plain).encode(), {"content-type": "application/json"}
+
+
+def document(answer: httpx.Response) -> Document:
+    """Return the JSON of an answer."""
     found: Document = answer.json()
     return found
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return what JSON can say of arrays, numpy's numbers and times."""
-    if isinstance(value, datetime):
+    if isinstance(value, date):  # datetimes and pandas' timestamps are dates
         return value.isoformat()
     if hasattr(value, "tolist"):
         return value.tolist()
+    if isinstance(value, str | int | float | None):
+        return value
     raise TypeError(f"a {type(value).__name__} cannot be sent: {value!r}")
 
 

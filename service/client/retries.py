@@ -9,10 +9,18 @@ import httpx
 from tenacity import RetryCallState, retry_if_exception, retry_if_result, stop_after_delay
 from tenacity.retry import retry_base
 
+from livesvm.service.client.tls import fault_of
+
 CUT_OFF_SECONDS = 0.2
 """Before a request is sent again that got no answer."""
 MOST_SECONDS = 1.0
 """Before one is that was refused, whatever the service says."""
+AWAY = frozenset({502, 503, 504})
+"""Answers of the service, or of a proxy that does not reach it, after which a request may have had its effect."""
+UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+"""Errors after which it has had none."""
+FAULTY = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
+"""Errors of requests that cannot be sent at all."""
 JITTER = 0.5
 """Share by which waits are longer at most, so that requests refused together do not come back together."""
 
@@ -28,10 +36,14 @@ class Policy(TypedDict):
 
 def policy(is_repeatable: bool, patience: float) -> Policy:
     """Return the policy for a request that may take so many seconds; at their end the last answer or error stands."""
-    busy = {429, 503} if is_repeatable else {429}
-    again: retry_base = retry_if_result(lambda answer: answer.status_code in busy)
-    if is_repeatable:
-        again = again | retry_if_exception(lambda error: isinstance(error, httpx.TransportError))
+    busy = {429, *AWAY} if is_repeatable else {429}
+    passing = httpx.TransportError if is_repeatable else UNSENT
+
+    def passes(error: BaseException) -> bool:
+        """Return whether it may be otherwise the next time."""
+        return isinstance(error, passing) and not isinstance(error, FAULTY) and fault_of(error) is None
+
+    again = retry_if_result(lambda answer: answer.status_code in busy) | retry_if_exception(passes)
     return {"retry": again, "stop": stop_after_delay(patience), "wait": _wait, "retry_error_callback": _last}
 
 

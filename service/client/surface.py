@@ -1,16 +1,24 @@
-"""Methods of clients, made of the functions in ``requests``: their names, arguments and documents."""
+"""What both clients are: every call, from the functions of ``requests``, and how the service is reached."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
+import httpx
+
+from livesvm.service.client import feeds as feed_requests
+from livesvm.service.client import fleets as fleet_requests
+from livesvm.service.client import requests
+from livesvm.service.client import webhooks as webhook_requests
 from livesvm.service.client.requests import Document, Page, Request
+from livesvm.service.client.tls import Verify, trusted
 
 P = ParamSpec("P")
 T = TypeVar("T")
+C = TypeVar("C", bound=Callable[..., Any])
 
 
 class Sender(Protocol):
@@ -27,31 +35,51 @@ class AsyncSender(Protocol):
         """Send, and return the answer; raises ServiceProblem."""
 
 
-def method(build: Callable[P, Request[T]]) -> Callable[Concatenate[Sender, P], T]:
+class Call(Generic[P, T]):
+    """A method of both clients: of one that returns what is asked for, and of one that is awaited.
+
+    Parameters
+    ----------
+    now, later : the method of each
+    """
+
+    def __init__(self, now: Callable[..., T], later: Callable[..., Coroutine[Any, Any, T]]) -> None:
+        self._now, self._later = now, later
+
+    @overload
+    def __get__(self, client: Sender, owner: type) -> Callable[P, T]: ...
+
+    @overload
+    def __get__(self, client: AsyncSender, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
+
+    def __get__(self, client: Any, owner: type) -> Callable[..., Any]:
+        is_awaited = inspect.iscoroutinefunction(getattr(owner, "send", None))
+        method: Callable[..., Any] = (self._later if is_awaited else self._now).__get__(client, owner)
+        return method
+
+
+def call(build: Callable[P, Request[T]]) -> Call[P, T]:
     """Return the method that sends what ``build`` makes of its arguments."""
 
-    def call(self: Sender, /, *arguments: P.args, **named: P.kwargs) -> T:
+    def now(self: Sender, /, *arguments: P.args, **named: P.kwargs) -> T:
         return self.send(build(*arguments, **named))
 
-    return _named_as(build, call)
-
-
-def async_method(build: Callable[P, Request[T]]) -> Callable[Concatenate[AsyncSender, P], Coroutine[Any, Any, T]]:
-    """Return the same, to be awaited."""
-
-    async def call(self: AsyncSender, /, *arguments: P.args, **named: P.kwargs) -> T:
+    async def later(self: AsyncSender, /, *arguments: P.args, **named: P.kwargs) -> T:
         return await self.send(build(*arguments, **named))
 
-    return _named_as(build, call)
+    return Call(_named_as(build, now), _named_as(build, later))
 
 
-def every_page(build: Callable[Concatenate[str, P], Request[Page]]) -> Callable[Concatenate[Sender, P], list[Document]]:
+def every_page(build: Callable[Concatenate[str, P], Request[Page]]) -> Call[P, list[Document]]:
     """Return the method that sends for one page after the other, and returns all entries.
 
     ``build`` takes behind which entry the page begins, and what the method is called with.
     """
 
-    def call(self: Sender, /, *arguments: P.args, **named: P.kwargs) -> list[Document]:
+    def now(self: Sender, /, *arguments: P.args, **named: P.kwargs) -> list[Document]:
         page = self.send(build("", *arguments, **named))
         entries = page.entries
         while page.next is not None:
@@ -59,15 +87,7 @@ def every_page(build: Callable[Concatenate[str, P], Request[Page]]) -> Callable[
             entries += page.entries
         return entries
 
-    return _named_as(build, call, given=1)
-
-
-def async_every_page(
-    build: Callable[Concatenate[str, P], Request[Page]],
-) -> Callable[Concatenate[AsyncSender, P], Coroutine[Any, Any, list[Document]]]:
-    """Return the same, to be awaited."""
-
-    async def call(self: AsyncSender, /, *arguments: P.args, **named: P.kwargs) -> list[Document]:
+    async def later(self: AsyncSender, /, *arguments: P.args, **named: P.kwargs) -> list[Document]:
         page = await self.send(build("", *arguments, **named))
         entries = page.entries
         while page.next is not None:
@@ -75,17 +95,120 @@ def async_every_page(
             entries += page.entries
         return entries
 
-    return _named_as(build, call, given=1)
+    return Call(_named_as(build, now, given=1), _named_as(build, later, given=1))
 
 
-C = TypeVar("C", bound=Callable[..., Any])
-
-
-def _named_as(build: Callable[..., Request[Any]], call: C, given: int = 0) -> C:
+def _named_as(build: Callable[..., Request[Any]], method: C, given: int = 0) -> C:
     """Give a method the name, the document and the parameters of ``build``, but for the first ``given`` ones."""
-    functools.update_wrapper(call, build)
+    functools.update_wrapper(method, build)
     plain = inspect.signature(build)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     parameters = [own, *list(plain.parameters.values())[given:]]
-    call.__signature__ = plain.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return call
+    method.__signature__ = plain.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return method
+
+
+class Calls:
+    """The calls of one service."""
+
+    _kind: type[httpx.Client | httpx.AsyncClient]
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str | None = None,
+        *,
+        timeout: float = 30.0,
+        patience: float = 10.0,
+        verify: Verify = True,
+    ) -> None:
+        """Take where a service is, and what it is trusted by.
+
+        Parameters
+        ----------
+        url : of the service, with its path behind a proxy that has it under one
+        api_key : sent as a bearer token when given
+        timeout : seconds that one try may take
+        patience : seconds for which a call that was refused as too busy or cut off is tried again; every update carries
+            an Idempotency-Key, so that trying again has one effect
+        verify : the certificate authorities that are trusted: a file in PEM, a directory as of ``openssl rehash``, or
+            an ``ssl.SSLContext``, which may have a certificate of the client too; True: those of SSL_CERT_FILE and
+            SSL_CERT_DIR, or else the public ones; False: any certificate is taken for the service's
+        """
+        headers = {"authorization": f"Bearer {api_key}"} if api_key is not None else {}
+        context = trusted(httpx.URL(url), verify)
+        self._http: Any = self._kind(base_url=url, headers=headers, timeout=timeout, trust_env=False, verify=context)
+        self._patience = patience
+
+    create_model = call(requests.create_model)
+    models = every_page(requests.models)
+    model = call(requests.model)
+    delete_model = call(requests.delete_model)
+    update = call(requests.update)
+    predict = call(requests.predict)
+    what_if = call(requests.what_if)
+    explain = call(requests.explain)
+    drift = call(requests.drift)
+    certificate = call(requests.certificate)
+    checkpoint = call(requests.checkpoint)
+    write_back = call(requests.write_back)
+    examples = call(requests.examples)
+    erase = call(requests.erase)
+    erase_everywhere = call(requests.erase_everywhere)
+    receipts = call(requests.receipts)
+    verify_receipt = call(requests.verify_receipt)
+    receipt_key = call(requests.receipt_key)
+    versions = call(requests.versions)
+    restore = call(requests.restore)
+    assess = call(requests.assess)
+    tune_model = call(requests.tune_model)
+    regularization_path = call(requests.regularization_path)
+    outlier_path = call(requests.outlier_path)
+    apply = call(requests.apply)
+    plot = call(requests.plot)
+    job = call(requests.job)
+    cancel = call(requests.cancel)
+    put_dataset = call(requests.put_dataset)
+    datasets = call(requests.datasets)
+    dataset = call(requests.dataset)
+    delete_dataset = call(requests.delete_dataset)
+    retrain = call(requests.retrain)
+    create_feed = call(feed_requests.create_feed)
+    feeds = every_page(feed_requests.feeds)
+    feed = call(feed_requests.feed)
+    delete_feed = call(feed_requests.delete_feed)
+    observe = call(feed_requests.observe)
+    announce = call(feed_requests.announce)
+    forecast_if = call(feed_requests.forecast_if)
+    forecast = call(feed_requests.forecast)
+    history = call(feed_requests.history)
+    erase_readings = call(feed_requests.erase_readings)
+    feed_certificate = call(feed_requests.feed_certificate)
+    feed_plot = call(feed_requests.feed_plot)
+    backtest = call(feed_requests.backtest)
+    tune = call(feed_requests.tune)
+    feed_drift = call(feed_requests.feed_drift)
+    update_feed = call(feed_requests.update_feed)
+    pause_feed = call(feed_requests.pause_feed)
+    resume_feed = call(feed_requests.resume_feed)
+    write_back_feed = call(feed_requests.write_back_feed)
+    create_fleet = call(fleet_requests.create_fleet)
+    delete_fleet = call(fleet_requests.delete_fleet)
+    fleet = call(fleet_requests.fleet)
+    observe_fleet = call(fleet_requests.observe_fleet)
+    announce_fleet = call(fleet_requests.announce_fleet)
+    fleet_forecast_file = call(fleet_requests.fleet_forecast_file)
+    create_series = call(fleet_requests.create_series)
+    pause_fleet = call(fleet_requests.pause_fleet)
+    resume_fleet = call(fleet_requests.resume_fleet)
+    erase_series = call(fleet_requests.erase_series)
+    create_webhook = call(webhook_requests.create_webhook)
+    webhooks = call(webhook_requests.webhooks)
+    webhook = call(webhook_requests.webhook)
+    delete_webhook = call(webhook_requests.delete_webhook)
+    ping_webhook = call(webhook_requests.ping_webhook)
+    dead_letters = call(webhook_requests.dead_letters)
+    resend = call(webhook_requests.resend)
+    fleets = every_page(fleet_requests.fleets)
+    fleet_forecast = every_page(fleet_requests.fleet_forecast)
+    series = every_page(fleet_requests.series)

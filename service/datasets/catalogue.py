@@ -402,7 +402,8 @@ class Datasets:
         with self._health.store_call("load"):
             names = {at.name for at in self._store.documents(KIND)} | {name}
         if len(names) > self._settings.max_datasets:
-            raise TooManyDatasets(f"there are {self._settings.max_datasets} datasets, the limit")
+            most = self._settings.max_datasets
+            raise TooManyDatasets(f"there are {most} datasets, as many as LIVESVM_MAX_DATASETS allows")
 
     def _check(self) -> None:
         """Raise CutOff or TooManyDatasets where an upload is not to go on."""
@@ -418,7 +419,7 @@ class Datasets:
             "directory": str(upload.directory),
             "most_bytes": self._settings.dataset_bytes,
             "most_features": self._settings.max_features,
-            "memory": min(MOST_BYTES, self._settings.process_mb * MEGABYTE),
+            "memory": min(MOST_BYTES, self._settings.memory_mb * MEGABYTE),
             **vars(asked),
         }
 

@@ -18,6 +18,7 @@ from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.fleets.spec import FleetSpec
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import prefix_of
+from livesvm.service.settings import Settings
 from livesvm.service.store.base import DocumentName, StoreDamaged, StoreUnavailable
 
 KIND = "fleet"
@@ -72,7 +73,8 @@ class Fleet:
 class Fleets:
     """The fleets of one service. Its calls block on the store; while that is away, they are as they were read last."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, settings: Settings) -> None:
+        self.settings = settings
         self._store, self._health = source.store, source.health
         self._read: dict[str, Fleet] = {}
         self._lock = threading.RLock()

@@ -13,6 +13,7 @@ from livesvm.service.fleets.catalogue import Fleet, Fleets
 from livesvm.service.fleets.names import feed_of, name_of, series_of
 from livesvm.service.fleets.split import Split, Table, for_all, split
 from livesvm.service.hosting.collection import Feeds
+from livesvm.service.settings import Settings
 from livesvm.solvers.errors import InvalidInput
 
 Document = dict[str, Any]
@@ -40,9 +41,27 @@ def observe(
     sent again.
     """
     found = split(fleet, table)
+    _refuse_too_many(found, fleet, feeds, fleets.settings)
     done = feeds.observe_many(found.batch(fleet, request, time.time())) if found.tables else BatchDone()
     fleets.choose(fleet, done.given)
     return reported(found, done, None if is_whole else MOST_REFUSED)
+
+
+def _refuse_too_many(found: Split, fleet: Fleet, feeds: Feeds, settings: Settings) -> None:
+    """Refuse new series above what readings may create; the first ones of the call are created."""
+    fresh = [id_ for id_ in found.tables if id_ not in feeds]
+    if not fresh or fleet.spec.new != "create":
+        return
+    of_fleet = settings.max_fleet_series - feeds.count(fleet.prefix)
+    of_all = settings.max_feeds * 9 // 10 - len(feeds)
+    reason = f"is new, and readings make at most {settings.max_fleet_series} series of a fleet"
+    named = "LIVESVM_MAX_FLEET_SERIES"
+    if of_all < of_fleet:
+        reason, named = "is new, and readings fill at most nine tenths of the quota of feeds", "LIVESVM_MAX_FEEDS"
+    for id_ in fresh[max(0, min(of_fleet, of_all)) :]:
+        del found.tables[id_]
+        refusal = Refusal(f"{reason} ({named}); POST /fleets/{fleet.id}/series creates more", None, fleet.spec.series)
+        found.refused.append((found.names[id_], _placed(found, id_, refusal)))
 
 
 def announce(feeds: Feeds, fleet: Fleet, table: Table, request: str | None) -> Document:

@@ -369,7 +369,8 @@ class Collection(Generic[R]):
             if id in self._index or id in self._making:
                 raise self._exists(id)
             if len(self._index) + len(self._making) >= most:
-                raise self.kind.too_many(f"there are {most} {self.kind.replica.word}s, the limit")
+                word = self.kind.replica.word
+                raise self.kind.too_many(f"there are {most} {word}s, as many as LIVESVM_MAX_{word.upper()}S allows")
             self._making.add(id)
         try:
             yield

@@ -30,6 +30,7 @@ from livesvm.service.models.state import ModelCopy
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import FeedSample, StepSample
 from livesvm.service.monitoring.metrics import ModelSample
+from livesvm.service.resources.shared_threads import Steps
 from livesvm.service.resources.solve_scheduler import Solve
 
 NEWS_SECONDS = 1.0
@@ -202,8 +203,8 @@ class Reader(Protocol):
     def age(self) -> float | None:
         """Seconds since it was last known here that there is nothing newer; None where that is always known."""
 
-    def reader(self, X: Rows) -> Published:
-        """Return the version that decides rows X (m, d); it may have to be asked for, which a thread does."""
+    def reading(self, X: Rows) -> Steps[Published]:
+        """Return the version that decides rows X (m, d); the step may wake the model, or wait until it is asked for."""
 
     @property
     def recent(self) -> RecentUpdates:

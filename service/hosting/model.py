@@ -39,6 +39,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy, ModelState
 from livesvm.service.models.window import Limits
 from livesvm.service.monitoring.metrics import ModelSample
+from livesvm.service.resources.shared_threads import Steps
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Durability, Lease
@@ -114,6 +115,11 @@ class HostedModel(Replica[ModelState]):
         while (seen := self._published) is None:
             self.wake().result()
         return seen
+
+    def reading(self, X: Rows) -> Steps[Published]:
+        """Return the same, in one step."""
+        return self.reader(X)
+        yield
 
     def stamp(self) -> object:
         """Return everything that a description has."""

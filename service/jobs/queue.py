@@ -63,6 +63,7 @@ class Wanted:
     def __init__(self) -> None:
         self._interrupt: Interrupt | None = None
         self.call = current()
+        self.key = None if self.call is None else self.call.key  #: of the caller
         self.is_over = False
 
     def end(self) -> None:
@@ -207,12 +208,15 @@ class Jobs:
     def _kept(self, record: JobRecord) -> JobRecord:
         """Return a new job, which waits from now on, and is on the disk; raises QueueFull or StoreUnavailable."""
         with self._lock:
-            waiting = sum(record.state == "queued" for record in self._records.values())
-            if self._stopping or waiting >= self._limits.waiting:
-                raise QueueFull(f"{waiting} jobs wait already")
+            waiting = [record.id for record in self._records.values() if record.state == "queued"]
+            if self._stopping or len(waiting) >= self._limits.waiting:
+                raise QueueFull(f"{len(waiting)} jobs wait already, LIVESVM_JOBS_WAITING is {self._limits.waiting}")
+            wanted, most = Wanted(), max(1, self._limits.waiting // 2)
+            if wanted.key is not None and sum(self._wanted[id_].key == wanted.key for id_ in waiting) >= most:
+                raise QueueFull(f"{most} jobs of this key wait already; one may have half of LIVESVM_JOBS_WAITING")
             self._files.save(record)
             self._records[record.id] = record
-            self._wanted[record.id] = Wanted()
+            self._wanted[record.id] = wanted
             note(job=record.id)
             self._forget_oldest()
         return record

@@ -23,16 +23,16 @@ from livesvm.service.history.rescue import DIRECTORY as UNSTORED
 from livesvm.service.lifecycle.parts import JOBS
 from livesvm.service.receipts.signing import FILE, PUBLIC
 from livesvm.service.store.base import StoreDamaged, StoreInUse, StoreUnavailable
+from livesvm.service.store.embedded import SHARES, open_embedded
 from livesvm.service.store.files import put_in_place, unfinished, write_whole
 from livesvm.service.store.lock import DirectoryLock
-from livesvm.service.store.shares import SHARES, open_embedded
 from livesvm.service.store.sqlite import DATABASE
 from livesvm.service.store.sqlite_file import copy_database
 
 LIST = "backup.json"
 """Names the files of a backup, with their SHA-256."""
 PARTS = (SHARES, DATASETS, JOBS, UNSTORED, FILE, PUBLIC)
-"""Of a data directory, next to the database that is there without shares too."""
+"""Of a data directory, next to the database; shares are in backups of earlier versions."""
 TRIES = 5
 """Where datasets are replaced or deleted while they are copied, a copy is begun again so often."""
 _BLOCK = 2**20
@@ -126,11 +126,9 @@ def _at_rest(data_dir: Path, has_store: bool) -> Iterator[None]:
 
 def _copy(data_dir: Path, to: Path, has_store: bool) -> None:
     if has_store:
-        is_divided = (data_dir / SHARES).exists()
+        if (data_dir / SHARES).exists():
+            raise StoreUnavailable("a service of an earlier version has divided the store: back it up by that version")
         copy_database(data_dir / DATABASE, to / DATABASE)
-        _copy_shares(data_dir / SHARES, to / SHARES)
-        if is_divided != (data_dir / SHARES).exists():
-            raise _Changed("models were moved to shares")
         for described in _described(to / DATABASE):
             _copy_dataset(data_dir / DATASETS, to / DATASETS, described)
     else:
@@ -140,13 +138,6 @@ def _copy(data_dir: Path, to: Path, has_store: bool) -> None:
     for name in (FILE, PUBLIC):
         if (data_dir / name).exists():
             _copy_file(data_dir / name, to / name)
-
-
-def _copy_shares(shares: Path, to: Path) -> None:
-    """Copy each database of a store that is divided, as it is at one moment."""
-    for file in sorted(shares.glob("*.sqlite3")):
-        to.mkdir(exist_ok=True, mode=0o700)
-        copy_database(file, to / file.name)
 
 
 def _described(database: Path) -> list[Document]:

@@ -17,9 +17,8 @@ from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from socket import gethostname
-from typing import TYPE_CHECKING
 
-from livesvm.service.access.keys import parse_keys
+from livesvm.service.access.keys import Keys
 from livesvm.service.datasets.catalogue import DIRECTORY, Datasets, FileTransfer
 from livesvm.service.errors import NotReady
 from livesvm.service.fleets.catalogue import Fleets
@@ -46,21 +45,19 @@ from livesvm.service.resources.pools import Pool
 from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import SERVICE, DocumentName, Store, StoreDamaged, StoreError
+from livesvm.service.store.embedded import open_embedded
 from livesvm.service.store.lock import DirectoryLock
-from livesvm.service.store.shares import Shares, open_embedded, open_main
 from livesvm.service.store.sqlite import DATABASE
 from livesvm.service.webhooks.catalogue import Webhooks
 from livesvm.service.webhooks.deliveries import Deliveries
 from livesvm.service.webhooks.outbox import Outbox
-from livesvm.service.webhooks.spec import Webhook
 from livesvm.solvers import warm_up
 from livesvm.solvers.runtime.threads import wait_for_rest
 
-if TYPE_CHECKING:
-    from livesvm.service.workers.transport import Workers
-
 JOBS = "jobs"
 """Below the data directory."""
+KEYS_SECONDS = 0.5
+"""Between two looks at the file of API keys."""
 PING_SECONDS = 0.5
 """Between two questions to the store whether it is there."""
 WATCHED_AT_ONCE = 200
@@ -72,6 +69,8 @@ LEAST_BASE = 300 * MEGABYTE
 """What the service takes without any model: libraries and compiled code."""
 LARGE = 4 * MEGABYTE
 """What one of them takes at least."""
+THREADS = 2
+"""Of a pool whose calls are short."""
 QUESTIONS = 16
 """Of what a model would be, that wait or are answered at once."""
 ERASURES = 4
@@ -90,18 +89,11 @@ ASIDE_SECONDS = 5.0
 log = logging.getLogger(__name__)
 
 
-def open_store(settings: Settings, holder: str, workers: Callable[[], Workers]) -> Store:
-    """Open the store that the settings name, as the service ``holder``; raises StoreError.
-
-    ``workers`` starts them, once the models are where they look for them.
-    """
+def open_store(settings: Settings, holder: str) -> Store:
+    """Open the store that the settings name, as the service ``holder``; raises StoreError."""
     if not settings.redis_url:
         _check_leftovers(settings.data_dir)
-        if not settings.workers:
-            return open_embedded(settings.data_dir)
-        main = open_main(settings.data_dir, is_to_be_divided=True)
-        made = workers()
-        return Shares(made.parts, main, made.ping)
+        return open_embedded(settings.data_dir)
     from livesvm.service.store.redis import RedisStore  # its library is only loaded where it is used
 
     return RedisStore(
@@ -113,26 +105,16 @@ def open_store(settings: Settings, holder: str, workers: Callable[[], Workers]) 
     )
 
 
-def open_workers(settings: Settings, lock: DirectoryLock, metrics: Metrics) -> Workers:
-    """Start the workers of a service that has some."""
-    from livesvm.service.workers.transport import Workers
-
-    return Workers(settings, lock.file, metrics.workers_lost.inc)
-
-
-def open_hosting(context: Context, gone: Callable[[str], object], workers: Workers | None) -> Hosting:
-    """Open the models and feeds of this process, of its workers, or of the Ray cluster in the settings.
+def open_hosting(context: Context, gone: Callable[[str], object]) -> Hosting:
+    """Open the models and feeds of this process, or of the Ray cluster in the settings.
 
     ``gone`` is called with what one is stored under that another front end of the cluster has deleted. Raises
     StoreUnavailable.
     """
-    if not context.settings.ray and workers is None:
+    if not context.settings.ray:
         return Registry(context)
+    from livesvm.service.ray.cluster import Cluster  # its library is only loaded where replicas live there
     from livesvm.service.remote.hosting import RemoteHosting
-
-    if workers is not None:
-        return RemoteHosting(context, workers, gone)
-    from livesvm.service.ray.cluster import Cluster  # and its library only where replicas live there
 
     cluster = Cluster(context.settings)
     context.source.health.watch_head(lambda: cluster.head_is_up)
@@ -165,7 +147,8 @@ def _sharding(settings: Settings) -> Sharding | None:
     """Return how datasets are worked on over shards, if workers can hold them."""
     if not settings.ray:
         return None
-    return Sharding(SHARDS, settings.ray, settings.ray_shard_mb * MEGABYTE, settings.ray_seconds)
+    address = "auto" if settings.ray == "local" else settings.ray  # by then it is in the environment
+    return Sharding(SHARDS, address, settings.ray_shard_mb * MEGABYTE, settings.ray_seconds)
 
 
 def _check_leftovers(data_dir: Path) -> None:
@@ -188,13 +171,12 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         """Take the data directory and open the store; raises StoreError."""
         self.settings = settings
-        self.keys = parse_keys(settings.api_keys)
+        self.keys = Keys(settings.api_keys, settings.api_keys_file)
         self._lock = DirectoryLock(settings.data_dir)
-        self._workers: Workers | None = None
         self.metrics = Metrics()
         try:
             holder = self._lock.holder()
-            self.store = open_store(settings, holder, self._start_workers)
+            self.store = open_store(settings, holder)
             self._at_store = DocumentName(SERVICE, holder)
         except StoreError:
             self._lock.release()
@@ -204,12 +186,12 @@ class Service:
         self.turns = SolveScheduler(settings.solves)
         self.metrics.watch_solves(self.turns.counts)
         source = Source(self.store, self.health, self.metrics)
-        self.budget = Budget(settings.process_mb * MEGABYTE)
+        self.budget = Budget(settings.memory_mb * MEGABYTE)
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
         self.metrics.watch_memory(self.budget)
         self.outbox = Outbox(holder)
         context = Context(settings, source, self.turns, self.budget, holder, outbox=self.outbox)
-        self.hosting = open_hosting(context, lambda stored: self.jobs.forget(stored), self._workers)
+        self.hosting = open_hosting(context, lambda stored: self.jobs.forget(stored))
         models, feeds = self.hosting.models, self.hosting.feeds
         self.metrics.watch(models.states, models.samples, settings.metrics_models)
         self.metrics.watch_feeds(feeds.states, feeds.samples, settings.metrics_models)
@@ -222,7 +204,9 @@ class Service:
         limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)
         self.compiling = Compiling()
         self.health.watch_compiling(self.compiling.left)
-        self.webhooks = Webhooks(source, settings, self.outbox, self._have_workers_know)
+        self.health.watch_keys(lambda: self.keys.trouble)
+        self.metrics.watch_keys(self.keys.used)
+        self.webhooks = Webhooks(source, settings, self.outbox)
         with suppress(StoreError):  # it is tried again before models come back
             self.webhooks.learn()
         files = JobFiles(settings.data_dir / JOBS)
@@ -241,7 +225,7 @@ class Service:
         self.metrics.watch_jobs(self.jobs.counts)
         self.erasures = Erasures(settings, source, self.hosting, (self.jobs, self.datasets), self.fronts)
         self.health.watch_untrained(self.erasures.untrained)
-        self.fleets = Fleets(source)
+        self.fleets = Fleets(source, settings)
         sources = FleetSources(self.fleets, feeds, settings, holder)
         self.fleet_supervisor = FleetSupervisor(self.fleets, feeds, self.erasures, sources)
         self.metrics.watch_fleets(self.fleet_supervisor.samples)
@@ -249,22 +233,15 @@ class Service:
         self.deliveries = Deliveries(source, settings, self.webhooks, self.outbox, before)
         self.metrics.watch_webhooks(self.deliveries.counts)
         self.erasing = Pool("erase", 1, ERASURES)
-        self.batches = Pool("fleet", 2, settings.max_calls)
+        waiting = settings.max_calls if settings.ray else THREADS  # of which one actor has a share
+        self.batches = Pool("fleet", waiting, settings.max_calls)
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
-        self.workers = Pool("update", 2, settings.max_calls)
+        self.workers = Pool("update", THREADS, settings.max_calls)
         self.coverings = Coverings(self.budget)
         self.questions = Pool("question", settings.solves, QUESTIONS)
-        self.control = Pool("control", 2, settings.max_calls)
+        self.control = Pool("control", waiting, settings.max_calls)
         self.uploads = Pool("dataset", UPLOADS, UPLOADS)
         self._begun: tuple[Future[None], Future[None]] | None = None
-
-    def _start_workers(self) -> Workers:
-        self._workers = open_workers(self.settings, self._lock, self.metrics)
-        return self._workers
-
-    def _have_workers_know(self, webhooks: tuple[Webhook, ...]) -> None:
-        if self._workers is not None:
-            self._workers.know(webhooks)
 
     def _pools(self) -> tuple[Pool, ...]:
         of_calls = self.readers, self.workers, self.questions, self.control
@@ -339,11 +316,6 @@ class Service:
         if self.settings.compile_ahead:
             self.compiling.begin()
 
-    def serve_on(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Know the event loop that requests are answered on."""
-        if self._workers is not None:
-            self._workers.serve_on(loop)
-
     async def watch_store(self) -> None:
         """Keep telling the store that this service is alive, and asking where it stands."""
         while True:
@@ -356,6 +328,12 @@ class Service:
             await asyncio.sleep(TRIM_SECONDS)
             if self.budget.largest_given() >= LARGE:
                 await asyncio.to_thread(give_back)
+
+    async def watch_keys(self) -> None:
+        """Keep reading the API keys again when their file has changed."""
+        while True:
+            await asyncio.sleep(KEYS_SECONDS)
+            await asyncio.to_thread(self.keys.look)
 
     def _ask_store(self) -> None:
         with _asking():

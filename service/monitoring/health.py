@@ -38,6 +38,7 @@ class Health:
         self._uncompiled: Callable[[], Iterable[str]] = tuple
         self._sources: Callable[[], Iterable[str]] = tuple
         self._untrained: Callable[[], Iterable[str]] = tuple
+        self._keys: Callable[[], str | None] = lambda: None
         self._head_is_up: Callable[[], bool] = lambda: True
         self._level: Durability | None = None
         self._weakness: str | None = None
@@ -67,6 +68,10 @@ class Health:
     def watch_untrained(self, untrained: Callable[[], Iterable[str]]) -> None:
         """Tell of the models that an erasure has left untrained."""
         self._untrained = untrained
+
+    def watch_keys(self, trouble: Callable[[], str | None]) -> None:
+        """Tell why changed API keys are not in force."""
+        self._keys = trouble
 
     def watch_head(self, is_up: Callable[[], bool]) -> None:
         """Tell where the head of the cluster, in which the models live, does not answer."""
@@ -122,7 +127,7 @@ class Health:
         waiting = [f"solvers of {family} are being compiled: jobs that need them wait" for family in self._uncompiled()]
         head = [] if self._head_is_up() else [HEADLESS]
         without = [f"model {name} has no training since an erasure: retrain it" for name in self._untrained()]
-        weak = [] if self._weakness is None else [self._weakness]
+        weak = [found for found in (self._weakness, self._keys()) if found is not None]
         return [*_told(self._states()), *weak, *waiting, *head, *self._sources(), *without]
 
     @property

@@ -21,7 +21,6 @@ from prometheus_client import (
 )
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from prometheus_client.samples import Sample
 
 from livesvm.service.models.tasks import TASKS
 from livesvm.service.models.types import ServingState
@@ -102,17 +101,23 @@ def _series_of_models(shown: Sequence[ModelSample]) -> Iterator[Metric]:
 
 
 class _Counts(Collector):
-    """How many of something are in which state."""
+    """A number for each state of something, or by other labels."""
 
-    def __init__(self, name: str, help_: str, counts: Callable[[], Mapping[str, int]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        help_: str,
+        counts: Callable[[], Mapping[str, int] | Mapping[tuple[str, str], float]],
+        labels: Sequence[str] = ("state",),
+    ) -> None:
         self._name, self._help = name, help_
-        self._counts = counts
+        self._counts, self._labels = counts, labels
 
     def collect(self) -> Iterator[Metric]:
-        """Collect one number a state."""
-        family = GaugeMetricFamily(self._name, self._help, labels=["state"])
-        for state, count in self._counts().items():
-            family.add_metric([state], count)
+        """Collect one number for each."""
+        family = GaugeMetricFamily(self._name, self._help, labels=self._labels)
+        for named, count in self._counts().items():
+            family.add_metric([named] if isinstance(named, str) else named, count)
         yield family
 
 
@@ -222,7 +227,7 @@ class Metrics:
         )
         for outcome in ("delivered", "failed", "dead", "dropped"):
             self.webhook_deliveries.labels(outcome)
-        self.workers_lost = Counter("livesvm_workers_lost", "Workers that were lost, and started again", registry=r)
+        self.actors_lost = Counter("livesvm_actors_lost", "Actors of Ray that were lost, or silent", registry=r)
         self.snapshots = Counter("livesvm_snapshots", "Snapshots by outcome", ["outcome"], registry=r)
         for outcome in ("written", "failed", "damaged"):
             self.snapshots.labels(outcome)
@@ -280,6 +285,17 @@ class Metrics:
         """Show how many messages wait, and how many are dead letters, as ``counts`` returns them."""
         self.registry.register(_Counts("livesvm_webhook_messages", "Messages that are not delivered", counts))
 
+    def watch_keys(self, used: Callable[[], Mapping[tuple[str, str], float]]) -> None:
+        """Show when each API key was used last, as ``used`` returns it by label and scope."""
+        self.registry.register(
+            _Counts(
+                "livesvm_api_key_last_used_timestamp_seconds",
+                "Unix time of the last call with an API key; 0: none since the start",
+                used,
+                ("key", "scope"),
+            )
+        )
+
     def watch_solves(self, counts: Callable[[], Mapping[str, int]]) -> None:
         """Show how many solves run, and how many wait for their turn, as ``counts`` returns them."""
         self.registry.register(_Counts("livesvm_solves", "Solves that run, or wait for their turn", counts))
@@ -308,7 +324,7 @@ class Metrics:
             self.store_seconds.labels(operation).observe(perf_counter() - start)
 
     def watch_others(self, families: Callable[[], Iterable[Metric]]) -> None:
-        """Show the series of other processes too: by themselves where labels say so, else summed up."""
+        """Show the series of other processes too: labels say where they are from."""
         self._others = families
 
     @contextmanager
@@ -328,21 +344,10 @@ class Metrics:
         return generate_latest(self if self._others is not None else self.registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Collect every family once, with the series of all processes; equal labels are summed up."""
+        """Collect every family once, with the series of all processes."""
         found: dict[str, Metric] = {}
         for family in [*self.registry.collect(), *(self._others() if self._others is not None else ())]:
             if (known := found.get(family.name)) is None:
                 found[family.name] = known = Metric(family.name, family.documentation, family.type)
             known.samples += family.samples
-        for family in found.values():
-            family.samples = _summed(family.samples)
-            yield family
-
-
-def _summed(samples: Iterable[Sample]) -> list[Sample]:
-    found: dict[tuple[str, frozenset[tuple[str, str]]], Sample] = {}
-    for sample in samples:
-        at = sample.name, frozenset(sample.labels.items())
-        before = found.get(at)
-        found[at] = sample if before is None else sample._replace(value=before.value + sample.value)
-    return list(found.values())
+        yield from found.values()

@@ -18,7 +18,7 @@ import ray
 from livesvm.service.errors import ServiceError
 from livesvm.service.models.types import ServingState
 from livesvm.service.ray.draining import Node
-from livesvm.service.ray.places import place_of
+from livesvm.service.ray.places import holder_of, place_of
 from livesvm.service.remote.host import RETRY_SECONDS, Host, opened, set_process_up
 from livesvm.service.remote.messages import unpacked
 from livesvm.service.remote.rpc import Endpoint, RpcServer
@@ -58,7 +58,7 @@ class ModelActor:
         self._home, self._place = Node(), place
         facts = {"node": self._home.label, "actor": place.name}
         set_process_up(settings, SWITCH_SECONDS, facts)
-        context = opened(settings, _store(place, settings), f"ray-{place.name}")
+        context = opened(settings, _store(place, settings), holder_of(place))
         self._host = Host(f"actor {place.name}", context, self._tend, facts, line=self._line)
         self._board = RpcServer(self.ask)
         self._host.begin()
@@ -108,7 +108,7 @@ def _store(place: Place, settings: Settings) -> _Part:
         try:
             store = _Part(
                 settings.redis_url,
-                f"ray-{place.name}",
+                holder_of(place),
                 prefix=settings.redis_prefix,
                 timeout=settings.redis_seconds,
                 lease_seconds=settings.lease_seconds,

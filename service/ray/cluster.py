@@ -13,21 +13,23 @@ import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import ray
 from ray._private.services import canonicalize_bootstrap_address, canonicalize_bootstrap_address_or_die
 from ray._raylet import GcsClient  # type: ignore[attr-defined]  # its stub leaves it out
-from ray.exceptions import ActorDiedError
+from ray.exceptions import ActorDiedError, RayError
 
 from livesvm.service.feeds.size import feed_bytes
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.models.size import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.actor import ModelActor
+from livesvm.service.ray.local import SETTINGS, STORE_BYTES
 from livesvm.service.ray.membership import MEMBERSHIP
-from livesvm.service.ray.places import ACTOR_CORES, PROCESS_BYTES, place_of
+from livesvm.service.ray.places import ACTOR_CORES, PROCESS_BYTES, holder_of, place_of
 from livesvm.service.remote.frames import LARGEST
 from livesvm.service.remote.rpc import RpcClientPool
 from livesvm.service.remote.transport import Done, Place, Transport
@@ -43,6 +45,10 @@ HEAD_SECONDS = 1.0
 ASK_SECONDS = 2.0
 """For the head to answer."""
 
+OWN = "local"
+"""The address of a cluster that this process starts, and that ends with it."""
+ADDRESS = "RAY_ADDRESS"
+
 OTHER_CLUSTER = "WrongClusterID"
 """As Ray says that a head has come back knowing nothing of before."""
 
@@ -51,8 +57,6 @@ log = logging.getLogger(__name__)
 
 class Cluster(Transport):
     """A front end's place in the cluster."""
-
-    word = "actor"
 
     def __init__(self, settings: Settings) -> None:
         """Raise StoreUnavailable if the setting names no address; the cluster is joined when it is looked at."""
@@ -64,10 +68,12 @@ class Cluster(Transport):
         self._lock = threading.Lock()
         self._actors: dict[str, Any] = {}
         os.environ.setdefault(RECONNECT, FOREVER)  # Ray reads it when it is joined
+        self._is_own = settings.ray == OWN
         try:
             canonicalize_bootstrap_address(settings.ray)
         except ValueError as error:
-            raise StoreUnavailable(f"LIVESVM_RAY is {settings.ray!r}: give host:port of the head, or auto") from error
+            reason = "give host:port of the head, auto or local"
+            raise StoreUnavailable(f"LIVESVM_RAY is {settings.ray!r}: {reason}") from error
         MEMBERSHIP.close()
         self.head_is_up = self._is_joined = self._has_waited = False
         self._class: Any = ray.remote(ModelActor)
@@ -106,6 +112,15 @@ class Cluster(Transport):
         if isinstance(error, ActorDiedError):
             self._actors.pop(place.name, None)
 
+    def holder(self, place: Place) -> str:
+        """Return what the store knows the actor of a place as."""
+        return holder_of(place)
+
+    def end(self, place: Place) -> None:
+        """Kill the process of an actor, which may be stopped; Ray starts the actor again."""
+        with suppress(RayError, ValueError), MEMBERSHIP.inside():
+            ray.kill(self.actor(place), no_restart=False)
+
     def join(self, again: Callable[[], None], spec: Callable[[str], Any]) -> None:
         """Wait for the cluster; from then on it is joined again whenever it does not know this front end."""
         self._spec = spec
@@ -131,16 +146,25 @@ class Cluster(Transport):
             self._stopped.wait(HEAD_SECONDS)
 
     def _join(self) -> None:
-        host, _, port = canonicalize_bootstrap_address_or_die(self._settings.ray).rpartition(":")
-        with socket.create_connection((host.strip("[]"), int(port)), ASK_SECONDS):
-            pass  # there is one: where there is none, Ray would try for a quarter of an hour
+        options: dict[str, Any] = {}
+        if self._is_own:
+            os.environ.pop(ADDRESS, None)
+            os.environ.update(SETTINGS | os.environ)
+            options = {"include_dashboard": False, "object_store_memory": STORE_BYTES}
+        else:
+            host, _, port = canonicalize_bootstrap_address_or_die(self._settings.ray).rpartition(":")
+            with socket.create_connection((host.strip("[]"), int(port)), ASK_SECONDS):
+                pass  # there is one: where there is none, Ray would try for a quarter of an hour
         ray.init(
             address=self._settings.ray,
             namespace=f"livesvm-{self._settings.redis_prefix}",
             log_to_driver=False,
             configure_logging=False,
+            **options,
         )
         context = ray.get_runtime_context()
+        if self._is_own:
+            os.environ[ADDRESS] = context.gcs_address  # for processes of jobs, which join it
         self._node = ray.NodeID.from_hex(context.get_node_id())
         self._asks: Any = GcsClient(address=context.gcs_address)
         self.head_is_up = self._is_joined = True
@@ -172,7 +196,9 @@ class Cluster(Transport):
         return True
 
     def _is_known(self) -> bool | None:
-        """Return whether the head knows this process's node; None where it does not answer."""
+        """Return whether the head knows this process's node; None where it does not answer, and may yet."""
+        if self._is_own and ray._private.worker._global_node.dead_processes():
+            return False
         try:
             (known,) = self._asks.check_alive([self._node], timeout=ASK_SECONDS)
         except Exception as error:

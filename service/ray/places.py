@@ -16,6 +16,11 @@ PROCESS_BYTES = 300 * MEGABYTE
 """What either takes besides models or rows: the interpreter, libraries, compiled code."""
 
 
+def holder_of(place: Place) -> str:
+    """Return what the store knows the actor of a place as, whatever incarnation of it."""
+    return f"ray-{place.name}"
+
+
 def place_of(model: str, actors: int) -> Place:
     """Return where a model lives; ``actors`` is how many there are, 0 for one a model."""
     if not actors:

@@ -19,7 +19,6 @@ class Announcer:
     def __init__(self) -> None:
         self.incarnation, self.moment = uuid4().hex, 0
         self._views: dict[str, tuple[int, float, View | None]] = {}
-        self._said: dict[str, int] = {}  #: moments that an answer has reported to every watcher
 
     def view(self, stored: str) -> View | None:
         """Return how one was at the last look."""
@@ -37,15 +36,10 @@ class Announcer:
         self._views[stored] = moment, time.monotonic(), now
         return True
 
-    def say(self, stored: str) -> None:
-        """Know that an answer tells of one as it is now."""
-        if stored in self._views:
-            self._said[stored] = self._views[stored][0]
-
     def since(self, moment: int) -> dict[str, View | None]:
-        """Return what has changed since a moment, but for what answers have reported; since the first, all."""
+        """Return what has changed since a moment; since the first, all."""
         new = takewhile(lambda one: one[1][0] > moment, reversed(self._views.items()))
-        return {stored: view for stored, (at, _, view) in new if not moment or self._said.get(stored) != at}
+        return {stored: view for stored, (_, _, view) in new}
 
     def due(self) -> list[str]:
         """Return those that may change without being asked.
@@ -59,5 +53,4 @@ class Announcer:
         self._views = {
             id_: reported for id_, reported in self._views.items() if id_ in in_memory or reported[1] > until
         }
-        self._said = {id_: at for id_, at in self._said.items() if id_ in self._views}
         return list(in_memory)

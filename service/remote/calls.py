@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
-from livesvm.service.errors import ModelUnavailable, Restoring, ServiceError
+from livesvm.service.errors import ModelUnavailable, QueueFull, Restoring, ServiceError
 from livesvm.service.hosting.handle import Reply
 from livesvm.service.logs.calls import Call as Logged
 from livesvm.service.models.published import Published
@@ -54,7 +54,14 @@ class Call(Future[Any]):
         self.tries = 0
 
     def send(self) -> Call:
-        """Send it; returns at once, and asks for a process that is not known yet in a thread."""
+        """Send it; returns at once, and asks for a process that is not known yet in a thread.
+
+        Raises QueueFull from its result if too many calls of that process are waited for in threads.
+        """
+        if self._asked.command.blocks and not self._there.takes(self):
+            name = self._there.place.name
+            self._finish(None, QueueFull(f"too many calls wait for actor {name}, which has {self._subject}"))
+            return self
         self._there.owner.open.add(self)
         if self._there.is_known:
             self._try()
@@ -128,8 +135,7 @@ class Call(Future[Any]):
         self._try()
 
     def _fail(self, error: BaseException | None) -> None:
-        word = self._there.owner.transport.word
-        why = f"its {word} does not answer" if error is None else f"its {word} was lost ({type(error).__name__})"
+        why = "its actor does not answer" if error is None else f"its actor was lost ({type(error).__name__})"
         self._finish(None, ModelUnavailable(f"{self._subject} is not to be had now: {why}"))
 
     def _finish(self, value: Any, error: BaseException | None) -> None:

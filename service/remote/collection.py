@@ -41,7 +41,7 @@ class RemoteCollection(Collection[Any]):
     def find(self, id: str) -> Any:
         """Return one, which another front end may just have made; raises UnknownModel or UnknownFeed."""
         source, stored = self._context.source, self.kind.stored(id)
-        if source.store.shared and self.known(id) is None and source.health.store_up and id_of(stored) == id:
+        if self.known(id) is None and source.health.store_up and id_of(stored) == id:
             with suppress(StoreError):
                 for found in source.store.index([stored]):
                     self.learn([found])
@@ -57,8 +57,7 @@ class RemoteCollection(Collection[Any]):
         kind.check(spec, self._context)
         id = id or self.new_id()
         stored = kind.stored(id)
-        if self._context.source.store.shared:
-            self._check_new(id, stored)
+        self._check_new(id, stored)
         with self._reserved(id):
             made = self._add(id, Indexed(stored, 0, first_summary(spec, kind.replica.home.wakes(spec)), 0))
             call = made.ask(commands.CREATE(spec))

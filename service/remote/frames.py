@@ -25,8 +25,6 @@ SECRET_BYTES = 32
 CHALLENGE_BYTES = 32
 LARGEST = 64 * 2**20
 """Bytes of a frame."""
-ANYTHING = 2**62
-"""The same between processes of one service."""
 CONNECT_SECONDS = 2.0
 """For both ends to prove that they know the secret."""
 HASH = "sha256"
@@ -41,13 +39,10 @@ class Frames(asyncio.Protocol):
     ----------
     secret : that the other end has to know
     own : which end this is, ``ASKS`` or ``ANSWERS``
-    is_local : whether it ends with the process at the other end, which may take its time and send frames of any size
     """
 
-    def __init__(self, secret: bytes, own: bytes, is_local: bool = False) -> None:
+    def __init__(self, secret: bytes, own: bytes) -> None:
         self._secret, self._own = secret, own
-        self._largest = ANYTHING if is_local else LARGEST
-        self._seconds = None if is_local else CONNECT_SECONDS
         self.is_open, self._settled = False, asyncio.Event()
         self._challenge = secrets.token_bytes(CHALLENGE_BYTES)
         self._keys: tuple[bytes, bytes] | None = None
@@ -59,8 +54,7 @@ class Frames(asyncio.Protocol):
         """Send the challenge, and expect the proof in time."""
         self.transport = transport
         self.transport.write(self._challenge)
-        if self._seconds is not None:
-            asyncio.get_running_loop().call_later(self._seconds, self._expect_proof)
+        asyncio.get_running_loop().call_later(CONNECT_SECONDS, self._expect_proof)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Know that it is over."""
@@ -82,7 +76,7 @@ class Frames(asyncio.Protocol):
             del self._came[:CHALLENGE_BYTES]
         while len(self._came) >= HEAD.size and not self.transport.is_closing():
             number, size = HEAD.unpack_from(self._came)
-            if size > (self._largest if self._taken else 0):
+            if size > (LARGEST if self._taken else 0):
                 self.transport.abort()
                 return
             end = HEAD.size + size

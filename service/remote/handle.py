@@ -33,6 +33,7 @@ from livesvm.service.remote.calls import Call
 from livesvm.service.remote.commands import Command
 from livesvm.service.remote.messages import RESTING, SERVED, FeedNow, Question, View
 from livesvm.service.remote.processes import Processes
+from livesvm.service.resources.shared_threads import Steps
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Indexed
 
@@ -136,14 +137,13 @@ class RemoteReplica:
     @property
     def _served(self) -> tuple[ServingState, str | None]:
         """Whether it is, and why not."""
-        word = self._transport.word
         if self.there.is_lost:
-            return "restoring", f"its {word} was lost, and is started again"
+            return "restoring", "its actor was lost, and is started again"
         if (reported := self.reported) is not None:
             return reported.state, reported.reason
         if self._is_known:
             return "live", None
-        return "restoring", f"its {word} starts" if self.there.heard_at is None else "it is being restored"
+        return "restoring", "its actor starts" if self.there.heard_at is None else "it is being restored"
 
     @property
     def state(self) -> ServingState:
@@ -288,19 +288,21 @@ class RemoteModel(RemoteReplica):
             return True
         return time.monotonic() < self._held_until
 
-    def reader(self, X: Rows) -> Published:
-        """Return the version that rows X (m, d) are to be decided by; it may be asked where that lives, in a thread."""
+    def reading(self, X: Rows) -> Steps[Published]:
+        """Return the version that rows X (m, d) are to be decided by; it may be asked where that lives."""
         limit = self._settings.max_predict_rows
         if self._transport.predictions == "actor" and len(X) <= DECIDED_ROWS:
-            version, decision, prediction, classes = self.ask(commands.DECIDE(X, limit)).result()
+            yield (decided := self.ask(commands.DECIDE(X, limit)))
+            version, decision, prediction, classes = decided.result()
             found, sizes = (decision, prediction), self.published.sizes
             return _Decided(version, None, sizes, X.shape[1], 0, None, None, classes=classes, found=found)
         seen, self._copied_at = self.published, time.monotonic()
         is_told = self.reported is not None or self._is_known
         if seen.predictor is not None or (is_told and not self._now.can_predict):
             return seen
+        yield (asked := self.ask(commands.PUBLISHED))
         try:
-            newest: Published = self.ask(commands.PUBLISHED).result()
+            newest: Published = asked.result()
         except ModelUnavailable:
             if (held := self._copy) is None:
                 raise

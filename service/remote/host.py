@@ -83,13 +83,13 @@ def set_process_up(settings: Settings, switch_seconds: float, facts: dict[str, s
     set_up(settings.log_level, settings.log_format, settings.audit_file, **facts)
 
 
-def opened(settings: Settings, store: Store, holder: str, outbox: Outbox | None = None) -> Context:
+def opened(settings: Settings, store: Store, holder: str) -> Context:
     """Return what the replicas of this process share."""
     metrics = Metrics()
     source = Source(store, Health(metrics, settings.lease_seconds), metrics)
     budget = Budget(settings.memory_mb * MEGABYTE)
     budget.rest_on(resident_bytes())
-    return Context(settings, source, SolveScheduler(settings.solves), budget, holder, outbox=outbox or Outbox())
+    return Context(settings, source, SolveScheduler(settings.solves), budget, holder, outbox=Outbox())
 
 
 class Host:
@@ -101,9 +101,7 @@ class Host:
     context : what its replicas share
     tend : called after every look at the store with how many replicas are in which state
     labels : of its metrics, that say where they are from
-    own : what metrics begin with that have the labels; others of all processes are summed up
     line : says where front ends may call besides, if anywhere
-    has_one_caller : whether nothing else watches than what calls, which needs no report twice
     """
 
     def __init__(
@@ -112,12 +110,9 @@ class Host:
         context: Context,
         tend: Callable[[Counter[ServingState]], None],
         labels: dict[str, str],
-        own: str = "",
         line: Callable[[], Awaitable[Endpoint | None]] | None = None,
-        has_one_caller: bool = False,
     ) -> None:
-        self._name, self._tend, self._line, self._has_one_caller = name, tend, line, has_one_caller
-        self._labels, self._own = labels, own
+        self._name, self._tend, self._line, self._labels = name, tend, line, labels
         self._health, self._metrics = context.source.health, context.source.metrics
         self._store = context.source.store
         self._seconds = context.settings.lease_seconds / LOOKS
@@ -169,11 +164,7 @@ class Host:
 
     def _view(self, stored: str) -> View | None:
         """Return how one is now, for an answer that tells of it."""
-        if self._has_one_caller:
-            self._told.note(stored, self._found(stored))
-            self._told.say(stored)
-        else:
-            self._look(stored)
+        self._look(stored)
         return self._told.view(stored)
 
     async def _watch(self, since: Since) -> bytes:
@@ -197,8 +188,8 @@ class Host:
 
     def _scrape(self) -> list[Metric]:
         """Return the metrics of what is done here, with labels that say where they are from."""
-        found = [family for family in self._metrics.registry.collect() if family.name.startswith(SCRAPED)]
-        return [self._labelled(family) if family.name.startswith(self._own) else family for family in found]
+        found = self._metrics.registry.collect()
+        return [self._labelled(family) for family in found if family.name.startswith(SCRAPED)]
 
     def _labelled(self, family: Metric) -> Metric:
         found = Metric(family.name, family.documentation, family.type)

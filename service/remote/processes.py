@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -15,8 +18,15 @@ from livesvm.service.history.names import id_of
 from livesvm.service.hosting.context import Context
 from livesvm.service.remote.messages import News, Scrape, Since, View, packed, unpacked
 from livesvm.service.remote.transport import Done, Place, Transport, ask_all
+from livesvm.service.store.base import StoreError
 
 SCRAPE_SECONDS = 1.0
+SHARE = 0.75
+"""Of the calls that may be waited for at once, which one process may have where there are several."""
+MOST_SECONDS = 1.0
+"""Between two looks, that count as silence of others."""
+
+log = logging.getLogger(__name__)
 
 
 class Process:
@@ -32,6 +42,8 @@ class Process:
         self._round = 0  #: joins of the cluster; what was asked in one before is not answered
         self.heard_at: float | None = None
         self.made_at = time.monotonic()
+        self.silence = 0.0  #: seconds that this process looked, and heard nothing
+        self._waiting: set[Any] = set()
         self._views: dict[str, View] = {}
         self._dead: set[str] = set()
         self._rows: Counter[str] = Counter()
@@ -62,6 +74,14 @@ class Process:
         return self._rows[stored]
 
     # Calls of it.
+
+    def takes(self, call: Future[Any]) -> bool:
+        """Return whether a call that is waited for may be made; a process has its share of those."""
+        if len(self._waiting) >= self.owner.share:
+            return False
+        self._waiting.add(call)
+        call.add_done_callback(self._waiting.discard)
+        return True
 
     @property
     def is_known(self) -> bool:
@@ -99,6 +119,7 @@ class Process:
         if message is None:
             if error is not None:
                 self.failed(error)
+            self.owner.lost_count.inc(not self.is_lost)
             self._lose()
             return
         news: News = unpacked(message)
@@ -122,6 +143,7 @@ class Process:
 
     def hear(self, views: Mapping[str, View]) -> None:
         """Know what an answer tells, unless something newer is known."""
+        self.silence = 0.0
         for stored, view in views.items():
             self.is_lost = False
             if self._take(stored, view):
@@ -147,7 +169,7 @@ class Process:
 
     def take_news(self, news: News) -> dict[str, View | None]:
         """Know what it tells; what of that is new. One that has come back tells of all that are in memory there."""
-        self.heard_at, self.is_lost = time.monotonic(), False
+        self.heard_at, self.silence, self.is_lost = time.monotonic(), 0.0, False
         with self._lock:
             reported = dict(news.views)
             if news.incarnation != self.incarnation:
@@ -198,6 +220,10 @@ class Processes:
         self._lock = threading.Lock()
         self.open: set[Any] = set()  #: calls that were not answered yet
         self.is_over = False
+        settings = context.settings
+        self.share = settings.max_calls if settings.ray_actors == 1 else max(1, int(SHARE * settings.max_calls))
+        self.lost_count = context.source.metrics.actors_lost
+        self._looked_at = time.monotonic()
         context.source.metrics.watch_others(self._scrape)
 
     def join(self) -> None:
@@ -228,11 +254,28 @@ class Processes:
             return found
 
     def look(self, seconds: float) -> None:
-        """Have all tell what is new; give up calls after their time, of those that were silent for so long."""
+        """Have all tell what is new; give up calls after their time, of those that were silent for so long.
+
+        A process that says nothing for that long, to the store neither, is killed and started again. Time in which
+        this process was stopped itself does not count.
+        """
+        now = time.monotonic()
+        passed, self._looked_at = min(now - self._looked_at, MOST_SECONDS), now
         for there in self.all():
             there.ask_for_news()
+            there.silence += passed
+            if there.answers and there.silence > seconds / 2:
+                self._end_silent(there, seconds)
         for call in list(self.open):
             call.expire(seconds)
+
+    def _end_silent(self, there: Process, seconds: float) -> None:
+        """Kill a process if the store has heard as little of it."""
+        with suppress(StoreError):  # which says nothing of it either
+            if self._store.is_silent(self.transport.holder(there.place)) and there.silence > seconds:
+                log.error("actor %s is silent; it is killed and started again", there.place.name)
+                there.silence = 0.0
+                self.transport.end(there.place)
 
     def forget(self, stored: str) -> None:
         """Forget one that does not live any more; a process of its own is not asked any more."""
@@ -244,8 +287,8 @@ class Processes:
                 self._by_name.pop(there.place.name, None)
 
     def is_stored(self, stored: str) -> bool:
-        """Return whether the store has it, as far as that is not known where it lives; raises StoreError."""
-        return not self._store.shared or self._store.model(stored) is not None
+        """Return whether the store has it; raises StoreError."""
+        return self._store.model(stored) is not None
 
     def seen(self, stored: str, view: View | None) -> None:
         """Have the owner of a replica know what is reported of it, None if it is gone."""
@@ -259,6 +302,6 @@ class Processes:
 
     def _scrape(self) -> list[Metric]:
         """Return the metrics of processes, as far as they are reported in time."""
-        known = {there.place for there in self.all() if there.is_known}
-        reported = ask_all(self.transport, known.union(self.transport.places), packed(Scrape()), SCRAPE_SECONDS)
+        known = [there.place for there in self.all() if there.is_known]
+        reported = ask_all(self.transport, known, packed(Scrape()), SCRAPE_SECONDS)
         return [family for found in reported for family in unpacked(found)]

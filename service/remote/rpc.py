@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable
@@ -55,20 +54,12 @@ class RpcServer:
 
 
 class Answering(Frames):
-    """One front end's line, at the actor's end; ``ended`` is called when that of a process of one service ends."""
+    """One front end's line, at the actor's end."""
 
-    def __init__(
-        self, answer: Callable[[bytes], Awaitable[bytes]], secret: bytes, ended: Callable[[], None] | None = None
-    ) -> None:
-        super().__init__(secret, ANSWERS, is_local=ended is not None)
-        self._answer, self._ended = answer, ended
+    def __init__(self, answer: Callable[[bytes], Awaitable[bytes]], secret: bytes) -> None:
+        super().__init__(secret, ANSWERS)
+        self._answer = answer
         self._under_way: set[asyncio.Task[None]] = set()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Know that it is over."""
-        super().connection_lost(exc)
-        if self._ended is not None:
-            self._ended()
 
     def frame(self, number: int, frame: bytes) -> None:
         """Answer a call when that is done."""
@@ -82,15 +73,15 @@ class Answering(Frames):
             if not self.transport.is_closing():
                 self.send(number, answer)
         except BaseException:
-            self.transport.abort()  # over Ray the caller asks again by Ray's own call, and gets the error there
+            self.transport.abort()  # the caller asks again by Ray's own call, and gets the error there
             raise
 
 
 class _Line(Frames):
     """A line at the front end's end, with the calls that wait for their answers."""
 
-    def __init__(self, at: Endpoint | None, secret: bytes, ended: Callable[[_Line], None]) -> None:
-        super().__init__(secret, ASKS, is_local=at is None)
+    def __init__(self, at: Endpoint, ended: Callable[[_Line], None]) -> None:
+        super().__init__(at.secret, ASKS)
         self.at = at
         self._ended = ended
         self._waiting: dict[int, Done] = {}
@@ -121,66 +112,29 @@ class _Line(Frames):
 
 
 class RpcClientPool:
-    """The lines of a front end, by the name of the process; they live in a thread of their own, or on a given loop."""
+    """The lines of a front end, by the name of the process; they live in a thread of their own."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def __init__(self) -> None:
         self._lines: dict[str, _Line] = {}
         self._refused: dict[str, Endpoint] = {}
-        self._loop, self._over = loop or uvloop.new_event_loop(), asyncio.Event()
-        self._thread: threading.Thread | None = None
-        if loop is None:
-            self._thread = threading.Thread(target=self._run, name="lines", daemon=True)
-            self._thread.start()
+        self._loop, self._over = uvloop.new_event_loop(), asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="lines", daemon=True)
+        self._thread.start()
 
     def find(self, name: str, at: Endpoint) -> None:
         """Have a line with an actor that listens there, soon, if there is none."""
         line = self._lines.get(name)
         if line is None or line.at != at:
-            self._lines[name] = line = _Line(at, at.secret, partial(self._forget, name))
+            self._lines[name] = line = _Line(at, partial(self._forget, name))
             self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._connect(name, line, at)))
-
-    def attach(
-        self,
-        name: str,
-        end: socket.socket,
-        secret: bytes,
-        lost: Callable[[], None],
-        first: Callable[[], bytes | None] = lambda: None,
-    ) -> None:
-        """Have this end of a connection as a line, once the other end is proven; ``lost`` is called when it ends.
-
-        ``first`` returns a message that is sent once there is a line, if any.
-        """
-
-        def ended(line: _Line) -> None:
-            """Say so."""
-            self._forget(name, line)
-            lost()
-
-        async def connect() -> None:
-            """Connect."""
-            await self._loop.create_connection(lambda: line, sock=end)
-            if await line.opened() and (message := first()) is not None:
-                line.ask(message, lambda found, error: None)
-
-        self._lines[name] = line = _Line(None, secret, ended)
-        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(connect()))
 
     def ask(self, name: str, message: bytes, done: Done) -> bool:
         """Return whether there is a line; ``done`` gets then what the actor answers, or why the line was lost."""
         line = self._lines.get(name)
         if line is None or not line.is_open:
             return False
-        if self.is_here:
-            line.ask(message, done)
-        else:
-            self._loop.call_soon_threadsafe(line.ask, message, done)
+        self._loop.call_soon_threadsafe(line.ask, message, done)
         return True
-
-    @property
-    def is_here(self) -> bool:
-        """Whether the calling thread is that of the loop."""
-        return asyncio._get_running_loop() is self._loop
 
     def lose(self, name: str) -> None:
         """Release a line: the actor is lost, whatever becomes of the connection."""
@@ -189,10 +143,9 @@ class RpcClientPool:
             self._loop.call_soon_threadsafe(line.transport.abort)
 
     def close(self) -> None:
-        """End all lines of a thread of their own."""
-        if self._thread is not None:
-            self._loop.call_soon_threadsafe(self._over.set)
-            self._thread.join()
+        """End all lines."""
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join()
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:

@@ -1,8 +1,8 @@
-"""The transport of calls to processes where replicas live, which Ray and a service's own workers provide."""
+"""The transport of calls to processes where replicas live, which Ray provides."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -28,11 +28,9 @@ class Place:
 class Transport:
     """Calls of such processes. A call returns at once but for the first one of a place that is not known."""
 
-    word: str  #: what people call such a process
     seconds: float  #: for which a call waits for one that was lost
     predictions: Literal["snapshot", "actor"]  #: whether the front end predicts, by copies, or that process
     stale_seconds = 0.0  #: for which a copy is used on after a newer version is known
-    places: Sequence[Place] = ()  #: those that are there whether something lives in them or not
 
     def place(self, stored: str) -> Place:
         """Return where what is stored under a name lives."""
@@ -52,6 +50,13 @@ class Transport:
 
     def heard(self, place: Place, line: Any) -> None:
         """Know where a place listens, if it says so."""
+
+    def holder(self, place: Place) -> str:
+        """Return what the store knows the process of a place as."""
+        raise NotImplementedError
+
+    def end(self, place: Place) -> None:
+        """Kill the process of a place, whatever it does; it is started again."""
 
     def lost(self, place: Place, error: BaseException) -> None:
         """Know that a call of a place has failed."""

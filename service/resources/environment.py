@@ -7,8 +7,11 @@ from difflib import get_close_matches
 
 from livesvm.service import crash
 
-CLIENTS = ("LIVESVM_URL", "LIVESVM_KEY")
-"""What the command line's calls of a service read, which may be set where one is started too."""
+OTHERS = ("LIVESVM_URL", "LIVESVM_KEY", "LIVESVM_BUILD_CPU")
+"""What the command line's calls of a service read, and the build of the package: set where one is started too."""
+
+GONE = {"LIVESVM_WORKERS": "use LIVESVM_RAY=local, with models in Redis"}
+"""Settings of earlier versions, and what is in their place."""
 
 
 def check(environment: Mapping[str, str], prefix: str, settings: Mapping[str, object]) -> None:
@@ -19,7 +22,7 @@ def check(environment: Mapping[str, str], prefix: str, settings: Mapping[str, ob
     settings : the default by variable; one with an empty default may be set to that
     """
     ours = {name: value for name, value in sorted(environment.items()) if name.upper().startswith(prefix)}
-    unknown = [name for name in ours if name.upper() not in {*settings, crash.VARIABLE, *CLIENTS}]
+    unknown = [name for name in ours if name.upper() not in {*settings, crash.VARIABLE, *OTHERS}]
     blank = [name for name, value in ours.items() if not value.strip() and value != settings.get(name.upper())]
     faults = [_unknown(name, prefix, settings) for name in unknown]
     faults += [f"{name} is blank; unset it to have its default" for name in blank if name not in unknown]
@@ -28,6 +31,8 @@ def check(environment: Mapping[str, str], prefix: str, settings: Mapping[str, ob
 
 
 def _unknown(name: str, prefix: str, settings: Iterable[str]) -> str:
+    if name.upper() in GONE:
+        return f"{name} is gone: {GONE[name.upper()]}"
     endings = [setting.removeprefix(prefix) for setting in settings]
     nearest = get_close_matches(name.upper().removeprefix(prefix), endings, n=1)
     hint = f"did you mean {prefix}{nearest[0]}?" if nearest else "`livesvm settings` lists them all"

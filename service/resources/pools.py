@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar
 
 from livesvm.service.errors import QueueFull, Withdrawn
+from livesvm.service.logs.calls import current
 from livesvm.service.resources.shared_threads import SharedThreads, Steps
 
 T = TypeVar("T")
@@ -24,13 +26,13 @@ class Pool:
     ----------
     name : of the threads, for people
     threads : that run at once
-    limit : places, that is calls that wait or run; their bodies are whole
+    limit : places, that is calls that wait or run; their bodies are whole. One API key has half of them at most
     """
 
     def __init__(self, name: str, threads: int, limit: int) -> None:
         self._name = name
         self._limit = limit
-        self._busy = 0
+        self._busy: Counter[str | None] = Counter()  # by the caller's key
         self._threads = SharedThreads(name, threads)
 
     def start(self) -> None:
@@ -40,13 +42,19 @@ class Pool:
     @contextmanager
     def place(self) -> Iterator[None]:
         """Hold one of the places until the work is done; raises QueueFull at once."""
-        if self._busy >= self._limit:
+        call = current()
+        key = None if call is None else call.key
+        if self._busy.total() >= self._limit:
             raise QueueFull(f"{self._limit} calls of {self._name} are under way already")
-        self._busy += 1
+        if key is not None and self._busy[key] >= (most := max(1, self._limit // 2)):
+            raise QueueFull(f"{most} calls of {self._name} with this key are under way, half of all that may be")
+        self._busy[key] += 1
         try:
             yield
         finally:
-            self._busy -= 1
+            self._busy[key] -= 1
+            if not self._busy[key]:
+                del self._busy[key]
 
     def begin(self, call: Callable[..., T], *arguments: object) -> Future[T]:
         """Have ``call(*arguments)`` made, for a caller that holds a place; return its result to come."""

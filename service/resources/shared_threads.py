@@ -13,8 +13,11 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-Steps = Generator[float, None, T]
-"""Work in steps: it yields what the next step costs before it does that step, and returns its result."""
+Steps = Generator[float | Future[Any], None, T]
+"""Work in steps: it yields what the next step costs before it does that step, and returns its result.
+
+Where it yields a future, the next step comes once that is done, and no thread waits for it.
+"""
 
 A_SECOND = 1.7e9
 """What steps cost that take a second."""
@@ -41,7 +44,7 @@ class SharedThreads:
         self._changed = threading.Condition()
         self._waiting: list[_Task] = []
         self._numbers = itertools.count()
-        self._long_ones = 0
+        self._long_ones = self._elsewhere = 0
         self._closed = False
         self._threads = [
             threading.Thread(target=self._run, name=f"{name}_{number}", daemon=True) for number in range(threads)
@@ -85,7 +88,7 @@ class SharedThreads:
                 if (task := self._first()) is not None:
                     self._long_ones += task.step > LONG
                     return task
-                if self._closed and not self._waiting:
+                if self._closed and not self._waiting and not self._elsewhere:
                     return None
                 self._changed.wait()
 
@@ -103,18 +106,33 @@ class SharedThreads:
             heapq.heappush(self._waiting, task)
         return found
 
-    def _done(self, task: _Task, next_step: float | None) -> None:
+    def _done(self, task: _Task, next_step: float | Future[Any] | None) -> None:
         with self._changed:
             self._long_ones -= task.step > LONG
-            if next_step is not None:
-                task.step = next_step
-                task.work += next_step
-                heapq.heappush(self._waiting, task)
+            if isinstance(next_step, Future):
+                self._elsewhere += 1
+                task.step = 0.0
+            elif next_step is not None:
+                self._push(task, next_step)
+            self._changed.notify_all()
+        if isinstance(next_step, Future):
+            next_step.add_done_callback(lambda done: self._go_on(task))
+
+    def _go_on(self, task: _Task) -> None:
+        """Have a thread for a task again, whose future is done."""
+        with self._changed:
+            self._elsewhere -= 1
+            self._push(task, 0.0)
             self._changed.notify_all()
 
+    def _push(self, task: _Task, step: float) -> None:
+        task.step = step
+        task.work += step
+        heapq.heappush(self._waiting, task)
 
-def _step(task: _Task) -> float | None:
-    """Do one step; the cost of the next one, None when it was the last."""
+
+def _step(task: _Task) -> float | Future[Any] | None:
+    """Do one step; the cost of the next one, or what that waits for, None when it was the last."""
     if task.future.cancelled():
         task.steps.close()
         return None

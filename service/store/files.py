@@ -24,20 +24,24 @@ def keep_private(directory: Path | None = None) -> None:
             if (mode := path.lstat().st_mode) & _OF_OTHERS and not path.is_symlink():
                 path.chmod(mode & 0o7700)
     if (mode := directory.stat().st_mode) & 0o007:
-        log.warning(
-            "other users can read the names in the data directory %s (mode %o): chmod 700 it", directory, mode & 0o7777
-        )
+        what = "put files into" if mode & 0o002 else "read the names in"
+        log.warning("other users can %s the data directory %s (mode %o): chmod 700 it", what, directory, mode & 0o7777)
 
 
 def write_whole(path: Path, data: bytes) -> None:
     """Put a file in place of the one before, with its directories; raises OSError and leaves the old one then."""
     fresh = unfinished(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with fresh.open("wb") as file:
+    path.parent.mkdir(0o700, parents=True, exist_ok=True)
+    with open(fresh, "wb", opener=_private) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
     put_in_place(fresh, path)
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that no other user can read when it is new, whatever the process leaves to them."""
+    return os.open(path, flags, 0o600)
 
 
 def unfinished(path: Path) -> Path:

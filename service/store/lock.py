@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -17,10 +16,6 @@ except ImportError:  # Windows
 from livesvm.service.store.base import StoreInUse, StoreUnavailable
 from livesvm.service.store.files import write_whole
 
-ENDING_SECONDS = 10.0
-"""For which workers of a service that was killed are waited for."""
-LOOK_SECONDS = 0.02
-
 
 class DirectoryLock:
     """Holds a directory until it is released or the process ends, however it ends."""
@@ -32,27 +27,18 @@ class DirectoryLock:
         self._directory = directory
         try:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self.file = _opened(directory / "lock")  #: a process that has it open holds the directory too
+            self._file = _opened(directory / "lock")
         except OSError as error:
             raise StoreUnavailable(f"the data directory {directory} cannot be used: {error.strerror}") from error
-        end = time.monotonic() + ENDING_SECONDS
-        while not self._taken():
-            holder = os.pread(self.file, 32, 0).decode(errors="replace").strip()
-            if _lives(holder) or time.monotonic() > end:
-                os.close(self.file)
-                raise StoreInUse(f"the data directory {directory} is in use by process {holder}")
-            time.sleep(LOOK_SECONDS)
-        with suppress(OSError):  # a full disk does not take the holder's name either
-            os.ftruncate(self.file, 0)
-            os.write(self.file, str(os.getpid()).encode())
-
-    def _taken(self) -> bool:
-        """Take the lock, if it is free; return whether it was."""
         try:
-            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return False
-        return True
+            holder = os.pread(self._file, 32, 0).decode(errors="replace").strip()
+            os.close(self._file)
+            raise StoreInUse(f"the data directory {directory} is in use by process {holder}") from None
+        with suppress(OSError):  # a full disk does not take the holder's name either
+            os.ftruncate(self._file, 0)
+            os.write(self._file, str(os.getpid()).encode())
 
     def holder(self) -> str:
         """Return a name for whoever holds this directory, the same after a restart; raises StoreUnavailable."""
@@ -66,18 +52,7 @@ class DirectoryLock:
 
     def release(self) -> None:
         """Release the directory."""
-        os.close(self.file)
-
-
-def _lives(holder: str) -> bool:
-    """Return whether the process that took the lock lives; the workers of one that was killed end by themselves."""
-    try:
-        os.kill(int(holder), 0)
-    except ProcessLookupError:
-        return False
-    except (ValueError, PermissionError):
-        return True
-    return True
+        os.close(self._file)
 
 
 def _opened(path: Path) -> int:

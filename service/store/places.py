@@ -7,9 +7,9 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from livesvm.service.store.base import Store
+from livesvm.service.store.embedded import open_embedded
 from livesvm.service.store.lock import DirectoryLock
 from livesvm.service.store.redis import RedisStore
-from livesvm.service.store.shares import open_embedded
 
 _TOOL_SECONDS = 10.0
 

@@ -113,12 +113,12 @@ def _logged(record: Appending) -> Row:
 class SqliteStore(Store):
     """Store in one file; see :class:`livesvm.service.store.base.Store` for what each call does."""
 
-    def __init__(self, path: Path, probe_seconds: float = PROBE_SECONDS, cache_kb: int = 0) -> None:
+    def __init__(self, path: Path, probe_seconds: float = PROBE_SECONDS) -> None:
         """Open the database, or make it; where it cannot be written, open it to be read until it can.
 
         Raises StoreDamaged, StoreTooNew, or StoreUnavailable if it cannot even be read.
         """
-        self._database = Database(path, probe_seconds, cache_kb)
+        self._database = Database(path, probe_seconds)
         self._read = self._database.read
         self._transaction = self._database.transaction
 
@@ -126,20 +126,6 @@ class SqliteStore(Store):
     def _held(db: sqlite3.Connection, lease: Lease) -> int:
         """Return the model's newest sequence number, if the lease still holds; raises Fenced."""
         return checked(lease, db.execute(_HEAD, (lease.model,)).fetchall())
-
-    @property
-    def is_divided(self) -> bool:
-        """Whether its models have been moved to shares."""
-        return self._database.is_divided
-
-    @property
-    def is_troubled(self) -> bool:
-        """Whether it was refused something that it was not given since."""
-        return self._database.is_troubled
-
-    def sync_marks(self) -> None:
-        """Have the marks on the disk, now and then; raises StoreUnavailable."""
-        self._database.sync_marks()
 
     def ping(self) -> None:
         """Look at the disk, take the write lock, and commit as much as was refused last, or a byte now and then."""

@@ -29,7 +29,6 @@ from livesvm.service.store.sqlite_file import (
     write_ahead_log,
     write_probe,
 )
-from livesvm.service.store.sqlite_schema import is_divided
 from livesvm.service.store.sqlite_syncs import Syncs
 
 PROBE_SECONDS = 3.0
@@ -39,11 +38,10 @@ PROBE_SECONDS = 3.0
 class Database:
     """The database, open to be written, or ``only_read`` until it can be.
 
-    ``writer`` names this process among those that ever wrote it; ``cache_kb`` are those of the pages that are kept in
-    memory, 0 for as many as SQLite keeps.
+    ``writer`` names this process among those that ever wrote it.
     """
 
-    def __init__(self, path: Path, probe_seconds: float, cache_kb: int = 0) -> None:
+    def __init__(self, path: Path, probe_seconds: float) -> None:
         """Open it, or make it; where it cannot be written, open it to be read.
 
         Raises StoreDamaged, StoreTooNew, or StoreUnavailable if it cannot even be read.
@@ -54,7 +52,6 @@ class Database:
         self.writer = uuid.uuid4().hex
         self._refused = 0
         self._why_only_read = ""
-        self._cache_kb = cache_kb
         try:
             self._open()
         except StoreUnavailable as error:
@@ -67,8 +64,6 @@ class Database:
 
     def _open(self) -> None:
         self._db, self.marks = open_database(self._path)
-        if self._cache_kb:
-            self._db.execute(f"PRAGMA cache_size = -{self._cache_kb}")
         self._opened = self._path.stat()
         self._syncs = Syncs(write_ahead_log(self._path))
         self._unsynced = False
@@ -95,17 +90,6 @@ class Database:
     def only_read(self) -> bool:
         """Whether it cannot be written."""
         return bool(self._why_only_read)
-
-    @property
-    def is_divided(self) -> bool:
-        """Whether its models have been moved to shares."""
-        with self._lock, sqlite_errors():
-            return is_divided(self._db)
-
-    @property
-    def is_troubled(self) -> bool:
-        """Whether it was refused something that it was not given since."""
-        return bool(self._refused or self._why_only_read)
 
     @property
     def is_elsewhere(self) -> bool:
@@ -159,10 +143,6 @@ class Database:
             if self._refused or time.monotonic() - self._written_at >= self._probe_seconds:
                 write_probe(db, self._refused or 1)
         self._refused = 0
-        self.sync_marks()
-
-    def sync_marks(self) -> None:
-        """Have the marks on the disk, now and then; raises StoreUnavailable."""
         if time.monotonic() - self._marked_at >= self._probe_seconds:
             with sqlite_errors():
                 self.marks.sync()

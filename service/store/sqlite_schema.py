@@ -17,8 +17,8 @@ SCHEMA = 8
 """2: writers and epochs, checksums of snapshots. 3: seals of rows, the list of kept snapshots. 4: seals of requests.
 5: solutions. 6: what is written to see whether it can be. 7: documents.
 8: summaries; specifications in a table of their own."""
-DIVIDED = SCHEMA + 1
-"""Of a database whose models have been moved to shares: one that does not know of those must not take it for empty."""
+DIVIDED = 9
+"""Of a database whose models an earlier version has moved to shares: it must not be taken for empty."""
 _TABLES = """
 CREATE TABLE models (
     id TEXT PRIMARY KEY, spec BLOB NOT NULL, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL, created REAL NOT NULL,
@@ -146,13 +146,13 @@ def _schema(db: sqlite3.Connection) -> int:
 
 
 def is_divided(db: sqlite3.Connection) -> bool:
-    """Return whether its models have been moved to shares; raises StoreTooNew."""
+    """Return whether its models are in shares; raises StoreTooNew."""
     return _schema(db) == DIVIDED
 
 
-def mark_divided(db: sqlite3.Connection) -> None:
-    """Have the database say that its models have been moved to shares."""
-    db.execute(f"PRAGMA user_version = {DIVIDED}")
+def mark_joined(db: sqlite3.Connection) -> None:
+    """Have a database that was divided say that its models are in it."""
+    db.execute(f"PRAGMA user_version = {SCHEMA}")
 
 
 def prepare(db: sqlite3.Connection) -> None:

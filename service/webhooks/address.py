@@ -9,6 +9,7 @@ _NAT64 = ip_network("64:ff9b::/96")
 _SPECIAL = tuple(
     ip_network(text)
     for text in (
+        "192.0.0.0/24",  # assigned to protocols
         "192.88.99.0/24",  # relays of 6to4, deprecated
         "64:ff9b:1::/48",  # NAT64 of a local network
         "100:0:0:1::/64",  # dummy addresses

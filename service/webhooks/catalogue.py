@@ -7,7 +7,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from livesvm.service.errors import TooManyWebhooks, UnknownWebhook
@@ -34,24 +34,17 @@ class Webhooks:
     Parameters
     ----------
     outbox : of this process
-    tell : has other processes that host models know the webhooks, without their secrets
     """
 
-    def __init__(
-        self,
-        source: Source,
-        settings: Settings,
-        outbox: Outbox,
-        tell: Callable[[tuple[Webhook, ...]], None] = lambda webhooks: None,
-    ) -> None:
-        self._source, self._settings, self._outbox, self._tell = source, settings, outbox, tell
+    def __init__(self, source: Source, settings: Settings, outbox: Outbox) -> None:
+        self._source, self._settings, self._outbox = source, settings, outbox
         self._known: dict[str, Webhook] = {}
         self._damaged: set[str] = set()
         self._has_learnt = False
         self._lock = threading.Lock()
 
     def learn(self) -> None:
-        """Know what the store has, and have other processes know it; raises StoreError."""
+        """Know what the store has; raises StoreError."""
         with self._lock:
             self._learn()
 
@@ -62,7 +55,6 @@ class Webhooks:
             found = {name: self._known.get(name) or self._read(name) for name in names}
         known = {name: one for name, one in found.items() if one is not None}
         if known.keys() != self._known.keys() or not self._has_learnt:
-            self._tell(tuple(Webhook(one.id, one.spec, one.created_at) for one in known.values()))
             self._known, self._has_learnt = known, True
             self._outbox.webhooks = tuple(known.values())
 

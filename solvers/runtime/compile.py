@@ -138,7 +138,7 @@ class Shared(Entry):
         if args not in self._keys:
             self.compile(args)
             result: Any = self.overloads[args]
-            name = self._cache.name(args, result.library.codegen)
+            name = self._cache.name(args)
             add_symbol(name, result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
             shared[name] = self, args
             described = copy.copy(result.fndesc)

@@ -2,9 +2,9 @@
 
 Numba's own cache looks at the file of a function only, and would go on using code that called an older version of
 another. Here each piece has the name of all that it was made of: the bytecode of the function and of whatever it
-calls, the constants they use, the fields of their records, the types of the arguments, the processor, and the
-versions. So an edit makes again just what depends on it, two versions can share a directory, and a name is never
-given twice.
+calls, the constants they use, the fields of their records, the types of the arguments, and the versions. So an edit
+makes again just what depends on it, two versions can share a directory, and a name is never given twice. A file is
+named for the processor too. What a package was installed with may also be for a baseline that this processor can run.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ import contextlib
 import enum
 import hashlib
 import importlib
+import importlib.util
 import logging
 import os
 import pickle
-import sys
+import stat
+import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from functools import cache
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -28,7 +30,8 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
-from numba.core import registry, sigutils, types
+from llvmlite.binding import get_host_cpu_features
+from numba.core import config, registry, sigutils, types
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
@@ -39,17 +42,27 @@ from livesvm.solvers.runtime.by_reference import Reference
 
 PACKAGE = __name__.partition(".")[0]
 MADE_BY = [Path(__file__).with_name(name).read_text() for name in ("by_reference.py", "compile.py")]
-VERSIONS = (numba.__version__, llvmlite.__version__, sys.version, *MADE_BY)
+PYTHON = (sysconfig.get_config_var("EXT_SUFFIX"), importlib.util.MAGIC_NUMBER)
+VERSIONS = (numba.__version__, llvmlite.__version__, getattr(config, "USING_SVML", False), *PYTHON, *MADE_BY)
 BESIDE_SOURCE = Path(__file__).parents[1] / "__pycache__"
 MACHINE_CODE = "machine-code"
+INSTALLED = BESIDE_SOURCE.with_name(MACHINE_CODE)  #: what the package was built with; nothing is written there
+#: By LLVM's name, what a processor must have besides what each of its architecture has; the best first.
+BASELINES = {
+    "x86-64-v3": frozenset(("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")),
+    "x86-64-v2": frozenset(("crc32", "cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")),
+    "generic": frozenset[str](),
+}
+OTHERS_WRITE = 0o002
 READABLE = 0o644  #: of what an image is built with: another user than its builder runs it
 NO_PLACE = (
     "there is no place to keep machine code, so that it is made anew at every start, which takes minutes: "
-    "let NUMBA_CACHE_DIR name a directory that can be written to and stays"
+    "let NUMBA_CACHE_DIR name a directory that this user alone can write to, and that stays"
 )
 log = logging.getLogger(__name__)
 #: Functions that other machine code calls where they are, and the types of their arguments, by name.
 shared: dict[str, tuple[Any, tuple[Any, ...]]] = {}
+in_use: set[Path] = set()  #: the files that this process has loaded or made
 UNUSED_SECONDS = 60 * 24 * 3600  #: code that was not loaded for so long is deleted
 
 
@@ -62,14 +75,12 @@ class MachineCode(NullCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what was compiled before for these types, or None."""
         target_context.refresh()
-        name = self.name(sig, target_context.codegen())
-        for place in kept():
+        for file in _files(self.name(sig)):
             try:
-                payload = pickle.loads((place / name).read_bytes())
+                payload = pickle.loads(file.read_bytes())
             except (OSError, EOFError, pickle.UnpicklingError):
                 continue  # never made, or cut off by a loss of power
-            with contextlib.suppress(OSError):
-                os.utime(place / name)  # it is in use
+            _use(file)
             calls, *made = payload
             for module, function, args in calls:
                 getattr(importlib.import_module(module), function).address(args)
@@ -87,13 +98,15 @@ class MachineCode(NullCache):
             with tempfile.NamedTemporaryFile(dir=where, delete=False) as made:
                 made.write(dumps((_calls_of(data.library), *data._reduce())))
             os.chmod(made.name, READABLE)
-            os.replace(made.name, Path(where) / self.name(sig, data.codegen))
+            file = Path(where) / f"{self.name(sig)}.{processors()[0]}"
+            os.replace(made.name, file)
+            in_use.add(file)
 
-    def name(self, sig: Any, codegen: Any) -> str:
-        """Return the name of the machine code for arguments of these types: no other has it."""
+    def name(self, sig: Any) -> str:
+        """Return the name of the machine code for arguments of these types: no other has it, on any processor."""
         args, _ = sigutils.normalize_signature(sig)
         fields = [name for arg in args for name in _fields_of(arg)]
-        words = (VERSIONS, codegen.magic_tuple(), str(args), fields, *_parts_of(self._dispatcher))
+        words = (VERSIONS, str(args), fields, *_parts_of(self._dispatcher))
         digest = hashlib.sha256(repr(words).encode()).hexdigest()
         function = self._dispatcher.py_func
         return f"{function.__module__}.{function.__name__}-{digest[:32]}"
@@ -105,15 +118,55 @@ def _calls_of(library: Any) -> list[tuple[str, str, tuple[Any, ...]]]:
     return [(function.py_func.__module__, function.py_func.__name__, args) for function, args in called]
 
 
-def kept() -> list[Path]:
-    """Return the directories in which machine code is looked for.
+def _files(name: str) -> Iterator[Path]:
+    """Yield where machine code is looked for: as it was installed, also for a baseline, and then what was made since.
 
-    That is :func:`directory`, and unless ``NUMBA_CACHE_DIR`` is set the one next to the source, as an image may have it
-    where nothing can be written.
+    What was made since is in :func:`directory`, or unless ``NUMBA_CACHE_DIR`` is set next to the source, where it may
+    be though nothing can be written there.
     """
+    own, *_ = could_be = processors()
+    yield from (INSTALLED / f"{name}.{processor}" for processor in could_be)
     where, beside = directory(), BESIDE_SOURCE / MACHINE_CODE
-    found = [] if where is None else [Path(where)]
-    return found if beside in found or os.environ.get("NUMBA_CACHE_DIR") else [*found, beside]
+    if where is not None:
+        yield Path(where) / f"{name}.{own}"
+    if str(beside) != where and not os.environ.get("NUMBA_CACHE_DIR") and is_ours(beside):
+        yield beside / f"{name}.{own}"
+
+
+def _use(file: Path) -> None:
+    """Note that a file is used, which keeps it from being deleted."""
+    in_use.add(file)
+    if file.parent != INSTALLED:
+        with contextlib.suppress(OSError):
+            os.utime(file)
+
+
+@cache
+def processors() -> list[str]:
+    """Return the processor that this process compiles for, and the baselines whose machine code that one can run."""
+    triple, name, features = registry.cpu_target.target_context.codegen().magic_tuple()
+    asked = {feature[1:] for feature in features.split(",") if feature.startswith("+")}  # as by NUMBA_CPU_FEATURES
+    can_run = [(triple, baseline, "") for baseline in runnable(triple, asked & features_here())]
+    return [_label(one) for one in dict.fromkeys([(triple, name, features), *can_run])]
+
+
+def features_here() -> set[str]:
+    """Return what the processor of this machine has."""
+    return {feature for feature, there in get_host_cpu_features().items() if there}
+
+
+def runnable(triple: str, features: Set[str]) -> list[str]:
+    """Return the baselines that a processor with these features can run, the best first."""
+    needed, found = frozenset[str](), list[str]()
+    for baseline, more in reversed(BASELINES.items()):
+        needed |= more
+        if needed <= features and (baseline == "generic" or triple.startswith("x86_64")):
+            found.insert(0, baseline)
+    return found
+
+
+def _label(processor: tuple[str, str, str]) -> str:
+    return f"{processor[1]}-{hashlib.sha256(repr(processor).encode()).hexdigest()[:8]}"
 
 
 @cache
@@ -121,19 +174,40 @@ def directory() -> str | None:
     """Return where new machine code is kept; None: nowhere can be written to.
 
     That is below ``NUMBA_CACHE_DIR`` if it is set, else next to the source, else in the user's cache; never where
-    others could put code for us to run.
+    others could put code for us to run, see :func:`is_ours`.
     """
     given = os.environ.get("NUMBA_CACHE_DIR")
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     for place in [Path(given)] if given else [BESIDE_SOURCE, user / "livesvm"]:
         found = place / MACHINE_CODE
         try:
-            found.mkdir(parents=True, exist_ok=True)
+            found.mkdir(0o755, parents=True, exist_ok=True)
         except OSError:
             continue
-        if os.access(found, os.R_OK | os.W_OK | os.X_OK):
+        if os.access(found, os.R_OK | os.W_OK | os.X_OK) and is_ours(found):
             return str(found)
     return None
+
+
+@cache
+def is_ours(place: Path) -> bool:
+    """Return whether no other user can put code into a directory, which is run here; says so where one can.
+
+    Others are all but root, the user of this process, and the owner of this file, whose code is run anyway. What a
+    group may do is taken as meant.
+    """
+    if not hasattr(os, "geteuid"):
+        return True
+    try:
+        at, above = place.stat(), place.parent.stat()
+    except OSError:
+        return False
+    users = {0, os.geteuid(), Path(__file__).stat().st_uid}
+    can_be_replaced = above.st_mode & OTHERS_WRITE and not above.st_mode & stat.S_ISVTX
+    if not {at.st_uid, above.st_uid} <= users or at.st_mode & OTHERS_WRITE or can_be_replaced:
+        log.warning("machine code in %s is not used, as another user can put files there", place)
+        return False
+    return True
 
 
 @cache
@@ -155,15 +229,19 @@ def delete_unused() -> None:
 
 def is_complete(family: str) -> bool:
     """Say whether :func:`set_complete` was called for a family, by exactly this version of the package here."""
-    return any((place / _mark_of(family)).exists() for place in kept())
+    return any(map(os.path.exists, _files(_mark_of(family))))
 
 
 def set_complete(family: str) -> None:
     """Remember that all machine code of a family is kept."""
-    where = directory()
-    if where is not None and not is_complete(family):
+    found = next(filter(os.path.exists, _files(_mark_of(family))), None)
+    where = directory() if found is None else None
+    if where is not None:
+        found = Path(where) / f"{_mark_of(family)}.{processors()[0]}"
         with contextlib.suppress(OSError):
-            (Path(where) / _mark_of(family)).touch()
+            found.touch(READABLE)
+    if found is not None:
+        _use(found)
 
 
 def _mark_of(family: str) -> str:
@@ -172,8 +250,7 @@ def _mark_of(family: str) -> str:
 
 @cache
 def _state_of_package() -> str:
-    codegen = registry.cpu_target.target_context.codegen()
-    digest = hashlib.sha256(repr((VERSIONS, codegen.magic_tuple())).encode())
+    digest = hashlib.sha256(repr(VERSIONS).encode())
     for file in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:32]

@@ -114,8 +114,9 @@ def parts(place: Path, settings: dict[str, Any], bodies: list[bytes], count: int
     """
     store, metrics = SqliteStore(place / "livesvm.sqlite3"), Metrics()
     source = Source(store, Health(metrics), metrics)
-    registry = Registry(Context(Settings(data_dir=place, solve_seconds=3600.0), source, SolveScheduler(1)))
-    fleets = Fleets(source)
+    given = Settings(data_dir=place, solve_seconds=3600.0)
+    registry = Registry(Context(given, source, SolveScheduler(1)))
+    fleets = Fleets(source, given)
     fleet = fleets.create("meters", FleetSpec(**settings))
     clock, least = Clock(), dict[str, float]()
     for number, data in enumerate(bodies):

@@ -1,7 +1,6 @@
 """How many models one service hosts, and what each costs: awake, at rest, at a start, and when a call wakes it.
 
-    python -m tests.benchmarks.hosting [--count 1000] [--stored 100000] [--parts made stored killed pace]
-        [--redis | --workers 2]
+    python -m tests.benchmarks.hosting [--count 1000] [--stored 100000] [--parts made stored killed pace] [--redis]
 
 ``made``: models of 300 x 20 that were just made, and the same once they are at rest; threads. ``feeds``: the same of
 feeds with a window of 500. ``stored``: so many at rest, whose store is written directly; a list, the metrics, a call
@@ -284,12 +283,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--feeds", type=int, default=60)
     parser.add_argument("--parts", nargs="+", default=["made", "feeds", "stored", "killed", "pace"])
     parser.add_argument("--redis", action="store_true", help="for the parts killed and pace")
-    parser.add_argument("--workers", type=int, default=0, help="worker processes, for the same")
     options = parser.parse_args(arguments)
     print(machine(), flush=True)
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        settings: dict[str, object] = {"workers": options.workers}
+        settings: dict[str, object] = {}
         if options.redis:
             settings["redis_url"] = stack.enter_context(RedisServer(place / "redis")).url
         parts: dict[str, Callable[[Path], list[Row]]] = {

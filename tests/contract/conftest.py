@@ -11,7 +11,6 @@ import pytest
 
 from livesvm.service.store.base import Store
 from livesvm.service.store.redis import RedisStore
-from livesvm.service.store.shares import COUNT, Rounds, Shares
 from livesvm.service.store.sqlite import SqliteStore
 from tests.contract.redis_server import RedisServer
 
@@ -25,7 +24,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
         yield server
 
 
-@pytest.fixture(params=["sqlite", "redis", pytest.param("shares", marks=pytest.mark.slow)])
+@pytest.fixture(params=["sqlite", "redis"])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Open the same stored data, each time as another process of the same service would."""
     prefix = uuid.uuid4().hex
@@ -35,12 +34,7 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]
         def open_once() -> Store:
             if server is not None:
                 return opened.enter_context(closing(RedisStore(server.url, "me", prefix=prefix)))
-            main = SqliteStore(tmp_path / "store")
-            return opened.enter_context(closing(main if request.param == "sqlite" else shared(main)))
-
-        def shared(main: SqliteStore) -> Store:
-            parts = [SqliteStore(tmp_path / f"share-{number}") for number in range(2)]
-            return Shares({number: parts[number % 2] for number in range(COUNT)}, main, Rounds(parts).ping)
+            return opened.enter_context(closing(SqliteStore(tmp_path / "store")))
 
         yield open_once
 

@@ -1,7 +1,6 @@
 """The long form of the fault tests: kill the service and Redis many times, and report. `make faults` runs it.
 
     python -m tests.faults.campaign --service-kills 1000 --redis-kills 200 --stops 20 --outages 20 [--seed 0]
-    python -m tests.faults.campaign --service-kills 200 --workers 2
 
 A client sends updates one after another, each under its own Idempotency-Key, and repeats one until it is answered;
 while the service is killed, it does so to models of two classes, of several, and of scaled features alternately, erases
@@ -352,11 +351,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the moments of the faults")
     loaded = "fork services from a process that has loaded everything; recovery is then no start of a service"
     parser.add_argument("--forked", action="store_true", help=loaded)
-    processes = "kill processes of a service with so many workers, and nothing else"
-    parser.add_argument("--workers", type=int, default=0, help=processes)
     options = parser.parse_args(arguments)
     ServiceProcess.forks = options.forked
-    on_redis = 0 if options.workers else options.service_kills // 2
+    on_redis = options.service_kills // 2
     print(HEADER, flush=True)
     tallies: list[Tally] = []
     with ExitStack() as stack:
@@ -380,11 +377,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             lambda: (stop_writers(places[3], options.stops),),
             lambda: stop_redis(places[4], options.outages),
         ]
-        if options.workers:
-            from tests.faults.worker_kills import kill_workers  # which looks as this does
-
-            kills, n = options.service_kills, options.workers
-            every = [lambda: (kill_workers(places[0], kills, options.seed, in_files, n),)]
         for series in every:
             for tally in series():
                 tallies.append(tally)

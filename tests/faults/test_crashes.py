@@ -15,7 +15,7 @@ from livesvm.service.crash import POINTS, SNAPSHOT_POINTS, SOLUTION_POINTS
 from tests.service.process import ServiceProcess
 from tests.support.updates_under_faults import MODEL, batch, check_whole, send
 
-pytestmark = pytest.mark.alone(reason="crash points end a worker alone; the campaign of kills has --workers")
+pytestmark = pytest.mark.alone(reason="crash points end an actor alone; the campaign of kills over Ray kills those")
 
 NO_SOLUTIONS: dict[str, Any] = {"snapshot_updates": 3, "solution_seconds": 1e9}
 """A snapshot after every third update, and nothing else however long they take."""

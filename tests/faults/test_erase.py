@@ -18,7 +18,7 @@ from livesvm.service.store.sqlite import DATABASE
 from tests.support.erasing import KEYS, SPEC, data, keeping, lived, places, without
 from tests.support.jobs_over_rest import awaited
 
-pytestmark = pytest.mark.alone(reason="crash points end a worker alone; the campaign of kills has --workers")
+pytestmark = pytest.mark.alone(reason="crash points end an actor alone; the campaign of kills over Ray kills those")
 
 GONE = [KEYS[0], KEYS[1], KEYS[7], KEYS[33]]
 """The first has left the window before."""

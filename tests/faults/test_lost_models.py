@@ -17,7 +17,7 @@ from tests.service.process import ServiceProcess
 from tests.support.redis_services import is_ready, service_on, start_model, until
 from tests.support.updates_under_faults import MODEL, check_whole, send
 
-pytestmark = pytest.mark.alone(reason="of Redis, which has no workers")
+pytestmark = pytest.mark.alone(reason="of Redis without Ray")
 
 LOST = "1 of 1 models know more than the store, which has lost it"
 

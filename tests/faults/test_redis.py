@@ -17,7 +17,7 @@ from tests.service.process import ServiceProcess
 from tests.support.redis_services import is_ready, service_on, start_model, until
 from tests.support.updates_under_faults import PROBE, check_whole, send
 
-pytestmark = pytest.mark.alone(reason="of Redis, which has no workers")
+pytestmark = pytest.mark.alone(reason="of Redis without Ray")
 
 
 @pytest.fixture

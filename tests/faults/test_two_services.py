@@ -20,7 +20,7 @@ from tests.support.redis_services import is_ready, service_on, start_model, unti
 from tests.support.updates_under_faults import PROBE, send
 from tests.support.updates_under_faults import check_whole as check_updates
 
-pytestmark = pytest.mark.alone(reason="of Redis, which has no workers")
+pytestmark = pytest.mark.alone(reason="of Redis without Ray")
 
 STOPS = 4
 """Of the two in turn, so that the first has the model in the end."""

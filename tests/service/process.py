@@ -101,7 +101,7 @@ class ServiceProcess:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LIVESVM_")}
         settings = {"port": 0, "data_dir": self.data_dir, **self.settings}
         if self.module == "livesvm.service" and "redis_url" not in settings:
-            settings |= settings_for(self.data_dir, settings)
+            settings |= settings_for(self.data_dir)
         environment |= {f"LIVESVM_{name.upper()}": str(value) for name, value in settings.items() if value != ""}
         if self.forks and _compiles() == COMPILED:
             self._process = Forked(self.module, environment, self.prepare)

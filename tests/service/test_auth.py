@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
-from livesvm.service.access.keys import SCOPES, allows, digest, key_of, new_key, parse_keys
+from livesvm.service.access.keys import SCOPES, Keys, allows, digest, key_of, new_key, parse_keys
 from livesvm.service.cli.main import main
 from livesvm.service.client import Client, ServiceProblem
 from tests.service.process import ServiceProcess
@@ -26,6 +30,7 @@ MALFORMED = (
     "Bearer \xff\xfe",
     "Bearer " + "k" * 10_000,
 )
+CSV = {"content-type": "text/csv"}
 PAGES = ("/docs", "/redoc", "/openapi.json")
 ROWS = ([[0.0, 1.0], [1.0, 0.0]], [1, -1])
 
@@ -101,3 +106,115 @@ def test_a_service_with_keys_lets_each_do_what_it_may(tmp_path: Path) -> None:
         assert http.get("/models", headers=bearer | {"host": "evil.example"}).status_code == 421
         elsewhere = admin | {"origin": "http://page.example", "sec-fetch-site": "cross-site"}
         assert http.post("/models/m/checkpoint", headers=elsewhere).status_code == 200  # a page that was given a key
+
+
+def soon(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def put(place: Path, version: str, text: str) -> None:
+    """Write a file of keys as Kubernetes does: in a new directory, to which a link leads from then on."""
+    (place / version).mkdir()
+    (place / version / "api-keys").write_text(text)
+    (place / "fresh").symlink_to(version)
+    (place / "fresh").replace(place / "..data")
+
+
+def test_keys_are_changed_without_a_restart(tmp_path: Path) -> None:
+    (admin, admin_entry), (old, old_entry), (new, new_entry), (sender, sender_entry) = (
+        new_key(label, scope)
+        for label, scope in (("boss", "admin"), ("gauge-1", "read"), ("gauge-2", "read"), ("files", "learn"))
+    )
+    given = (("boss", admin), ("1", old), ("2", new), ("3", sender))
+    by = {name: {"authorization": f"Bearer {secret}"} for name, secret in given}
+    place = tmp_path / "keys"
+    place.mkdir()
+    put(place, "a", f"# callers\n{admin_entry}\n\n{old_entry}\n{sender_entry}\n")
+    (place / "api-keys").symlink_to("..data/api-keys")
+    ended: list[str] = []
+    with (
+        ServiceProcess(tmp_path / "data", api_keys_file=place / "api-keys", streams=2) as service,
+        service.http() as http,
+    ):
+
+        def watch() -> None:
+            with service.http() as other, other.stream("GET", "/events", headers=by["1"]) as stream:
+                for _ in stream.iter_lines():
+                    ended[:1] = ["it began"]
+            ended.append("it ended")
+
+        watching = threading.Thread(target=watch, daemon=True)
+        watching.start()
+        soon(lambda: bool(ended))
+        with service.http() as other:
+            refused = other.get("/events", headers=by["1"])
+            assert (refused.status_code, "LIVESVM_STREAMS" in refused.json()["detail"]) == (429, True)
+            with other.stream("GET", "/events", headers=by["boss"]) as stream:  # the place that one key leaves
+                assert stream.status_code == 200
+        assert http.get("/models", headers=by["2"]).status_code == 401
+        uploads: list[int] = []
+        removed = threading.Event()
+
+        def upload() -> None:
+            def body() -> Iterator[bytes]:
+                yield b"1,2,3\n"
+                removed.wait(20)
+                yield b"4,5,6\n"
+
+            with service.http() as other:
+                uploads.append(other.put("/datasets/d", content=body(), headers=by["3"] | CSV).status_code)
+
+        uploading = threading.Thread(target=upload, daemon=True)
+        uploading.start()
+        put(place, "b", f"{admin_entry}\n{old_entry}\n{new_entry}\n")
+        soon(lambda: http.get("/models", headers=by["2"]).status_code == 200)
+        shown = http.get("/metrics", headers=by["boss"]).text
+        last = {label: float(last_used(shown, label)) for label in ("gauge-1", "gauge-2")}
+        assert 0 < last["gauge-1"] <= last["gauge-2"]
+        removed.set()
+        uploading.join(20)
+        assert uploads == [401]
+        put(place, "c", f"{admin_entry},{new_entry}\n")
+        soon(lambda: http.get("/models", headers=by["1"]).status_code == 401)  # on a connection that is kept
+        watching.join(20)
+        assert ended == ["it began", "it ended"]
+        assert "gauge-1" not in http.get("/metrics", headers=by["boss"]).text
+        for number, text in enumerate((f"{admin_entry}\n{new_entry[:-1]}\n", "", "\n# none\n", "\x00" * 2**21)):
+            put(place, f"broken-{number}", text)
+            trouble = f"API keys are those of before: {'line 2 of ' if number == 0 else ''}{place / 'api-keys'}"
+            soon(lambda trouble=trouble: trouble in degraded(http))  # type: ignore[misc]
+            assert http.get("/models", headers=by["2"]).status_code == 200
+        put(place, "d", admin_entry)
+        soon(lambda: not degraded(http))
+        assert http.get("/models", headers=by["2"]).status_code == 401
+    assert "added none; removed gauge-1 (read)" in service.errors
+    assert not any(part in service.errors for part in (new_entry[-60:-1], admin_entry[-60:], old, new))
+
+
+def degraded(http: httpx.Client) -> str:
+    return " ".join(http.get("/health/ready").json().get("degraded") or ())
+
+
+def last_used(metrics: str, label: str) -> str:
+    (line,) = (line for line in metrics.splitlines() if "api_key_last_used" in line and f'"{label}"' in line)
+    return line.split()[-1]
+
+
+def test_a_key_that_changes_its_scope_is_another_one(tmp_path: Path) -> None:
+    file, (secret, entry) = tmp_path / "keys", new_key("me", "admin")
+    file.write_text(entry)
+    keys = Keys("", str(file))
+    before = keys.find(secret)
+    file.write_text(entry.replace("admin", "read"))
+    keys.look()
+    assert before not in keys.known
+    assert [key.scope for key in keys.known] == ["read"]
+    file.unlink()
+    keys.look()
+    assert "No such file" in str(keys.trouble)
+    assert keys.find(secret) == keys.known[0]
+    with pytest.raises(FileNotFoundError):
+        Keys("", str(file))

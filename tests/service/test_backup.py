@@ -17,7 +17,7 @@ from livesvm.service.cli.main import main
 from livesvm.service.lifecycle import backup
 from livesvm.service.lifecycle.backup import back_up, restore
 from livesvm.service.store.base import StoreDamaged
-from livesvm.service.store.shares import open_embedded
+from livesvm.service.store.embedded import open_embedded
 from livesvm.service.store.sqlite import DATABASE, SqliteStore
 from tests.service.process import ServiceProcess, blobs
 
@@ -77,7 +77,9 @@ def test_a_backup_of_a_running_service_is_all_of_it(
     assert main(["restore", str(tmp_path / "kept"), *at]) == 1
     assert "already: move that away first" in capsys.readouterr().err
     assert main(["restore", str(tmp_path / "kept"), "--data-dir", str(tmp_path / "again")]) == 0
-    assert (tmp_path / "again" / "receipts.key").stat().st_mode & 0o777 == 0o600
+    made = [path for place in ("kept", "again") for path in [tmp_path / place, *(tmp_path / place).rglob("*")]]
+    assert {path for path in made if path.stat().st_mode & 0o077} == set()
+    assert tmp_path / "again" / "receipts.key" in made
     with ServiceProcess(tmp_path / "again") as restored, restored.http() as again:
         assert _told(again) == before
         _add(again, 1)

@@ -1,26 +1,34 @@
-"""What the client tries again, how often, with which waits, and what never."""
+"""What the client tries again, how often, with which waits, and what never; and which certificates it trusts."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import json
+import socket
+import ssl
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import httpx
 import pytest
 
+from livesvm.service.cli.main import main
 from livesvm.service.client import AsyncClient, Client, ServiceProblem
+from tests.contract.tls import TlsFront
 
 ROWS = [[1.0], [2.0]]
 PATIENCE = 3.0
-DROP = 0
-"""In place of a status: the connection is closed without an answer."""
+DROP, TORN = 0, 1
+"""In place of a status: the connection is closed without an answer, or in the middle of one."""
+PAGE = b"<html><head><title>so</title><style>p {}</style></head><body><h1>nginx is %d</h1></body></html>"
+"""What a proxy answers that does not reach the service."""
 
 Call = Callable[[Client], Any]
 
@@ -157,7 +165,18 @@ class Handler(BaseHTTPRequestHandler):
         if status == DROP:
             self.close_connection = True
             return
-        document = json.dumps(
+        body = PAGE % status if status in (502, 504) else self.document(status)
+        self.send_response(max(status, 200))
+        given = {"content-type": "application/json", "content-length": str(len(body) + (status == TORN)), **headers}
+        for name, value in given.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+        self.close_connection = status == TORN
+
+    def document(self, status: int) -> bytes:
+        """Return an answer to any call."""
+        return json.dumps(
             {
                 "models": [],
                 "datasets": [],
@@ -174,15 +193,6 @@ class Handler(BaseHTTPRequestHandler):
                 "detail": "why",
             }
         ).encode()
-        self.send_response(status)
-        for name, value in {
-            "content-type": "application/json",
-            "content-length": str(len(document)),
-            **headers,
-        }.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(document)
 
     do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815
 
@@ -206,6 +216,13 @@ def script(server: str) -> Script:
     return Handler.script
 
 
+@pytest.fixture(scope="module")
+def front(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsFront]:
+    """A proxy with TLS before the server, of an authority of its own."""
+    with TlsFront(httpx.URL(server).port or 0, tmp_path_factory.mktemp("tls")) as made:
+        yield made
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
@@ -218,9 +235,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 class Awaited:
     """The calls of an asynchronous client, each awaited."""
 
-    def __init__(self, url: str, patience: float) -> None:
+    def __init__(self, url: str, **settings: Any) -> None:
         self._runner = asyncio.Runner()
-        self._client = AsyncClient(url, patience=patience)
+        self._client = AsyncClient(url, **settings)
 
     def __getattr__(self, name: str) -> Any:
         return lambda *arguments, **named: self._runner.run(getattr(self._client, name)(*arguments, **named))
@@ -274,24 +291,41 @@ def test_what_was_too_busy_is_sent_again_whatever_it_is(
 def test_what_has_one_effect_is_sent_again_after_an_outage(
     name: str, client: Client, script: Script, clock: Clock
 ) -> None:
-    script.answers = [(503, {"retry-after": "0.5"}), (DROP, {}), (503, {}), (DROP, {}), (200, {})]
-    check_repeated(name, client, script, 5)
-    assert clock.waited_at_least(0.5, 0.2, 1.0, 0.2)
-    assert len(set(clock.slept)) == 4
+    script.answers = [(503, {"retry-after": "0.5"}), (DROP, {}), (502, {}), (TORN, {}), (504, {}), (200, {})]
+    check_repeated(name, client, script, 6)
+    assert clock.waited_at_least(0.5, 0.2, 1.0, 0.2, 1.0)
+    assert len(set(clock.slept)) == 5
 
 
-@pytest.mark.parametrize("answer", [DROP, 503])
 @pytest.mark.parametrize("name", ONCE)
-def test_what_might_have_two_effects_is_not_sent_again(
-    name: str, answer: int, client: Client, script: Script, clock: Clock
-) -> None:
-    script.answers = [(answer, {}), (200, {})]
-    with pytest.raises(httpx.TransportError if answer == DROP else ServiceProblem):
-        CALLS[name](client)
-    assert (len(script.seen), clock.slept) == (1, [])
+def test_what_might_have_two_effects_is_not_sent_again(name: str, client: Client, script: Script, clock: Clock) -> None:
+    for answer in (DROP, TORN, 502, 503, 504):
+        script.seen, script.answers = [], [(answer, {}), (200, {})]
+        with pytest.raises(httpx.TransportError if answer in (DROP, TORN) else ServiceProblem):
+            CALLS[name](client)
+        assert (len(script.seen), clock.slept) == (1, [])
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 408, 409, 413, 415, 422, 500, 502, 504, 507])
+@pytest.mark.parametrize("kind", [Client, Awaited])
+def test_what_was_not_sent_is_sent_again_whatever_it_is(kind: type[Client], clock: Clock) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # and does not listen
+        with kind("http://{}:{}".format(*silent.getsockname()), patience=0.5) as client:
+            for call in (ONCE["create_model"], REPEATABLE["update"]):
+                clock.slept.clear()
+                with pytest.raises(httpx.ConnectError):
+                    call(client)
+                assert len(clock.slept) > 1
+
+
+@pytest.mark.parametrize("kind", [Client, Awaited])
+def test_what_cannot_be_sent_is_not_sent_again(kind: type[Client], clock: Clock) -> None:
+    with kind("gopher://127.0.0.1") as client, pytest.raises(httpx.UnsupportedProtocol):
+        client.models()
+    assert clock.slept == []
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 408, 409, 413, 415, 422, 500, 507])
 def test_what_was_refused_is_refused(status: int, script: Script, client: Client, clock: Clock) -> None:
     script.answers = [(status, {"retry-after": "0.1"})]
     for call in list(CALLS.values())[status % 4 :: 4]:  # each call has some of them
@@ -336,12 +370,86 @@ def test_each_call_has_a_name_of_its_own(client: Client, script: Script) -> None
     assert all(before != after for before, after in pairwise(names))
 
 
-@pytest.mark.parametrize("body", ['["a list"]', "{", '"text"', ""])
-def test_a_refusal_that_is_no_problem_document_is_reported_all_the_same(body: str) -> None:
+@pytest.mark.parametrize("body", ['["a list"]', "{", '"text"', "", "<script>x</script><h1>Log\nin</h1>"])
+@pytest.mark.parametrize("status", [200, 302, 500])
+def test_an_answer_that_is_none_of_the_service_is_reported_as_it_is(status: int, body: str) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(502, headers={"content-type": "application/json"}, text=body)
+        return httpx.Response(status, headers={"location": "/login"} if status == 302 else {}, text=body)
 
-    with Client("http://unused") as client:
-        client._http = httpx.Client(base_url="http://unused", transport=httpx.MockTransport(answer))
-        with pytest.raises(ServiceProblem, match="502"):
+    with Client("http://unused/svm") as client:
+        client._http = httpx.Client(base_url="http://unused/svm", transport=httpx.MockTransport(answer))
+        with pytest.raises(ServiceProblem) as caught:
             client.models()
+    said = str(caught.value)
+    assert caught.value.status == status
+    assert "http://unused/svm/models" in said
+    assert ("sending to /login" in said) == (status == 302)
+    assert "Log in" in said if "Log" in body else "<" not in said
+
+
+def _by_hash(front: TlsFront) -> str:
+    subprocess.run(["openssl", "rehash", front.ca.parent], check=True)
+    return str(front.ca.parent)
+
+
+TRUSTED: dict[str, Callable[[TlsFront], Any]] = {
+    "text": lambda front: str(front.ca),
+    "path": lambda front: front.ca,
+    "context": lambda front: ssl.create_default_context(cafile=front.ca),
+    "directory": _by_hash,
+    "nothing": lambda front: False,
+}
+
+
+@pytest.mark.parametrize("kind", [Client, Awaited])
+@pytest.mark.parametrize("trusted", TRUSTED)
+def test_an_authority_of_its_own_is_trusted(
+    kind: type[Client], trusted: str, front: TlsFront, script: Script, clock: Clock
+) -> None:
+    script.answers = [(200, {})]
+    with kind(f"https://127.0.0.1:{front.port}", verify=TRUSTED[trusted](front)) as client:
+        assert client.models() == []
+        assert client.is_ready()
+
+
+@pytest.mark.parametrize("name", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+def test_the_environment_names_the_authority(
+    name: str, front: TlsFront, script: Script, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script.answers = [(200, {})]
+    monkeypatch.setenv(name, str(front.ca) if name == "SSL_CERT_FILE" else _by_hash(front))
+    assert main(["models", "list", "--url", f"https://127.0.0.1:{front.port}"]) == 0
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("kind", [Client, Awaited])
+@pytest.mark.parametrize("call", [lambda client: client.models(), lambda client: client.is_ready()])
+def test_a_certificate_that_is_not_trusted_is_said_at_once(
+    call: Call, kind: type[Client], front: TlsFront, script: Script, clock: Clock
+) -> None:
+    advice = {"127.0.0.1": "authority in SSL_CERT_FILE, or", "localhost": "by a name that its certificate has"}
+    for host, verify in (("127.0.0.1", True), ("localhost", front.ca)):
+        with (
+            kind(f"https://{host}:{front.port}", verify=verify) as client,
+            pytest.raises(httpx.ConnectError, match=advice[host]),
+        ):
+            call(client)
+    assert (script.seen, clock.slept) == ([], [])
+
+
+def test_a_command_says_what_is_not_trusted_or_cannot_be_read(
+    front: TlsFront,
+    script: Script,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "ca.pem").write_text("none")
+    for file, said in (
+        ("", "cannot be reached: its certificate is not trusted"),
+        (str(tmp_path / "gone.pem"), "gone.pem: No such file or directory; name a PEM file"),
+        (str(tmp_path / "ca.pem"), "ca.pem: "),
+    ):
+        monkeypatch.setenv("SSL_CERT_FILE", file)
+        assert main(["models", "list", "--url", f"https://127.0.0.1:{front.port}"]) == 1
+        assert said in capsys.readouterr().err

@@ -49,7 +49,8 @@ def test_the_built_site_is_served_and_may_run_its_own_scripts_alone(site: Path) 
     assert f"script-src 'self' 'sha256-{own}';" in policy
     assert "default-src 'none'" in policy
     assert get(site, "/help/style.css").text == "p {}"
-    assert get(site, "/help/").text == page.text
+    assert get(site, "/help/").headers["location"] == "/help/index.html"
+    assert get(site, "/help/nothing.html").headers["content-type"] == "application/problem+json"
     assert get(site, "/help/%2e%2e/secret").status_code == 404
 
 
@@ -65,3 +66,7 @@ def test_without_a_built_site_it_says_how_to_build_one(tmp_path: Path, path: str
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["type"] == "urn:livesvm:problem:no-documentation"
     assert "make docs" in answer.json()["detail"]
+    page = get(tmp_path, path, accept="text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")
+    assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert answer.json()["detail"] in page.text
+    assert "style-src 'self'" in page.headers["content-security-policy"]

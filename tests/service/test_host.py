@@ -29,7 +29,7 @@ def test_a_call_that_is_repeated_while_it_is_under_way_is_answered_both_times(tm
         return [unpacked(answer) for answer in await asyncio.gather(*asked)]
 
     with closing(SqliteStore(tmp_path / "store")) as store:
-        host = Host("worker 0", context_of(store), lambda counts: None, {})
+        host = Host("actor 0", context_of(store), lambda counts: None, {})
         host._ready.set()
         first, second = asyncio.run(twice(host))
         host.registry.stop()

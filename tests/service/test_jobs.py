@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +32,7 @@ from livesvm.service.jobs.outlier_path import _check_share
 from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.jobs.queue import JobLimits, Jobs
 from livesvm.service.jobs.retraining import Course
+from livesvm.service.logs import calls
 from livesvm.service.models.commands import Edits, Update
 from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.retrained import Retrained
@@ -284,6 +286,23 @@ def test_only_so_many_wait_and_only_so_many_are_kept(jobs: Jobs, live: HostedMod
     assert len(list((tmp_path / "jobs").glob("*.result.json"))) == 4
     with pytest.raises(UnknownJob):
         jobs.get(first.id)
+
+
+def test_one_key_has_half_of_the_jobs_that_may_wait(jobs: Jobs, live: HostedModel, work: Work) -> None:
+    def submit(key: str) -> JobRecord:
+        calls.begin(calls.Call("1"))
+        calls.known_as(key)
+        return jobs.submit("wait", live, {})
+
+    first = copy_context().run(submit, "a")
+    assert work.begun.wait(SECONDS)
+    waiting = [copy_context().run(submit, "a")]
+    with pytest.raises(QueueFull, match="LIVESVM_JOBS_WAITING"):
+        copy_context().run(submit, "a")
+    waiting.append(copy_context().run(submit, "b"))
+    work.go.set()
+    for record in (first, *waiting):
+        finished(jobs, record.id)
 
 
 def test_what_an_orderly_stop_cuts_off_has_failed(jobs: Jobs, live: HostedModel, work: Work, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 
 from livesvm.service.access.keys import SCOPES, allows, new_key
+from tests.documents import read
 from tests.service.process import ServiceProcess, blobs
 from tests.support.jobs_over_rest import awaited
 
@@ -107,6 +110,7 @@ NEEDED = {
     "GET /receipts/key": "read",
 }
 """The scope that each call needs; None is open to all."""
+WEBHOOK_SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +121,8 @@ def secrets() -> dict[str, tuple[str, str]]:
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory, secrets: dict[str, tuple[str, str]]) -> Iterator[httpx.Client]:
     entries = ",".join(entry for _, entry in secrets.values())
-    with ServiceProcess(tmp_path_factory.mktemp("guarded"), api_keys=entries) as service, service.http() as http:
+    settings: dict[str, Any] = {"api_keys": entries, "webhook_hosts": "hooks.example"}
+    with ServiceProcess(tmp_path_factory.mktemp("guarded"), **settings) as service, service.http() as http:
         yield http
 
 
@@ -193,3 +198,104 @@ def test_a_caller_that_may_not_list_examples_sees_no_key_in_results(
     guarded.delete("/models/m").raise_for_status()
     for name in by["admin"]:
         del guarded.headers[name]
+
+
+MARKS = {
+    "readings of the target of a feed": ["6180339"],
+    "readings of other columns of a feed": ["4142136"],
+    "names of classes": ["label-"],
+    "features and targets of examples": ["3141593", "2718282"],
+    "keys of examples": ["person-"],
+    "tags of examples": ["tag-"],
+    "rows of datasets, and their keys": ["7320508", "owner-"],
+    "URLs of webhooks": ["token-in-url"],
+    "secrets of webhooks, hashes of API keys, `Idempotency-Key`": ["request-of", WEBHOOK_SECRET],
+}
+"""What stands in the answers where they hold what the document names."""
+
+
+def claimed() -> dict[str, dict[str, set[str]]]:
+    """Return the calls that the document names, by what they show and by scope; pictures are not looked at."""
+    section = read("docs/howto/secure.md").partition("## What a key can read")[2].partition("\n## ")[0]
+    found: dict[str, dict[str, set[str]]] = {}
+    for line in section.splitlines():
+        if line.startswith("| ") and "---" not in line:
+            what, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+            seen, found[what] = set[str](), {}
+            for scope, cell in zip(SCOPES, cells, strict=True):
+                seen |= {path for path in re.findall(r"`GET ([^`]+)`", cell) if "plot" not in path}
+                found[what][scope] = set(seen)
+    del found["what"]
+    return found
+
+
+def test_a_key_reads_what_the_document_says(guarded: httpx.Client, secrets: dict[str, tuple[str, str]]) -> None:
+    by = {scope: {"authorization": f"Bearer {secret}"} for scope, (secret, _) in secrets.items()}
+    jobs, receipt = marked(guarded, by["admin"])
+    marks = MARKS | {"receipts of erasures": [receipt]}
+    marks["secrets of webhooks, hashes of API keys, `Idempotency-Key`"] += [
+        part for secret, entry in secrets.values() for part in (secret, entry[-64:])
+    ]
+    hooks = guarded.get("/webhooks", headers=by["admin"]).json()["webhooks"]
+    ids = ("seen", "classes", "readings", "meters", "meters/a", *(hook["id"] for hook in hooks))
+    expected = claimed()
+    assert expected.keys() == marks.keys()
+    paths = [call.removeprefix("GET ") for call in NEEDED if call.startswith("GET ") and "plot" not in call]
+    for scope, headers in by.items():
+        found: dict[str, set[str]] = {what: set() for what in marks}
+        for path in paths:
+            for id_ in ids if "{id}" in path else ids[:1]:
+                for job in jobs if "{job}" in path else jobs[:1]:
+                    url = path.format(id=id_, job=job, name="rows", version="1")
+                    with guarded.stream("GET", url, headers=headers) as answer:
+                        if answer.headers["content-type"].startswith("text/event-stream"):
+                            text = next(answer.iter_text(), "")  # the state as it is
+                        else:
+                            text = answer.read().decode()
+                    for what, parts in marks.items():
+                        if any(part in text for part in parts):
+                            found[what].add(path)
+        assert found == {what: expected[what][scope] for what in found}, scope
+
+
+def marked(http: httpx.Client, headers: dict[str, str]) -> tuple[list[str], str]:
+    """Make models, feeds, a fleet, a dataset, a webhook, jobs and an erasure; the jobs' ids, and the receipt's."""
+
+    def post(path: str, body: Any) -> Any:
+        named = headers | {"idempotency-key": f"request-of-{path[1:].replace('/', '-')}"}
+        return http.post(path, json=body, headers=named).raise_for_status().json()
+
+    X, y = blobs(np.random.default_rng(2), 12)
+    rows = [[round(value, 1) + 0.03141593 for value in row] for row in np.asarray(X).tolist()]
+    keys, tags = [f"person-{number}" for number in range(12)], [["tag-1"]] * 12
+    given = {"X": rows, "keys": keys, "tags": tags}
+    post("/models", {"id": "seen", "task": "svr", "C": 1.0})
+    post("/models/seen/update", {"add": {**given, "y": [number + 0.02718282 for number in range(12)]}})
+    post("/models", {"id": "classes", "C": 1.0})
+    post("/models/classes/update", {"add": {**given, "y": [f"label-{value > 0}" for value in y]}})
+    feed = {"target": "y", "every": "1h", "features": ["w"], "window": 40, "steps": 2, "lags": 3, "rolling": {}}
+    feed |= {"season": 5, "represent": "change", "C": 1.0, "gamma": 0.1, "epsilon": 0.05}
+    times = [f"2024-01-{1 + hour // 24:02d}T{hour % 24:02d}:00" for hour in range(60)]
+    readings = [{"time": at, "y": n % 5 + 0.16180339, "w": n % 7 + 0.14142136} for n, at in enumerate(times)]
+    post("/feeds", {"id": "readings", **feed})
+    post("/feeds/readings/observations", {"rows": readings})
+    post("/fleets", {"id": "meters", **feed})
+    post("/fleets/meters/observations", {"rows": [{"series": "a", **one} for one in readings]})
+    table = "key,a,y\n" + "".join(f"owner-{n},{n + 0.17320508},label-{n % 2}\n" for n in range(9))
+    sent = {"content": table, "headers": headers | {"content-type": "text/csv"}}
+    http.put("/datasets/rows?key=key&target=y", **sent).raise_for_status()  # type: ignore[arg-type]
+    post("/webhooks", {"url": "https://hooks.example/token-in-url", "events": ["drift"], "secret": WEBHOOK_SECRET})
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("/models/seen/assessment", {"method": "leave-one-out"}),
+        ("/models/classes/assessment", {"method": "leave-one-out"}),
+        ("/models/classes/outlier-path", {}),
+        ("/models/classes/regularization-path", {"minimum": 0.5, "maximum": 2.0}),
+        ("/feeds/readings/tune", {}),
+    ]
+    jobs = [post(path, body)["id"] for path, body in asked]
+    http.headers.update(headers)
+    assert {awaited(http, job)["state"] for job in jobs} == {"done"}
+    del http.headers["authorization"]
+    post("/models", {"id": "gone"})
+    post("/models/gone/update", {"add": {"X": [[0.0], [1.0]], "y": [1, -1], "keys": ["a", "b"]}})
+    return jobs, post("/models/gone/erase", {"keys": ["a"]})["receipt"]["receipt"]

@@ -71,7 +71,7 @@ def test_what_loopback_is(host: str, loopback: bool) -> None:
         ("HOST", "0.0.0.0", "without LIVESVM_API_KEYS the service binds to a loopback address only"),
         ("PORT", "70000", "LIVESVM_PORT: "),
         ("SOLVES", "0", "LIVESVM_SOLVES: "),
-        ("WORKERS", "65", "LIVESVM_WORKERS: "),
+        ("WORKERS", "2", "LIVESVM_WORKERS is gone: use LIVESVM_RAY=local, with models in Redis"),
         ("LOG_LEVEL", "loud", "LIVESVM_LOG_LEVEL: "),
         ("API_KEYS", "me:everything:123", "entry 1 of the API keys"),
         ("API_KEYS", ",", "entry 1 of the API keys is blank"),
@@ -80,11 +80,16 @@ def test_what_loopback_is(host: str, loopback: bool) -> None:
         ("API_KEYS", f"me:read:{'0' * 64},", "entry 2 of the API keys is blank"),
         ("API_KEYS", f"me:read:{digest('')}", "entry 1 of the API keys is that of a blank secret"),
         ("API_KEYS", f"me:read:{'0' * 64}\n{'0' * 64}", "entry 1 of the API keys"),
+        ("API_KEYS_FILE", "/nowhere/keys", "LIVESVM_API_KEYS_FILE=/nowhere/keys cannot be read: No such file"),
+        ("API_KEYS_FILE", "/dev/null", "/dev/null holds no API key"),
         ("ALLOWED_HOSTS", "*", "without LIVESVM_API_KEYS LIVESVM_ALLOWED_HOSTS lists names"),
         ("ALLOWED_HOSTS", "a.example, *", "without LIVESVM_API_KEYS LIVESVM_ALLOWED_HOSTS lists names"),
         ("ALLOWED_HOSTS", ",", "entry 1 of the allowed hosts is blank"),
         ("ALLOWED_HOSTS", "a.example:80", "entry 1 of the allowed hosts is no name or address, without a port"),
         ("ALLOWED_HOSTS", "a.example,http://b.example", "entry 2 of the allowed hosts is no name"),
+        ("ROOT_PATH", "ml", "LIVESVM_ROOT_PATH: is a path such as /ml/livesvm"),
+        ("ROOT_PATH", "/ml/../x", "LIVESVM_ROOT_PATH: is a path such as /ml/livesvm"),
+        ("ROOT_PATH", "/models/live", "LIVESVM_ROOT_PATH: /models is a path of the service itself"),
         ("HOST", "", "LIVESVM_HOST is blank; unset it"),
         ("DATA_DIR", "", "LIVESVM_DATA_DIR is blank; unset it"),
         ("BODY_SECONDS", "inf", "LIVESVM_BODY_SECONDS: "),
@@ -119,14 +124,6 @@ def test_the_command_prints_every_setting(capsys: pytest.CaptureFixture[str]) ->
     for name, default, meaning in table():
         assert f"{name}={default}\n    {meaning}" in plain
         assert f"| `{name}` |" in markdown
-
-
-def test_workers_need_the_embedded_store_and_memory_for_each_process() -> None:
-    assert Settings(workers=2, memory_mb=1536).process_mb == 512
-    with pytest.raises(ValueError, match="LIVESVM_WORKERS=2 needs LIVESVM_MEMORY_MB of at least 1536"):
-        Settings(workers=2, memory_mb=1535)
-    with pytest.raises(ValueError, match="LIVESVM_WORKERS is for the embedded store"):
-        Settings(workers=2, memory_mb=1536, redis_url="redis://127.0.0.1/0")
 
 
 def test_traces_are_asked_for_only_where_they_are_possible(monkeypatch: pytest.MonkeyPatch) -> None:

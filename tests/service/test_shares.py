@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 
 import pytest
 
@@ -103,3 +104,17 @@ def test_the_end_waits_for_all_work() -> None:
     assert all(future.done() for future in futures)
     with pytest.raises(RuntimeError):
         threads.submit(work("late", 1, []))
+
+
+def test_work_that_waits_for_something_takes_no_thread(one: SharedThreads) -> None:
+    silent, seen = Future[str](), list[str]()
+
+    def waits() -> Steps[str]:
+        yield silent
+        return silent.result()
+
+    waiting = [one.submit(waits()) for _ in range(3)]
+    one.submit(work("other", 2, seen)).result(10)
+    assert not any(found.done() for found in waiting)
+    silent.set_result("at last")
+    assert [found.result(10) for found in waiting] == ["at last"] * 3

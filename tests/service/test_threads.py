@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from contextvars import copy_context
 from functools import partial
 
 import pytest
 
+from livesvm.service.api.streams import Streams
 from livesvm.service.errors import ModelUnavailable, QueueFull, Withdrawn
 from livesvm.service.hosting.mailbox import Mailbox, Threads
+from livesvm.service.logs import calls
 from livesvm.service.resources.pools import Pool
 from livesvm.service.resources.shared_threads import Steps
 
@@ -168,6 +173,50 @@ def test_a_pool_is_bounded_and_frees_its_places() -> None:
     with pool.place(), pool.place():
         assert asyncio.run(pool.run(sum, (1, 2))) == 3
     pool.close()
+
+
+def place_of(key: str | None, take: Callable[[], AbstractContextManager[None]]) -> ExitStack:
+    """Return a place that a call with a key holds."""
+
+    def enter() -> ExitStack:
+        calls.begin(calls.Call("1"))
+        if key is not None:
+            calls.known_as(key)
+        held = ExitStack()
+        held.enter_context(take())
+        return held
+
+    return copy_context().run(enter)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5, 8])
+@pytest.mark.parametrize("of", ["calls", "streams"])
+def test_one_key_has_half_of_the_places_and_gives_them_back(of: str, limit: int) -> None:
+    pool, streams = Pool("test", threads=1, limit=limit), Streams(limit, 1.0, 1.0)
+
+    def take(key: str) -> AbstractContextManager[object]:
+        return place_of(key, pool.place) if of == "calls" else streams.place(key)
+
+    for _ in range(2):
+        with ExitStack() as held:
+            most = max(1, limit // 2)
+            for _ in range(most):
+                held.enter_context(take("a"))
+            with pytest.raises(QueueFull, match=r"half|as many as|already"):
+                held.enter_context(take("a"))
+            for _ in range(min(most, limit - most)):
+                held.enter_context(take("b"))
+            if limit % 2:
+                held.enter_context(take("c")) if limit > 1 else None
+            with pytest.raises(QueueFull):
+                held.enter_context(take("d"))
+
+
+def test_without_keys_one_caller_has_all_places() -> None:
+    pool = Pool("test", threads=1, limit=3)
+    with ExitStack() as held:
+        for _ in range(3):
+            held.enter_context(place_of(None, pool.place))
 
 
 def test_the_threads_of_a_pool_can_be_started_before_its_first_call() -> None:

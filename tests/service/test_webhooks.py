@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +18,6 @@ from livesvm.service.client import AsyncClient, Client, ServiceProblem
 from tests.contract.redis_server import RedisServer
 from tests.documents import LOCAL, blocks
 from tests.service.process import ServiceProcess
-from tests.service.test_workers import workers_of
 from tests.support import elsewhere
 from tests.support.receiver import Receiver, until
 
@@ -270,28 +267,6 @@ def test_an_event_outlives_a_kill_before_it_is_stored_and_one_before_it_is_known
             assert (message["type"], message["data"]["model"]) == ("drift", "m")
             assert message["data"]["version"] == client.model("m")["version"]
             assert client.webhooks()[0]["events"] == ["drift"]
-
-
-@pytest.mark.alone
-@pytest.mark.slow
-def test_events_of_workers_are_sent_also_after_a_worker_was_lost(tmp_path: Path) -> None:
-    with (
-        Receiver() as receiver,
-        ServiceProcess(tmp_path, workers=2, **SETTINGS) as process,
-        Client(process.url) as client,
-    ):
-        hook(client, receiver, ["forecast.outside", "job.finished"], above=-100.0)
-        feeds = ["a", "b", "c"]
-        for feed in feeds:
-            client.create_feed(feed, **FEED)
-            client.observe(feed, ROWS[:50])
-        receiver.wait_for(3)
-        assert sorted(message["data"]["feed"] for _, message in receiver.messages) == feeds
-        for worker in workers_of(process):
-            os.kill(worker, signal.SIGKILL)
-        client.create_feed("d", **FEED)
-        client.observe("d", ROWS[:50])
-        until(lambda: "d" in {message["data"]["feed"] for _, message in receiver.messages})
 
 
 @pytest.mark.usefixtures("client")

@@ -1,6 +1,8 @@
-"""The service's own tests where models live elsewhere. With ``LIVESVM_TEST_WORKERS=2`` in the environment every service
-that they start has 2 workers. With ``LIVESVM_TEST_RAY=2`` it is a front end of one Ray cluster, whose models share 2
-actors (0: one for each model); they are kept in one Redis."""
+"""The service's own tests where models live elsewhere.
+
+With ``LIVESVM_TEST_RAY=2`` in the environment every service that they start is a front end of one Ray cluster, whose
+models share 2 actors (0: one for each model); they are kept in one Redis.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +23,8 @@ ACTORS = os.environ.pop("LIVESVM_TEST_RAY", None)
 """How many actors, if over Ray: taken out of the environment, where services look for their settings."""
 
 
-WORKERS = os.environ.pop("LIVESVM_TEST_WORKERS", None)
-"""How many workers each service has, if any."""
-
-
-def settings_for(data_dir: Path, given: dict[str, Any]) -> dict[str, Any]:
-    """Return what makes a service a front end; what has the same data directory has the same models.
-
-    With workers, each process has the memory that is given.
-    """
-    if WORKERS is not None:
-        n = int(given.get("workers", WORKERS))
-        return {"workers": n} | ({"memory_mb": (n + 1) * given["memory_mb"]} if "memory_mb" in given else {})
+def settings_for(data_dir: Path) -> dict[str, Any]:
+    """Return what makes a service a front end; what has the same data directory has the same models."""
     if ACTORS is None:
         return {}
     address, url = _deployment()

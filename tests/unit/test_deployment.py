@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
+from docker import make_keys
 from docs.generate.source_map import first_line
 from docs.generate.tables import TABLES, all_metrics
+from livesvm.service.access.keys import Keys
 from livesvm.service.cli.main import main
-from livesvm.service.resources.environment import CLIENTS
+from livesvm.service.resources.environment import GONE, OTHERS
 from livesvm.service.settings import table
 from tests.documents import DOCUMENTS, ROOT, read
 
@@ -70,13 +72,37 @@ def test_containers_publish_on_loopback_alone_and_say_whether_they_are_well() ->
 
 def test_containers_set_only_settings_that_exist() -> None:
     known = {variable for variable, _default, _meaning in table()}
-    image = set(re.findall(r"\bLIVESVM_[A-Z_]+", read("docker/Dockerfile")))
+    image = set(re.findall(r"\bLIVESVM_[A-Z_]+", read("docker/Dockerfile"))) - set(OTHERS)
     assert image | set(compose()["services"]["livesvm"]["environment"]) <= known
+
+
+def test_the_keys_that_are_made_are_those_that_containers_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = compose()["services"]["livesvm"]
+    (mount,) = (volume for volume in service["volumes"] if isinstance(volume, dict))
+    kept = make_keys.KEYS.relative_to(make_keys.HERE)
+    assert (make_keys.HERE / mount["source"] / kept.name).resolve() == make_keys.KEYS
+    assert service["environment"]["LIVESVM_API_KEYS_FILE"] == f"{mount['target']}/{kept.name}"
+    monkeypatch.setattr(make_keys, "SECRETS", tmp_path / "secrets")
+    monkeypatch.setattr(make_keys, "KEYS", tmp_path / kept)
+    monkeypatch.setattr(make_keys, "ENVIRONMENT", tmp_path / ".env")
+    make_keys.main()
+    made = Keys("", str(tmp_path / kept))
+    assert [(key.label, key.scope) for key in made.known] == [("admin", "admin"), ("prometheus", "read")]
+    assert made.find((tmp_path / "secrets/admin").read_text()) == made.known[0]
+    assert (tmp_path / "secrets").stat().st_mode & 0o777 == 0o700
+    (tmp_path / kept).unlink()
+    entries = ",".join(f"{key.label}:{key.scope}:{key.digest}" for key in made.known)
+    (tmp_path / ".env").write_text(f"LIVESVM_API_KEYS={entries}\n")  # of an earlier version
+    make_keys.main()
+    assert Keys("", str(tmp_path / kept)).known == made.known
+    assert "lsk_" not in capsys.readouterr().out
 
 
 def test_mounted_files_exist() -> None:
     for service in compose()["services"].values():
-        sources = [volume.split(":")[0] for volume in service["volumes"]]
+        sources = [volume.split(":")[0] for volume in service["volumes"] if isinstance(volume, str)]
         assert all((ROOT / "docker" / source).is_dir() for source in sources if source.startswith("."))
     for rules in yaml.safe_load(read("deploy/prometheus/prometheus.yml"))["rule_files"]:
         assert (ROOT / "deploy/prometheus" / rules).is_file()
@@ -90,7 +116,7 @@ def test_the_table_of_settings_is_as_the_service_prints_it(capsys: pytest.Captur
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_documents_name_what_exists(document: str) -> None:
     text = read(document)
-    settings = {variable for variable, _default, _meaning in table()} | set(CLIENTS)
+    settings = {variable for variable, _default, _meaning in table()} | {*OTHERS, *GONE}
     groups = yaml.safe_load(read("deploy/prometheus/alerts.yml"))["groups"]
     alerts = {rule["alert"] for group in groups for rule in group["rules"]}
     assert set(re.findall(r"\bLIVESVM_[A-Z_]+", text)) <= settings

@@ -15,6 +15,7 @@ from livesvm.service.feeds.sources.base import Entry
 from livesvm.service.feeds.sources.spec import MqttSpec
 from livesvm.service.fleets.catalogue import Fleet, Fleets
 from livesvm.service.fleets.names import name_of, series_of
+from livesvm.service.fleets.readings import create_series, observe
 from livesvm.service.fleets.spec import FleetSpec
 from livesvm.service.fleets.split import Table, split
 from livesvm.service.hosting.kinds import FEED, HostedFeeds
@@ -71,7 +72,7 @@ def test_shared_columns_are_of_a_time_however_it_is_written() -> None:
 @pytest.mark.parametrize("spellings", [(7, "7", 7.0), (7.0, 7, True), ("x", 2**64, "x")], ids=str)
 def test_what_a_source_brings_is_taken_or_a_dead_letter(tmp_path: Any, spellings: tuple[Any, ...]) -> None:
     context = context_of(SqliteStore(tmp_path / "store"))
-    fleets, feeds = Fleets(context.source), HostedFeeds(FEED, context, lambda size: None)
+    fleets, feeds = Fleets(context.source, context.settings), HostedFeeds(FEED, context, lambda size: None)
     source = MqttSpec.model_validate({"mqtt": "plant", "topic": "t"})
     fleet = fleets.create("f", FleetSpec(**SPEC, source=source))
     fed = FleetFed(fleets, feeds, fleet)
@@ -85,6 +86,28 @@ def test_what_a_source_brings_is_taken_or_a_dead_letter(tmp_path: Any, spellings
     assert dead == bad
     assert len(feeds) == 1
     assert sum(feed.view.rows for feed in feeds.page("", None, "f/")) == 30 - len(bad)
+    for feed in feeds.all_handles():
+        feed.stop()
+
+
+@pytest.mark.parametrize(
+    ("limits", "named"),
+    [({"max_fleet_series": 3}, "LIVESVM_MAX_FLEET_SERIES"), ({"max_feeds": 4}, "LIVESVM_MAX_FEEDS")],
+)
+def test_readings_create_only_so_many_series(limits: dict[str, int], named: str, tmp_path: Any) -> None:
+    context = context_of(SqliteStore(tmp_path / "store"), **limits)
+    fleets, feeds = Fleets(context.source, context.settings), HostedFeeds(FEED, context, lambda size: None)
+    fleet = fleets.create("f", FleetSpec(**SPEC))
+    answer = observe(fleets, feeds, fleet, Table(readings(["a", "b", "c", "d", "e"])), None)
+    assert (answer["series"], len(feeds)) == (3, 3)
+    assert [(one["series"], one["row"], one["field"]) for one in answer["refused"]] == [
+        ("d", 3, "series"),
+        ("e", 4, "series"),
+    ]
+    assert all(named in one["reason"] for one in answer["refused"])
+    assert create_series(feeds, fleet, ["d"]) == {"created": 1, "series": 4}
+    again = observe(fleets, feeds, fleet, Table(readings(["a", "b", "c", "d"])), None)
+    assert (again["series"], again["refused"]) == (4, [])
     for feed in feeds.all_handles():
         feed.stop()
 

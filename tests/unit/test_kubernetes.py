@@ -26,7 +26,6 @@ VERSION = "1.30"
 PLACE = ROOT / "deploy/kubernetes"
 DEPLOYMENTS = ("plain", "standby", "ray")
 SCHEMAS = ROOT / "tests/support/crds"
-NEEDED_BY_HOSTS = {"LIVESVM_REDIS_URL", "LIVESVM_API_KEYS"}
 
 Object = dict[str, Any]
 
@@ -168,16 +167,32 @@ def test_the_service_is_probed_and_gets_secrets_by_reference(name: str) -> None:
         given = {entry["name"]: entry for entry in container["env"]}
         assert {variable for variable in given if variable.startswith("LIVESVM_")} <= known
         secret = {variable for variable, entry in given.items() if "secretKeyRef" in entry.get("valueFrom", {})}
-        assert secret == NEEDED_BY_HOSTS & given.keys()
+        assert secret == {"LIVESVM_REDIS_URL"} & given.keys()
         assert ("LIVESVM_REDIS_URL" in given) == (name != "plain")
         hosts = {header["value"] for probe in probes.values() for header in probe["httpHeaders"]}
         assert hosts == {given["LIVESVM_ALLOWED_HOSTS"]["value"]}
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_keys_are_a_file_that_follows_the_secret(name: str) -> None:
+    """A mount of the file alone, or a variable, would stay as it was."""
+    for template in pods(applied(name)).values():
+        volumes = {volume["name"]: volume for volume in template["spec"].get("volumes", ())}
+        for container in template["spec"]["containers"]:
+            given = {entry["name"]: entry.get("value") for entry in container.get("env", ())}
+            mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+            assert ("LIVESVM_API_KEYS_FILE" in given) == (given.get("LIVESVM_ALLOWED_HOSTS") is not None)
+            if (file := given.get("LIVESVM_API_KEYS_FILE")) is not None:
+                directory, _, path = file.rpartition("/")
+                assert mounts[directory].keys() == {"name", "mountPath", "readOnly"}
+                assert volumes[mounts[directory]["name"]]["secret"]["items"] == [{"key": "api-keys", "path": path}]
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
 def test_the_comment_names_the_secret_as_the_objects_ask_for_it(name: str) -> None:
     (text,) = (path.read_text() for path in (PLACE / name).glob("*.yaml") if "kubectl create" in path.read_text())
     asked = set(re.findall(r"secretKeyRef: \{name: livesvm, key: ([a-z-]+)\}", yaml_text(name)))
+    asked |= set(re.findall(r"secretName: livesvm, items: \[\{key: ([a-z-]+),", yaml_text(name)))
     assert set(re.findall(r"--from-literal=([a-z-]+)=", text)) == asked
     assert f"kubectl apply --kustomize deploy/kubernetes/{name}\n" in text
 

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from livesvm.solvers.errors import UnsupportedNumba
-from livesvm.solvers.runtime import TRIED, check_version
+from livesvm.solvers.runtime import TRIED, check_version, machine_code
+from livesvm.solvers.runtime.machine_code import BASELINES, runnable
 
 Run = Callable[[Path], str]
 
@@ -235,6 +236,36 @@ def test_what_is_beside_the_source_is_used_where_nothing_can_be_written(package:
         assert run(package) == "(22.0, 101.0) {'total': 1, 'apart': 0}"
 
 
+def test_what_was_installed_for_any_processor_is_used_on_this_one_and_stays_as_it_is(package: Path, run: Run) -> None:
+    for name, text in CALLERS.items():
+        (package / name).write_text(text)
+    shutil.rmtree(package.parent / "kept" / "machine-code")
+    elsewhere = {"NUMBA_CPU_NAME": "generic", "NUMBA_CACHE_DIR": str(package.parent / "kept")}
+    environment = {**os.environ, **elsewhere, "PYTHONPATH": str(package.parents[1])}
+    command = [sys.executable, "-P", "-m", "livesvm.solvers.main"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[4.0, 30.0] [1, 1, 1]"
+    installed = package / "machine-code"
+    (package.parent / "kept" / "machine-code").rename(installed)
+    before = {file: file.stat().st_mtime_ns for file in installed.iterdir()}
+    assert all(".generic-" in file.name for file in before)
+    assert run(package) == "[4.0, 30.0] [0, 0, 0]"
+    assert not (package.parent / "kept" / "machine-code").exists()
+    edit(package, "once.py", "1.0 + sums", "2.0 + sums")
+    assert run(package) == "[5.0, 30.0] [1, 0, 0]"  # for this processor: it calls what was made for any
+    assert {file: file.stat().st_mtime_ns for file in installed.iterdir()} == before
+    assert len([*(package.parent / "kept" / "machine-code").iterdir()]) == 1
+
+
+def test_a_baseline_is_run_by_a_processor_that_has_all_of_it() -> None:
+    every = frozenset[str]().union(*BASELINES.values())
+    assert runnable("x86_64-unknown-linux-gnu", every | {"avx512f"}) == ["x86-64-v3", "x86-64-v2", "generic"]
+    assert runnable("x86_64-unknown-linux-gnu", every - {"fma"}) == ["x86-64-v2", "generic"]
+    for missing in BASELINES["x86-64-v2"]:
+        assert runnable("x86_64-unknown-linux-gnu", every - {missing}) == ["generic"]
+    assert runnable("aarch64-unknown-linux-gnu", frozenset({"neon", "sve"})) == ["generic"]
+
+
 def test_what_machine_code_should_not_depend_on_is_refused(package: Path, run: Run) -> None:
     edit(package, "low.py", "FACTOR = 2.0", "FACTOR = [2.0][0]\nTABLE = {1: 2}")
     edit(package, "low.py", "return x + 100.0", "return x + len(TABLE)")
@@ -267,13 +298,44 @@ def test_a_second_environment_of_the_same_versions_compiles_nothing(package: Pat
     assert found[0][1] != found[1][1]
 
 
+@pytest.mark.parametrize(
+    ("mode", "above", "owner", "is_used"),
+    [
+        (0o755, 0o755, 0, True),
+        (0o775, 0o1777, 0, True),
+        (0o757, 0o755, 0, False),
+        (0o755, 0o777, 0, False),
+        (0o755, 0o755, 1, False),
+    ],
+    ids=["own", "in a place like /tmp", "written by all", "replaced by all", "of another"],
+)
+def test_code_that_another_user_could_have_put_there_is_not_run(
+    mode: int, above: int, owner: int, is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "above" / "machine-code"
+    place.mkdir(parents=True)
+    place.chmod(mode)
+    place.parent.chmod(above)
+    real = Path.stat
+
+    def of_owner(path: Path, **how: bool) -> os.stat_result:
+        found = real(path, **how)
+        return os.stat_result((*found[:4], found.st_uid + owner, *found[5:])) if path == place else found
+
+    monkeypatch.setattr(Path, "stat", of_owner)
+    assert machine_code.is_ours.__wrapped__(place) == is_used
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(place.parent))
+    monkeypatch.setattr(machine_code, "is_ours", machine_code.is_ours.__wrapped__)
+    assert machine_code.directory.__wrapped__() == (str(place) if is_used else None)
+
+
 def test_it_is_said_once_where_machine_code_is_not_kept(package: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(package.parents[1]), "NUMBA_CACHE_DIR": os.devnull}
     command = [sys.executable, "-P", "-m", "livesvm.solvers.main"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "(24.0, 101.0) {'total': 1, 'apart': 1}"
     (said,) = done.stderr.splitlines()
-    assert said.endswith("let NUMBA_CACHE_DIR name a directory that can be written to and stays")
+    assert said.endswith("let NUMBA_CACHE_DIR name a directory that this user alone can write to, and that stays")
 
 
 def test_another_numba_is_refused_by_name() -> None:

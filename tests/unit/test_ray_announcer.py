@@ -35,16 +35,6 @@ def test_what_changed_since_a_moment_is_reported_and_nothing_else() -> None:
     assert reported.due() == ["k", "m"]
 
 
-def test_what_an_answer_has_reported_is_reported_again_only_with_everything() -> None:
-    reported = Announcer()
-    for name in ("m", "k"):
-        reported.note(name, model(1))
-    reported.say("m")
-    assert (list(reported.since(1)), set(reported.since(0))) == (["k"], {"m", "k"})
-    reported.note("m", model(2))
-    assert set(reported.since(2)) == {"m"}
-
-
 def test_rest_and_the_end_of_one_are_reported_and_forgotten_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(telling, "time", SimpleNamespace(monotonic=lambda: now[0]))

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 
-from livesvm.service.errors import ModelUnavailable, Restoring, UnknownFeed, UnknownModel
+from livesvm.service.errors import ModelUnavailable, QueueFull, Restoring, UnknownFeed, UnknownModel
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.history.journal import Source
 from livesvm.service.hosting.context import Context
@@ -58,6 +58,7 @@ class Cluster(RealCluster):
         self.lost_ones: list[str] = []
         self.is_over = False
         self.open: set[Any] = set()
+        self.share, self.lost_count = 64, SimpleNamespace(inc=lambda count: None)
         self.seconds, self.predictions = 20.0, "snapshot"
         self._settings = Settings(ray_actors=1)
         self.lines = cast(Any, SimpleNamespace(ask=lambda *call: False, find=lambda *call: None))
@@ -260,7 +261,7 @@ class Hosted:
 
     def _context(self) -> Any:
         health = SimpleNamespace(store_call=lambda operation: threading.Lock(), store_up=True)
-        metrics = SimpleNamespace(watch_others=lambda scrape: None)
+        metrics = SimpleNamespace(watch_others=lambda scrape: None, actors_lost=SimpleNamespace(inc=int))
         source = Source(cast(Any, Stored(self)), cast(Any, health), cast(Any, metrics))
         return Context(Settings(lease_seconds=5.0, ray_actors=1), source, cast(Any, None))
 
@@ -474,6 +475,7 @@ def test_an_unknown_front_end_joins_the_cluster_again_and_waits_for_a_head_that_
         _asks=asks,
         _node="node",
         _is_joined=True,
+        _is_own=False,
         head_is_up=True,
         _settings=SimpleNamespace(ray="auto"),
         _has_waited=False,
@@ -496,3 +498,48 @@ def test_calls_under_way_are_sent_again_where_the_cluster_was_joined_again(later
     cluster._answered = first  # type: ignore[method-assign]
     made.lost()
     assert made.result(SECONDS) == "done"
+
+
+# -- a process that is stopped -----------------------------------------------------------------------------------------
+
+
+def test_calls_that_are_waited_for_have_a_share_of_all_and_others_of_the_same_process_go_on() -> None:
+    hosted = Hosted(["m", "n"])
+    hosted.look()
+    hosted.there.owner.share = 2
+    waiting: Future[bytes] = Future()
+    hosted.cluster._answered = lambda message: SimpleNamespace(future=lambda: waiting)  # type: ignore[method-assign]
+    live = cast(RemoteModel, hosted.hosting.models.find("m"))
+    asked = [live.ask(commands.PUBLISHED) for _ in range(3)]
+    assert [one.done() for one in asked] == [False, False, True]
+    with pytest.raises(QueueFull, match="too many calls wait for actor models-0-of-1, which has model m"):
+        asked[2].result()
+    assert not live.ask(RemoteModel.certificate).done()
+    waiting.set_result(packed(Answer("done")))
+    assert [one.result(SECONDS) for one in asked[:2]] == ["done", "done"]
+    assert live.ask(commands.PUBLISHED).result(SECONDS) == "done"
+
+
+@pytest.mark.parametrize("says", ["nothing", "news", "to the store"])
+def test_a_process_that_is_silent_for_a_lease_is_ended_and_time_without_looks_does_not_count(
+    says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, ended = [100.0], list[str]()
+    monkeypatch.setattr("livesvm.service.remote.processes.time", SimpleNamespace(monotonic=lambda: now[0]))
+    hosted = Hosted(["m"])
+    hosted.look()
+    monkeypatch.setattr(hosted.cluster, "end", lambda place: ended.append(place.name), raising=False)
+    monkeypatch.setattr(Stored, "is_silent", lambda store, holder: says == "nothing" and holder == f"ray-{PLACE.name}")
+    there, processes = hosted.there, hosted.there.owner
+    there.ask_for_news()
+    hosted.cluster.tell(News("one", 1, {}))
+    now[0] += 1000.0  # it was stopped itself
+    for _ in range(5):
+        processes.look(5.0)
+        assert ended == []
+        now[0] += 1.0
+        if says == "news":
+            hosted.cluster.tell(News("one", 1, {}))
+    processes.look(5.0)
+    processes.look(5.0)
+    assert ended == ([PLACE.name] if says == "nothing" else [])

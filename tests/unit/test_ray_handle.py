@@ -62,6 +62,7 @@ class Actor:
     open: set[Any] = field(default_factory=set)
     predictions: str = "snapshot"
     stale_seconds: float = 0.0
+    share: int = 64
 
     @property
     def processes(self) -> Any:
@@ -75,7 +76,7 @@ class Actor:
 
     @property
     def transport(self) -> Any:
-        terms = {"word": "actor", "seconds": 20.0, "predictions": self.predictions, "stale_seconds": self.stale_seconds}
+        terms = {"seconds": 20.0, "predictions": self.predictions, "stale_seconds": self.stale_seconds}
         return SimpleNamespace(**terms, is_known=lambda place: True, ask=self._answered)
 
     def _answered(self, place: Any, message: bytes, short: bool, done: Done) -> None:
@@ -127,6 +128,17 @@ def model(actor: Actor, **settings: Any) -> RemoteModel:
     )
 
 
+def reader(live: RemoteModel, X: Any) -> Published:
+    """Return the version that rows are to be decided by."""
+    steps = live.reading(X)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: Published = end.value
+            return found
+
+
 def newest(number: int) -> Actor:
     """Return an actor whose model is at a version."""
     return Actor(lambda asked: version(number))
@@ -141,7 +153,7 @@ def test_a_copy_predicts_as_long_as_it_is_the_newest_and_no_call_is_made_for_tha
     live = model(actor)
     hear(live, view(1), clock)
     for _ in range(5):
-        assert live.reader(ROWS).version == 1
+        assert reader(live, ROWS).version == 1
         clock.now += STALE + 1
         live.hear(clock.now)
     assert [asked.command for asked in actor.asked] == [commands.PUBLISHED]
@@ -154,17 +166,17 @@ def test_one_that_is_not_the_newest_predicts_for_the_seconds_of_the_setting_and_
     actor = newest(1)
     live = model(actor, ray_stale_seconds=seconds)
     hear(live, view(1), clock)
-    live.reader(ROWS)
+    reader(live, ROWS)
     clock.now += 100.0
-    assert live.reader(ROWS).version == 1  # it was the newest until now
+    assert reader(live, ROWS).version == 1  # it was the newest until now
     hear(live, view(2), clock)
     actor.answer = lambda asked: version(2)
     if seconds:
         clock.now += seconds - 0.1
-        assert live.reader(ROWS).version == live.published.version == 1
+        assert reader(live, ROWS).version == live.published.version == 1
         clock.now += 0.1
     assert live.published.predictor is None
-    assert live.reader(ROWS).version == 2
+    assert reader(live, ROWS).version == 2
     assert len(actor.asked) == 2
 
 
@@ -172,13 +184,13 @@ def test_using_a_copy_that_is_not_the_newest_does_not_prolong_its_time(clock: Cl
     actor = newest(1)
     live = model(actor)
     hear(live, view(1), clock)
-    live.reader(ROWS)
+    reader(live, ROWS)
     hear(live, view(2), clock)
     actor.answer = lambda asked: version(2)
     found = []
     for _ in range(4):
         clock.now += STALE / 3
-        found.append(live.reader(ROWS).version)
+        found.append(reader(live, ROWS).version)
     assert found == [1, 1, 2, 2]
 
 
@@ -186,10 +198,10 @@ def test_a_copy_of_an_earlier_life_is_gone_even_if_its_version_is_the_newest(clo
     actor = newest(1)
     live = model(actor)
     hear(live, view(1), clock)
-    live.reader(ROWS)
+    reader(live, ROWS)
     hear(live, view(1, SECOND), clock)  # restored, or another model of that name
     assert live.published.predictor is None
-    live.reader(ROWS)
+    reader(live, ROWS)
     assert len(actor.asked) == 2
     hear(live, view(1, SECOND), clock)
     assert live.published.predictor is not None
@@ -212,16 +224,16 @@ def test_while_the_actor_is_away_the_copy_that_is_here_predicts_and_says_that_it
     live = model(actor)
     hear(live, view(1), clock)
     if held:
-        live.reader(ROWS)
+        reader(live, ROWS)
     hear(live, view(2), clock)
     clock.now += LEASE + 0.1
     actor.answer = away
     assert live.stale
     if not held:
         with pytest.raises(ModelUnavailable):
-            live.reader(ROWS)
+            reader(live, ROWS)
         return
-    assert live.reader(ROWS).version == 1
+    assert reader(live, ROWS).version == 1
 
 
 def test_it_may_be_stale_when_nothing_was_heard_for_longer_than_a_lease(clock: Clock) -> None:
@@ -270,9 +282,9 @@ def test_rows_go_to_the_actor_where_that_is_set_unless_they_are_many(clock: Cloc
     live = model(actor, ray_predictions="actor")
     hear(live, view(7), clock)
     live.hold(version(7))
-    assert live.reader(ROWS).decide(SPEC, ROWS)[0].tolist() == [0.0, 0.0]
+    assert reader(live, ROWS).decide(SPEC, ROWS)[0].tolist() == [0.0, 0.0]
     assert live.published.predictor is None
-    assert live.reader(np.zeros((DECIDED_ROWS + 1, 1))).predictor is not None
+    assert reader(live, np.zeros((DECIDED_ROWS + 1, 1))).predictor is not None
     assert [asked.command.do for asked in actor.asked] == [commands.DECIDE.do, commands.PUBLISHED.do]
 
 
@@ -282,7 +294,7 @@ def test_an_update_brings_the_new_version_along_if_one_here_predicted_lately(clo
     hear(live, view(1), clock)
     change = Update(Batch(ROWS, np.ones(2)))
     live.update(change, None).result(1)
-    live.reader(ROWS)
+    reader(live, ROWS)
     clock.now += LATELY_SECONDS - 0.1
     live.update(change, None).result(1)
     clock.now += 0.1

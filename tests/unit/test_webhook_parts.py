@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from datetime import UTC, datetime
+from ipaddress import IPv6Address, ip_address, ip_network
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -76,6 +77,33 @@ def test_addresses_inside_are_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ["8.8.8.8", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"])
 def test_addresses_of_the_internet_are_not(text: str) -> None:
     check_address(text)
+
+
+SPECIAL = """
+0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.0.8/32 192.0.0.170/31
+192.0.2.0/24 192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4
+255.255.255.255/32 ::/128 ::1/128 64:ff9b:1::/48 100::/64 100:0:0:1::/64 2001::/32 2001:2::/48 2001:10::/28
+2001:db8::/32 2002::/16 3fff::/20 5f00::/16 fc00::/7 fe80::/10 fec0::/10 ff00::/8
+"""
+"""Networks that IANA's registries of special addresses call not globally reachable, multicast and site-local ones."""
+OF_IPV4 = {"::ffff:0:0": 0, "::": 0, "64:ff9b::": 0, "2002::": 80, "2001::": 0, "::ffff:0:0:0": 0}
+"""What IPv6 addresses begin with that lead to an IPv4 address, and by how many bits that stands to the left."""
+
+
+def test_no_special_address_is_sent_to_however_it_is_written() -> None:
+    networks = [ip_network(text) for text in SPECIAL.split()]
+    networks += [one for one in ip_network("::/0").subnets(prefixlen_diff=3) if one != ip_network("2000::/3")]
+    found = set()
+    for network in networks:
+        middle = network.network_address + network.num_addresses // 2
+        for address in (network.network_address, middle, network.broadcast_address):
+            found.add(address)
+            if address.version == 4:
+                found |= {IPv6Address(int(ip_address(at)) + (int(address) << left)) for at, left in OF_IPV4.items()}
+    assert len(found) > 300
+    for one in found:
+        with pytest.raises(Refused):
+            check_address(str(one))
 
 
 def _resolved(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[str]:

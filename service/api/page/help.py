@@ -1,4 +1,4 @@
-"""The documentation at ``/help``: the built site, where the package carries one."""
+"""The documentation at ``/help``: the built site, or where the documents are if the package carries none."""
 
 from __future__ import annotations
 
@@ -10,15 +10,29 @@ from functools import lru_cache
 from pathlib import Path
 
 from fastapi import FastAPI
-from starlette.responses import RedirectResponse, Response
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from livesvm.service.api.page.files import POLICY
 from livesvm.service.errors import NoDocumentation
 
 SITE = Path(__file__).parent / "site"
 """Where ``make docs`` builds the site. It is part of a package that is built after that."""
 PREFIX = "/help"
+ABSENT = (
+    "This package was built without its documentation site. The documents are text files in docs/ of the source tree "
+    "and of the source distribution (livesvm-*.tar.gz); start with docs/index.md. The command make docs builds the "
+    "site there, and a package that is installed from there after that has it."
+)
+_ABSENCE = f"""<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>Help · LiveSVM</title><link rel="stylesheet" href="/page/style.css"></head>
+<body><main><h1>Help</h1><p>{ABSENT}</p>
+<p><a href="/docs">/docs</a> describes every call of this service.</p></main></body>
+</html>
+"""
 _INLINE_SCRIPT = re.compile(rb"<script[^>]*>(.+?)</script>", re.DOTALL)
 _POLICY = (
     "default-src 'none'; script-src 'self' {scripts}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -41,25 +55,28 @@ class _Site(StaticFiles):
 
 
 def install(app: FastAPI, site: Path = SITE) -> None:
-    """Serve the site at ``/help``; where it was not built, answer with a problem document that says how."""
+    """Serve the site at ``/help``; where it was not built, say where the documents are and how to build it."""
     if not (site / "index.html").is_file():
         _install_absence(app)
         return
 
     @app.get(PREFIX, include_in_schema=False)
+    @app.get(f"{PREFIX}/", include_in_schema=False)
     async def entrance() -> Response:
         """Send the browser to the first page, by a path that names no host."""
         return RedirectResponse(f"{PREFIX}/index.html")
 
-    app.mount(PREFIX, _Site(directory=site, html=True), name="help")
+    app.mount(PREFIX, _Site(directory=site), name="help")
 
 
 def _install_absence(app: FastAPI) -> None:
     @app.get(PREFIX, include_in_schema=False)
     @app.get(PREFIX + "/{path:path}", include_in_schema=False)
-    async def absent() -> Response:
-        """Refuse."""
-        raise NoDocumentation("this package was built without its documentation; `make docs` in the source builds it")
+    async def absent(request: Request) -> Response:
+        """Say so: a browser gets a page."""
+        if "text/html" not in request.headers.get("accept", ""):
+            raise NoDocumentation(ABSENT)
+        return HTMLResponse(_ABSENCE, 404, {"content-security-policy": POLICY})
 
 
 @lru_cache(maxsize=256)

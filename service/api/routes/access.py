@@ -19,7 +19,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from livesvm.service.access.keys import SCOPES, ApiKey, allows, key_of
+from livesvm.service.access.keys import SCOPES, ApiKey, allows
 from livesvm.service.api.problem_documents import MEDIA_TYPE
 from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
 from livesvm.service.api.vouched import VOUCHED, asked_of
@@ -126,14 +126,14 @@ class _Scope:
 
     async def __call__(self, request: Request, service: Parts, given: Credentials) -> None:
         """Raise Unauthorized or Forbidden unless the caller's key belongs to the scope."""
-        if not service.keys:
+        if not service.keys.known:
             return
         word = None if service.fronts is None else request.headers.get(VOUCHED)
         if service.fronts is not None and word is not None:
-            found = service.fronts.vouching.believed(word, asked_of(request), service.keys)
+            found = service.fronts.vouching.believed(word, asked_of(request), service.keys.known)
             request.state.vouched, key = found, None if found is None else found.key
         else:
-            key = key_of("" if given is None else given.credentials, service.keys)
+            key = service.keys.find("" if given is None else given.credentials)
         request.state.caller = let_in(key, self.needed)
 
 
@@ -156,12 +156,7 @@ def scopes_of(routes: Iterable[BaseRoute]) -> dict[str, str | None]:
 
 def may(request: Request, service: Service, needed: str) -> bool:
     """Return whether the caller, which :func:`scope` has let in, has a scope; each has where no key is configured."""
-    return not service.keys or allows(request.state.caller.scope, needed)
-
-
-def admit(secret: str, keys: tuple[ApiKey, ...], needed: str) -> None:
-    """Raise Unauthorized or Forbidden unless the secret is a key of the scope."""
-    let_in(key_of(secret, keys), needed)
+    return not service.keys.known or allows(request.state.caller.scope, needed)
 
 
 def let_in(held: ApiKey | None, needed: str) -> ApiKey:

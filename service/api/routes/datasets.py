@@ -10,10 +10,11 @@ from starlette.responses import Response
 
 from livesvm.service.api.answers.datasets import Dataset, DatasetList
 from livesvm.service.api.edge.body_limits import BodyLimits
+from livesvm.service.api.edge.clients import is_admitted
 from livesvm.service.api.routes.access import Parts, answers, in_control, response_of, scope
 from livesvm.service.datasets.catalogue import Upload, UploadFormat
 from livesvm.service.datasets.parsing import Format
-from livesvm.service.errors import BodyTooLarge, UnsupportedMedia
+from livesvm.service.errors import BodyTooLarge, Unauthorized, UnsupportedMedia
 from livesvm.service.models.fields import MODEL_ID, check_id
 from livesvm.solvers.errors import InvalidInput
 
@@ -148,6 +149,8 @@ async def _receive(request: Request, service: Parts, upload: Upload) -> None:
     reception: BodyLimits = request.app.state.reception
     piece = bytearray()
     async for chunk in reception.stream(request):
+        if not is_admitted(request):
+            raise Unauthorized("the API key of this upload was removed")
         piece += chunk
         if len(piece) >= PIECE:
             await service.uploads.run(upload.write, bytes(piece))

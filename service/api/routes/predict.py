@@ -89,7 +89,7 @@ async def predict(
         limit = service.settings.max_predict_rows
         steps = answering(live, asked, limit, service.budget, service.metrics, form, seen)
         if is_quick(live, asked):
-            answer = at_once(steps)
+            answer = await at_once(steps)
         else:
             answer = await service.readers.run_steps(steps, request.is_disconnected)
     headers = None if live.age is None else {"livesvm-age": f"{live.age:.3f}"}

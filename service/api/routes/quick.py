@@ -15,7 +15,7 @@ from fastapi.security.utils import get_authorization_scheme_param
 from starlette.requests import Request
 from starlette.responses import Response
 
-from livesvm.service.api.routes.access import admit
+from livesvm.service.api.routes.access import let_in
 from livesvm.service.lifecycle.parts import Service
 
 LONGEST_KEY = 200
@@ -39,8 +39,8 @@ def quick(needed: str) -> type[APIRoute]:
                 keys = request.headers.getlist("idempotency-key") if takes_key else []
                 if request.scope["query_string"] or len(keys) > 1 or not all(_is_plain(key) for key in keys):
                     return await thorough(request)
-                if service.keys:
-                    admit(_bearer(request.headers.get("authorization", "")), service.keys, needed)
+                if service.keys.known:
+                    let_in(service.keys.find(_bearer(request.headers.get("authorization", ""))), needed)
                 named = {"idempotency_key": keys[0]} if keys else {}
                 answer: Response = await endpoint(request.path_params["id"], request, service, **named)
                 return answer

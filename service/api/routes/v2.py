@@ -211,5 +211,5 @@ async def _answered(
         seen,
     )
     if is_quick(live, asked.X):
-        return at_once(steps)
+        return await at_once(steps)
     return await service.readers.run_steps(steps, request.is_disconnected)

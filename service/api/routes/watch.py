@@ -10,7 +10,7 @@ from typing import TypeVar
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from livesvm.service.access.keys import SCOPES, allows, key_of
+from livesvm.service.access.keys import SCOPES, allows
 from livesvm.service.api.answers.operations import Access
 from livesvm.service.api.routes.access import Credentials, Parts, answers, moment, response_of, scope, stream_answers
 from livesvm.service.api.streams import Event, event_stream
@@ -50,11 +50,11 @@ async def watch(request: Request, service: Parts) -> Response:
 @router.get("/access", summary="See what your API key allows", responses=answers(200, Access, "What it allows."))
 async def access(request: Request, service: Parts, given: Credentials) -> Response:
     """Return the scope of the key that was sent; without keys, every caller has every scope."""
-    key = key_of("" if given is None else given.credentials, service.keys)
-    held = SCOPES[-1] if not service.keys else None if key is None else key.scope
+    key = service.keys.find("" if given is None else given.credentials)
+    held = SCOPES[-1] if not service.keys.known else None if key is None else key.scope
     needed: dict[str, str | None] = request.app.state.paths
     paths = None if held is None else sorted(path for path, least in needed.items() if not least or allows(held, least))
-    found = {"keys": bool(service.keys), "label": key and key.label, "scope": held, "paths": paths}
+    found = {"keys": bool(service.keys.known), "label": key and key.label, "scope": held, "paths": paths}
     return response_of(Access.model_validate(found))
 
 

@@ -40,7 +40,7 @@ export async function call(method, path, body, { once, type = "application/json"
   const sent = body === undefined || typeof body === "string" || body instanceof Blob ? body : JSON.stringify(body);
   let answer;
   try {
-    answer = await fetch(path, { method, headers: headers(given), body: sent, cache: "no-store" });
+    answer = await fetch(`.${path}`, { method, headers: headers(given), body: sent, cache: "no-store" });
   } catch {
     throw new Problem(0, { title: "The service does not answer." });
   }
@@ -63,7 +63,7 @@ export async function change(path, body, once, type) {
     try {
       return await call("POST", path, body, { once, type });
     } catch (problem) {
-      const passes = problem.status === 0 || problem.status === 429 || problem.status === 503;
+      const passes = [0, 429, 502, 503, 504].includes(problem.status); // or a proxy that did not reach it
       if (!passes || attempt === TRIES) throw problem;
       await wait(500 * attempt);
     }

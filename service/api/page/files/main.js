@@ -59,8 +59,8 @@ function navigation(address) {
     link("/", "Models", "/models"),
     ...(has("/feeds") ? [link("/feeds", "Feeds", "/fleets")] : []),
     ...(may("admin") ? [link("/data", "Data in")] : []),
-    h("a", { href: "/help" }, "Help"),
-    h("a", { href: "/docs" }, "API"),
+    h("a", { href: "help" }, "Help"),
+    h("a", { href: "docs" }, "API"),
     ...(service.access.keys ? [h("button", { type: "button", class: "plain", onclick: forget }, `Forget the key (${service.access.label}, ${service.access.scope})`)] : []),
   );
 }

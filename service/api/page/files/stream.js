@@ -21,7 +21,7 @@ export function watch(path, tell, said = () => {}) {
 
   async function read() {
     control = new AbortController();
-    const answer = await fetch(path, { headers: headers({ accept: "text/event-stream" }), signal: control.signal, cache: "no-store" });
+    const answer = await fetch(`.${path}`, { headers: headers({ accept: "text/event-stream" }), signal: control.signal, cache: "no-store" });
     if (!answer.ok) throw await problemOf(answer);
     said("open");
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
