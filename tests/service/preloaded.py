@@ -20,7 +20,7 @@ import uvicorn.loops.uvloop  # noqa: E402, F401
 from threadpoolctl import threadpool_limits  # noqa: E402
 
 import livesvm.service.cli.main  # noqa: E402
-import livesvm.service.logs.lines  # noqa: E402
+import livesvm.service.logs.lines  # noqa: E402, F401
 from livesvm.service.api.app import create_app  # noqa: E402
 from livesvm.service.api.routes import jobs  # noqa: E402
 from livesvm.service.lifecycle import parts  # noqa: E402
