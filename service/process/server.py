@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import cast
@@ -17,6 +18,9 @@ from livesvm.service.api.edge.connections import Connection, Limits
 from livesvm.service.api.edge.headers import SecurityHeaders
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.process.rehearsal import rehearse
+
+LOOK_SECONDS = 0.01
+"""Between two looks whether it listens yet."""
 
 
 class _Server(uvicorn.Server):
@@ -43,6 +47,8 @@ def serve(service: Service, listening: socket.socket) -> int:
 
     def ready() -> None:
         """Tell whoever started the process where it listens, and what keeps it from being ready after all."""
+        while not (server.started or server.should_exit):  # it may have no model to bring back
+            time.sleep(LOOK_SECONDS)
         host, port = listening.getsockname()[:2]
         reasons = "".join(f"; not ready: {reason}" for reason in service.health.reasons())
         what = "up" if reasons else "ready"

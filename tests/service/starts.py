@@ -106,8 +106,9 @@ class Workers:
         its_input, given = os.pipe()
         answers, its_output = os.pipe()
         its_end, end = socket.socketpair()
+        os.umask(umask := os.umask(0o077))
         socket.send_fds(
-            self._ours, [json.dumps([command[-1], env]).encode()], [its_input, its_output, its_end.fileno()]
+            self._ours, [json.dumps([command[-1], env, umask]).encode()], [its_input, its_output, its_end.fileno()]
         )
         for number in (its_input, its_output):
             os.close(number)
@@ -160,8 +161,9 @@ def _fork_workers(asked: socket.socket) -> None:
             os.close(number)
 
 
-def _work(work: str, environment: dict[str, str], given: int, answers: int, end: int) -> None:
+def _work(work: str, environment: dict[str, str], umask: int, given: int, answers: int, end: int) -> None:
     """Be ``python -m livesvm.service.resources.subprocess_worker``."""
+    os.umask(umask)
     os.dup2(given, 0)
     os.dup2(answers, 1)
     for number in (given, answers, end):
@@ -184,9 +186,9 @@ def _run(module: str, environment: dict[str, str], out: socket.socket, err: sock
     os.environ.clear()
     os.environ.update(environment)
     importlib.reload(crash)  # which reads them
-    vars(subprocess_work)["subprocess"] = Workers()
     if prepare is not None:
         prepare()
+    vars(subprocess_work)["subprocess"] = Workers()
     sys.argv = [module]
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
