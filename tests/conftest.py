@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from pathlib import Path
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what hundreds of processes import is compiled once
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: as in the service; else waiting threads spin
 
 import pytest
@@ -15,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from tests.service.process import ServiceProcess
 from tests.support import elsewhere
 
+sys.dont_write_bytecode = False
 gc.disable()  # collecting tests makes no garbage: looking for it takes a quarter of the time
 settings.register_profile(
     "ci",
@@ -36,8 +39,13 @@ LONGEST = ("test_retraining.py", "test_schema.py")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave a browser's tests alone where none is to run: they load much."""
-    return (collection_path.name == "browser" and "not browser" in config.option.markexpr) or None
+    """Leave alone what is not to run, and modules without tests or examples: they load much."""
+    name = collection_path.name
+    if name == "adapters":
+        return not any("adapters" in asked for asked in config.args) or None
+    if name in ("browser", "operations"):
+        return f"not {name}" in config.option.markexpr or None
+    return (collection_path.suffix == ".py" and not name.startswith(("test_", "conftest", "metrics"))) or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -23,8 +23,8 @@ from livesvm.service.process.rehearsal import rehearse
 
 LAST_SECONDS = 0.2
 """For which connections that were made last may send a request."""
-LOOK_SECONDS = 0.05
-"""Between two looks whether a second signal ends the drain."""
+LOOK_SECONDS = 0.02
+"""Between two looks whether a second signal ends the drain, or whether the service listens yet."""
 
 
 class _Server(uvicorn.Server):

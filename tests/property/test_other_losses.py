@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -169,6 +170,7 @@ def test_a_predictor_and_arrays_are_the_model(name: str, drawn: Problem, kind: i
     assert np.array_equal(model.predictor().decision_function(drawn.X), decisions)
 
 
+@cache
 def real_sets() -> dict[str, tuple[Matrix, Vector]]:
     """Load two sets of scikit-learn, standardised: disease progression, and tumours with their mean radius."""
     X, y = load_diabetes(return_X_y=True)

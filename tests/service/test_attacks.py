@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from livesvm.service.settings import LEAST_MEMORY_MB
-from tests.faults import bombs, malformed, numbers, schema_driven
+from tests.faults import bombs, malformed, numbers
 from tests.faults.attack import Attack, fault
 from tests.faults.models import versions
 from tests.faults.promises import forget_peak, peak_megabytes
@@ -48,12 +48,15 @@ def check(service: ServiceProcess, draw: Callable[[Scene], Iterator[Sent]]) -> N
 
 @pytest.mark.usefixtures("attacked")
 def test_malformed_requests(service: ServiceProcess) -> None:
-    check(service, malformed.by(499, seed=1))
+    check(service, malformed.by(249, seed=1))
 
 
+@pytest.mark.slow  # the checks of ``test_schema`` are on requests that are drawn likewise
 @pytest.mark.usefixtures("attacked")
 def test_requests_drawn_from_the_openapi_document(service: ServiceProcess, http: httpx.Client) -> None:
-    check(service, schema_driven.by(http.get("/openapi.json").json(), 150, seed=1))
+    from tests.faults import schema_driven  # takes a second to load
+
+    check(service, schema_driven.by(http.get("/openapi.json").json(), 100, seed=1))
 
 
 @pytest.mark.usefixtures("attacked")

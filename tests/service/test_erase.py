@@ -252,9 +252,9 @@ def test_the_last_training_of_a_large_window_is_made_again(http: httpx.Client) -
 
 
 def test_one_erasure_waits_for_another_and_predictions_for_none(tmp_path: Path) -> None:
-    X, y = blobs(np.random.default_rng(5), 1200, 5)
-    keys = [f"k{number}" for number in range(1200)]
-    with ServiceProcess(tmp_path) as service, service.http(120.0) as http:
+    X, y = blobs(np.random.default_rng(5), 600, 5)
+    keys = [f"k{number}" for number in range(600)]
+    with ServiceProcess(tmp_path, solve_seconds=600) as service, service.http(120.0) as http:
         http.post("/models", json=SPEC).raise_for_status()
         http.post("/models/m/update", json={"add": {"X": X, "y": y, "keys": keys}}).raise_for_status()
         done = threading.Event()
@@ -262,7 +262,7 @@ def test_one_erasure_waits_for_another_and_predictions_for_none(tmp_path: Path) 
         def predict() -> int:
             """Predict until the erasures are done; how often that was."""
             count = 0
-            with service.http() as own:
+            with service.http(120.0) as own:
                 while not done.is_set():
                     own.post("/models/m/predict", json={"X": X[:2]}).raise_for_status()
                     count += 1
@@ -279,4 +279,4 @@ def test_one_erasure_waits_for_another_and_predictions_for_none(tmp_path: Path) 
         assert set(statuses) <= {200, 429}
         assert statuses.count(200) >= 4  # as many as may wait
         assert answered > 0
-        assert http.get("/models/m").json()["n_examples"] == 1200 - 20 * statuses.count(200)
+        assert http.get("/models/m").json()["n_examples"] == 600 - 20 * statuses.count(200)

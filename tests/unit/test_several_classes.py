@@ -163,8 +163,7 @@ def test_a_certificate_says_how_far_each_pair_is() -> None:
         model.certificate_of(1, 1)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("brings", [None, 0, 4, 9])
+@pytest.mark.parametrize(("n_jobs", "brings"), [(1, None), (2, 0), (1, 4), (2, 9)])
 @pytest.mark.parametrize("way", ["together", "one by one"])
 def test_a_pair_that_fails_takes_the_others_back(
     monkeypatch: pytest.MonkeyPatch, n_jobs: int, brings: int | None, way: str

@@ -191,7 +191,7 @@ def test_classes_are_dealt_out_to_all_folds() -> None:
 
 @pytest.mark.parametrize("judge", ["k_fold", "rolling_origin", "leave_one_out"])
 @pytest.mark.parametrize("kind", ["two classes", "balanced", "three classes", "regression", "epsilon"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_what_is_returned_is_the_least_of_the_table(seed: int, kind: str, judge: Any) -> None:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(40, 2))
