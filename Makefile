@@ -6,6 +6,7 @@
 #   make test       run every test (ARGS="-k name" is handed to pytest)
 #   make faults     the fault tests in their long form: 1,000 kills of the service, with a report (KILLS=100 for fewer)
 #   make attack     hostile requests by the thousand, and what others see of a hard update (REQUESTS=10000 for fewer)
+#   make processors the numerical tests as on other processors, from SSE2 to AVX-512 (PROCESSOR=sse2 for one)
 #   make adapters   the tests with river, sktime, MLflow and DuckDB
 #   make browser    the page in a real browser (installs Chromium where there is none; SCREENSHOTS=dir keeps pictures)
 #   make operations the parts of production: Redis, nginx, Prometheus, disks that fill (installs those that are not here, as root)
@@ -40,7 +41,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
-.PHONY: install demo serve test adapters cluster cluster-tests browser faults attack operations image packages pythons docs docs-serve check bench keys up down clean
+.PHONY: install demo serve test adapters processors cluster cluster-tests browser faults attack operations image packages pythons docs docs-serve check bench keys up down clean
 
 $(VENV)/.created:
 	@if ! "$(PYTHON)" -c '$(usable)' >/dev/null 2>&1; then \
@@ -104,6 +105,9 @@ serve: $(VENV)/.compiled
 
 test: $(VENV)/.installed-test $(VENV)/.compiled
 	@$(PY) -m pytest $(ARGS)
+
+processors: $(VENV)/.installed-test $(VENV)/.compiled
+	@$(PY) -m tests.processors $(if $(PROCESSOR),--only $(PROCESSOR)) $(ARGS)
 
 # River's own checks take minutes.
 adapters: $(VENV)/.installed-adapters $(VENV)/.compiled
