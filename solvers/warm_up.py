@@ -35,6 +35,7 @@ from livesvm.solvers.problem.state import PathState, empty_motion
 from livesvm.solvers.pu.problem import costs, pu_problem
 from livesvm.solvers.pu.usmo import usmo
 from livesvm.solvers.robust.settings import Robustness
+from livesvm.solvers.runtime.at_work import at_work
 from livesvm.solvers.runtime.machine_code import delete_unused, is_complete, set_complete
 from livesvm.solvers.sparse import SparseRows
 
@@ -43,6 +44,8 @@ Family = Literal[
 ]
 #: All of them, those that are needed most first.
 FAMILIES: tuple[Family, ...] = get_args(Family)
+#: How many functions are translated for each, where those before are compiled.
+FUNCTIONS: Mapping[Family, int] = dict(zip(FAMILIES, (146, 106, 5, 24, 0, 28), strict=True))
 
 Array = NDArray[Any]
 
@@ -61,9 +64,11 @@ def warm_up(*families: Family) -> None:
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(24, 2)))  # a grid: ties, duplicates and dependent rows among it
     y = np.where(X[:, 0] + rng.normal(size=24) > 0, 1, -1)
-    for family in families or FAMILIES:
-        _RUN[family](X, y)
-        set_complete(family)
+    asked = families or FAMILIES
+    with at_work.expect(sum(FUNCTIONS[family] for family in asked if not is_compiled(family))):
+        for family in asked:
+            _RUN[family](X, y)
+            set_complete(family)
     delete_unused()
 
 
@@ -81,7 +86,8 @@ def compile_all() -> None:
 
 def compiler(*families: Family) -> list[str]:
     """Return the command that compiles some families in a process of its own."""
-    return [sys.executable, "-c", f"from livesvm.solvers.warm_up import warm_up; warm_up(*{list(families)!r})"]
+    script = f"import logging; from livesvm.solvers.warm_up import warm_up; logging.disable(); warm_up(*{families!r})"
+    return [sys.executable, "-c", script]
 
 
 def _updates(X: Array, y: Array) -> None:
