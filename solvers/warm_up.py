@@ -39,9 +39,7 @@ from livesvm.solvers.runtime.at_work import at_work
 from livesvm.solvers.runtime.machine_code import delete_unused, is_complete, set_complete
 from livesvm.solvers.sparse import SparseRows
 
-Family = Literal[
-    "updates", "rare updates", "regularization paths", "assessments", "outlier paths", "batch solvers"
-]
+Family = Literal["updates", "rare updates", "regularization paths", "assessments", "outlier paths", "batch solvers"]
 #: All of them, those that are needed most first.
 FAMILIES: tuple[Family, ...] = get_args(Family)
 #: How many functions are translated for each, where those before are compiled.

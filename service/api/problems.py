@@ -80,8 +80,8 @@ async def _told(request: Request, error: Exception) -> Response:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     note(problem=kind.slug, **reason_for_log(error))
     headers = headers_of(kind)
-    if isinstance(error, NotReady) and (left := at_work.seconds_left()) > 1.0:
-        headers["retry-after"] = str(ceil(left))
+    if isinstance(error, NotReady) and at_work.progress():
+        headers["retry-after"] = str(2 + ceil(at_work.seconds_left()))  # more than where nothing is compiled
     return Response(to_json(_for(request, problem(error))), kind.status, headers, MEDIA_TYPE)
 
 

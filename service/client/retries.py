@@ -39,7 +39,7 @@ class Policy(TypedDict):
 def policy(is_repeatable: bool, patience: float) -> Policy:
     """Return the policy for a request that may take so many seconds; at their end the last answer or error stands.
 
-    A service that starts and says how much longer that takes is waited for.
+    Patience begins when a service that compiles, and says for how long, has compiled.
     """
     busy = {429, *AWAY} if is_repeatable else {429}
     passing = httpx.TransportError if is_repeatable else UNSENT
@@ -48,10 +48,15 @@ def policy(is_repeatable: bool, patience: float) -> Policy:
         """Return whether it may be otherwise the next time."""
         return isinstance(error, passing) and not isinstance(error, FAULTY) and fault_of(error) is None
 
+    end = patience
+
     def is_over(state: RetryCallState) -> bool:
         """Say whether patience has ended."""
+        nonlocal end
         spent = state.seconds_since_start or 0.0
-        return patience == 0.0 or (spent >= patience and not _is_starting(state))
+        if patience > 0.0 and _is_compiling(state):
+            end = spent + patience
+        return spent >= end
 
     again = retry_if_result(lambda answer: answer.status_code in busy) | retry_if_exception(passes)
     return {"retry": again, "stop": is_over, "wait": _wait, "retry_error_callback": _last}
@@ -63,13 +68,13 @@ def _wait(state: RetryCallState) -> float:
     return least * random.uniform(1.0, 1.0 + JITTER)
 
 
-def _is_starting(state: RetryCallState) -> bool:
+def _is_compiling(state: RetryCallState) -> bool:
     """Say whether the last answer came from a service that compiles its solvers, and says for how long."""
     assert state.outcome is not None
     if state.outcome.failed or state.outcome.result().status_code != HTTPStatus.SERVICE_UNAVAILABLE:
         return False
     answer = state.outcome.result()
-    return _said(answer) > MOST_SECONDS and b"/not-ready" in answer.content
+    return _said(answer) > MOST_SECONDS and b":not-ready" in answer.content
 
 
 def _last(state: RetryCallState) -> Any:

@@ -188,7 +188,7 @@ class Handler(BaseHTTPRequestHandler):
                 "dead_letters": [],
                 "next": None,
                 "receipts": [],
-                "type": "/problems/not-ready",
+                "type": "urn:livesvm:problem:not-ready",
                 "status": status,
                 "title": "so",
                 "detail": "why",

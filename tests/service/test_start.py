@@ -41,9 +41,9 @@ for task in TASKS:
         state.estimator.predictor().decision_function(X)
         state.estimator.certificate()
         leave_one_out(state.estimator)
-heavy = "matplotlib", "opentelemetry.sdk", "pandas", "pyarrow", "ray", "redis", "scipy.special", "scipy.stats", "skl2onnx"
+heavy = "matplotlib", "opentelemetry.sdk", "pandas", "pyarrow", "ray", "redis", "scipy.special", "skl2onnx", "sklearn"
 compiles = "numba.np.polynomial.polynomial_core"  # which Numba loads where something is compiled
-for name in (*heavy, "sklearn", compiles):
+for name in (*heavy, "scipy.stats", compiles):
     if name in sys.modules:
         print(name, "was imported")
 """
