@@ -8,8 +8,7 @@
 #   make attack     hostile requests by the thousand, and what others see of a hard update (REQUESTS=10000 for fewer)
 #   make adapters   the tests with river, sktime, MLflow and DuckDB
 #   make browser    the page in a real browser (installs Chromium where there is none; SCREENSHOTS=dir keeps pictures)
-#   make operations the parts of production: Redis, Sentinel, Cluster, nginx (installs those that are not here, as root)
-#   make watched    what a real Prometheus sees of services that die and disks that fill (needs prometheus, and root)
+#   make operations the parts of production: Redis, nginx, Prometheus, disks that fill (installs those that are not here, as root)
 #   make image      the Dockerfile's steps without Docker, and what comes of them (needs debootstrap, and root)
 #   make cluster    the demonstration over a Ray cluster of three nodes on this machine
 #   make cluster-tests   the service's own tests over Ray, and a campaign of kills (KILLS=40 for fewer)
@@ -41,7 +40,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
-.PHONY: install demo serve test adapters cluster cluster-tests browser faults attack operations watched image packages pythons docs docs-serve check bench keys up down clean
+.PHONY: install demo serve test adapters cluster cluster-tests browser faults attack operations image packages pythons docs docs-serve check bench keys up down clean
 
 $(VENV)/.created:
 	@if ! "$(PYTHON)" -c '$(usable)' >/dev/null 2>&1; then \
@@ -153,9 +152,6 @@ operations: $(VENV)/.installed-test $(VENV)/.compiled
 	@for part in $(PARTS); do command -v $$part >/dev/null && continue; \
 		echo "installing $$part"; apt-get update -qq && apt-get install -y -qq --no-install-recommends $$part >/dev/null; done
 	@$(PY) -m pytest -m operations --numprocesses=0 --timeout=900 tests/operations $(ARGS)
-
-watched: $(VENV)/.installed-test $(VENV)/.compiled
-	@$(PY) -m tests.faults.watched
 
 image: $(VENV)/.installed-test
 	@$(PY) -m tests.faults.image

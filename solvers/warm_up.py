@@ -17,7 +17,7 @@ from livesvm.solvers.analyses.tuning.tune import tune
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.one_class import LiveOneClassSVM
 from livesvm.solvers.estimators.regression import LiveSVR
-from livesvm.solvers.frank_wolfe import sampled, steps, subproblem
+from livesvm.solvers.frank_wolfe import steps, subproblem
 from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
 from livesvm.solvers.homotopy.batch_update import fill, hold_near
 from livesvm.solvers.homotopy.edit import compute_f_of_new, place
@@ -152,7 +152,6 @@ def _frank_wolfe() -> None:
         y, g = np.array([-1.0, 1.0]), np.array([0.5, 1.0])
         arrays = rows.values, rows.place_of, y, np.ones(2), np.array([2.0, 3.0]), np.full(2, 0.5), g
         steps.walk(*arrays, steps.At.of(1.0, 0.75, 1.0), True, 0.1, 1)
-        sampled.minimize_pairwise(rows.values, y, np.ones(2), np.array([2.0, 3.0]), np.full(2, 0.5), g, 0.1, 1)
     subproblem.descend(np.eye(2), np.zeros(2), -np.ones(2), np.zeros(2), 1, 0.1)
 
 

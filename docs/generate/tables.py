@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import yaml
@@ -20,7 +22,7 @@ from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.fleets.spec import FleetSpec
 from livesvm.service.models.spec import KernelSpec, ModelSpec, WindowSpec
 from livesvm.service.models.tasks import TASKS
-from livesvm.service.monitoring.feeds import FeedSample, FleetSample, StepSample
+from livesvm.service.monitoring.feeds import FeedSample, FleetSample, SourceSample, StepSample
 from livesvm.service.monitoring.metrics import Metrics, ModelSample
 from livesvm.service.resources.memory import Budget
 
@@ -88,20 +90,34 @@ def errors() -> str:
     return table(["type", "status", "title", "says when to ask again"], rows)
 
 
+def all_of(shown: list[Any]) -> Any:
+    """Return what the metrics ask of all models, or of all feeds, where these samples are all that they show."""
+    return SimpleNamespace(
+        states=lambda: Counter(sample.state for sample in shown if isinstance(sample, ModelSample)),
+        samples=lambda limit: [one for one in shown if getattr(one, "state", "live") == "live"][:limit],
+        samples_awake=lambda: shown[::2],
+        samples_at_rest=lambda: iter(shown[1::2]),
+    )
+
+
 def all_metrics() -> Metrics:
     """Return the metrics of a service in which everything is there that has a metric."""
     metrics = Metrics()
-    metrics.watch(lambda: {"live": 1}, lambda limit: [ModelSample("river", updated_at=0.0)], 1)
-    steps = (StepSample(1, 1.0, 2.0, 0.9),)
-    metrics.watch_feeds(lambda: {"live": 1}, lambda limit: [FeedSample("load", 1, 0, 0.0, 3600.0, 0.9, steps)], 1)
-    metrics.watch_fleets(lambda: [FleetSample("meters", {"live": 1}, 1, 0.8, 0.7, 0.9, 0.9)])
+    metrics.watch(all_of([ModelSample("river", updated_at=0.0)]), 1)
+    steps, source = (StepSample(1, 1.0, 2.0, 0.9),), SourceSample(True, 0, 0, 0.0)
+    metrics.watch_feeds(all_of([FeedSample("load", 1, 0, 0.0, 3600.0, 0.9, steps, source)]), 1)
+    metrics.watch_fleets(lambda: [FleetSample("meters", {"live": 1}, 1, 0.8, 0.7, 0.9, 0.9, source)])
     metrics.watch_jobs(lambda: {"done": 1})
     metrics.watch_keys(lambda: {("gauge", "learn"): 0.0})
-    metrics.watch_webhooks(lambda: {"waiting": 1})
+    metrics.watch_webhooks(lambda: {"waiting": 1}, lambda: 0.0)
     metrics.watch_replicas(lambda: {"awake": 1})
     metrics.watch_solves(lambda: {"running": 1})
     metrics.watch_memory(Budget())
+    metrics.watch_disk(ROOT, 0)
+    metrics.watch_store_memory(lambda: (1, 2))
     metrics.watch_head(lambda: True)
+    metrics.watch_nodes(lambda: 1)
+    metrics.watch_actors(lambda: {"answering": 1})
     return metrics
 
 

@@ -222,9 +222,7 @@ def reason_for_log(error: Exception) -> dict[str, Any]:
 
 
 def problem_of_failure(failure: dict[str, Any]) -> dict[str, Any]:
-    """Return the problem document of what a job keeps of its error; jobs of before keep the document itself."""
-    if "type" in failure:
-        return failure
+    """Return the problem document of what a job keeps of its error."""
     by_name = {error.__name__: kind for error, kind in KINDS.items()}
     kind = next((by_name[name] for name in failure["names"] if name in by_name), INTERNAL)
     if kind is INTERNAL:

@@ -119,7 +119,7 @@ def forecast(
 ) -> None:
     """Print the newest forecasts of a feed, a row each step."""
     with connected(url, key) as client:
-        wanted = numbers_in(steps, "--steps")
+        wanted = steps_among(steps)
         rows = [row for row in client.forecast(feed)["forecasts"] if not wanted or row["step"] in wanted]
         show(rows, as_json, FORECASTS)
 
@@ -236,11 +236,11 @@ def steps_in(text: str) -> Any:
     return wanted if "," in text else wanted[0]
 
 
-def numbers_in(text: str, option: str) -> list[int]:
-    """Return the whole numbers that an option holds, with commas; raises typer.BadParameter for anything else."""
+def steps_among(text: str) -> list[int]:
+    """Return the steps that `--steps` holds, with commas; raises typer.BadParameter for anything else."""
     for one in text.split(",") if text else []:
         if not one.strip().isdecimal():
-            raise typer.BadParameter(f"{one!r} is no whole number; write some, such as 1,24", param_hint=option)
+            raise typer.BadParameter(f"{one!r} is no whole number; write some, such as 1,24", param_hint="--steps")
     return [int(one) for one in text.split(",")] if text else []
 
 

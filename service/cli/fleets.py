@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected
-from livesvm.service.cli.feeds import CALL_ROWS, File, columns_in, numbers_in, steps_in
+from livesvm.service.cli.feeds import CALL_ROWS, File, columns_in, steps_among, steps_in
 from livesvm.service.cli.output import AsJson, Yes, confirm, parsed, show
 from livesvm.service.cli.readings import Line, csv_of, table
 from livesvm.service.feeds.cells import inert
@@ -122,7 +122,7 @@ def forecast(
 ) -> None:
     """Print the newest forecasts of all series or of some, a row each series and step."""
     with connected(url, key) as client:
-        wanted = numbers_in(steps, "--steps")
+        wanted = steps_among(steps)
         rows = client.fleet_forecast(fleet, series, wanted)
         if output is None:
             show(rows, as_json, FORECASTS)

@@ -54,8 +54,7 @@ def _done(action: Callable[[], None]) -> None:
 
 def _copy(source: str, target: str, prefix: str, patience: float) -> None:
     from livesvm.service.datasets.catalogue import copy_data
-    from livesvm.service.store.copy import Copied, copy_documents, copy_models
-    from livesvm.service.store.places import open_place
+    from livesvm.service.store.copy import Copied, copy_documents, copy_models, open_place
     from livesvm.service.store.sqlite import DATABASE
 
     def say(copied: Copied) -> None:
@@ -75,7 +74,7 @@ def _copy(source: str, target: str, prefix: str, patience: float) -> None:
 
 def _put(file: Path, target: str, prefix: str, patience: float) -> None:
     from livesvm.service.history.rescue import bring_back
-    from livesvm.service.store.places import open_place
+    from livesvm.service.store.copy import open_place
 
     with ExitStack() as opened:
         print(bring_back(file, open_place(target, prefix, opened), patience))

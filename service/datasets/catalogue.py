@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import secrets
 import shutil
 import threading
@@ -44,6 +43,7 @@ from livesvm.service.resources.memory import MEGABYTE, Budget
 from livesvm.service.resources.subprocess_work import run_beside
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import DocumentName, Store, StoreDamaged, StoreError, StoreUnavailable
+from livesvm.service.store.files import sync_names
 
 KIND = "dataset"
 DIRECTORY = "datasets"
@@ -195,8 +195,8 @@ class Datasets:
             self._check()
         with _on_disk():
             upload.path.unlink()
-            _sync(upload.directory)
-            _sync(self._root)
+            sync_names(upload.directory)
+            sync_names(self._root)
         described = {"name": name, "format": asked.format, "created_at": time.time(), "sha256": sha256}
         described |= {"uploaded_bytes": upload.size, "directory": upload.directory.name, **found}
         described |= {"salt": salt} if found["has_keys"] else {}
@@ -260,7 +260,7 @@ class Datasets:
         with self._lock:
             for described in self.all():
                 try:
-                    rows = self._wanted(described, keys) if described.get("has_keys") else None
+                    rows = self._wanted(described, keys) if described["has_keys"] else None
                 except (StoreError, UnknownDataset) as error:
                     log.warning("dataset %s cannot be searched: %s", described["name"], error)
                     unsearched.append(str(described["name"]))
@@ -268,7 +268,7 @@ class Datasets:
                     if rows is not None:
                         found.append(rows)
                         known |= set() if rows.rows is None else _named(described["salt"], keys, rows)
-                    unsearched += [] if described.get("has_keys") else [str(described["name"])]
+                    unsearched += [] if described["has_keys"] else [str(described["name"])]
         return found, unsearched, known
 
     def _wanted(self, described: Document, keys: Sequence[int | str]) -> Found | None:
@@ -324,8 +324,8 @@ class Datasets:
             fresh.mkdir()
             arrays = Arrays(self._root / found.directory, described)
             now = rewriting.without(arrays, from_text(found.marks), fresh)
-            _sync(fresh)
-            _sync(self._root)
+            sync_names(fresh)
+            sync_names(self._root)
         crash.point("erase-rewritten")
         with self._health.store_call("document"):
             if now is None:
@@ -442,14 +442,6 @@ class _on_disk:  # noqa: N801 - a context, as a function would be
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, OSError):
             raise StoreUnavailable(f"the disk does not take the dataset: {error}") from error
-
-
-def _sync(directory: Path) -> None:
-    number = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def copy_data(source: Path, target: Path) -> None:

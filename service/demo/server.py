@@ -72,10 +72,10 @@ class Server:
         shutil.rmtree(self.data_dir, ignore_errors=True)
         return abs(status)
 
-    def log_tail(self, lines: int = 20) -> str:
+    def log_tail(self) -> str:
         """Return the last lines that the service logged."""
         text = self._log.read_text(errors="replace") if self._log.exists() else ""
-        return "\n".join(text.splitlines()[-lines:])
+        return "\n".join(text.splitlines()[-20:])
 
     def how_to_use(self) -> str:
         """Return where the running service is, and how to end it."""

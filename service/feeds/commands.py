@@ -346,7 +346,7 @@ class Pause(Call):
 def decode_call(data: bytes) -> Call:
     """Return the call in a record of the log; raises StoreDamaged or StoreTooNew."""
     document = codec.decode(data)
-    request, at = document.get("request"), document.get("at", 0.0)
+    request, at = document.get("request"), document["at"]
     if "observed" in document:
         return _observations(document["observed"], request, at, document)
     if "tuned" in document:

@@ -7,6 +7,7 @@ and tried again; what a feed refuses is no error.
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,8 +25,8 @@ from livesvm.solvers.errors import SolverError
 
 WAIT_SECONDS = 0.5
 """For entries; so long a stop may take."""
-RETRY_SECONDS = 1.0
-"""After an error."""
+RETRY_SECONDS, MOST_RETRY_SECONDS = 1.0, 10.0
+"""After an error, and after many in a row; doubled each time, and up to a half less by chance."""
 LOOK_SECONDS = 1.0
 """Between two looks how much waits."""
 
@@ -87,6 +88,7 @@ class SourceReader:
         self.flow = Flow()
         self._stopped = threading.Event()
         self._looked_at = 0.0
+        self._failures = 0
         self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)
 
     def start(self) -> None:
@@ -125,7 +127,7 @@ class SourceReader:
                     self.flow = replace(self.flow, forgotten=self.flow.forgotten + 1)
                 self._told(None)
                 while not self._stopped.is_set() and self._moves(source):
-                    pass
+                    self._failures = 0
             except (SourceError, StoreError, ServiceError, SolverError) as error:
                 self._told(f"{error}")
             except Exception as error:
@@ -134,7 +136,9 @@ class SourceReader:
             finally:
                 if source is not None:
                     source.close()
-            self._stopped.wait(RETRY_SECONDS)
+            rest = min(MOST_RETRY_SECONDS, RETRY_SECONDS * 2 ** min(self._failures, 10))
+            self._failures += 1
+            self._stopped.wait(rest * random.uniform(0.5, 1.0))
 
     def _moves(self, source: Source) -> bool:
         """Take the next entries, if any, and settle them when their effect is durable; False where others may read."""

@@ -166,8 +166,7 @@ class FeedState:
         document = codec.decode(data)
         forecaster = snapshot.from_arrays(spec, document.pop("feed"))
         document["events"] = deque(document["events"], maxlen=events_kept(spec))
-        if "progress" in document:  # feeds knew no sources before
-            document["progress"] = Progress.decode(document["progress"])
+        document["progress"] = Progress.decode(document["progress"])
         return cls(spec, forecaster, **document)
 
 

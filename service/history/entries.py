@@ -94,13 +94,13 @@ class _Whole(ABC):
 class Restoration(_Whole):
     """Going back to ``version``; holds that version whole, as the log behind it may be trimmed first.
 
-    ``at`` is the Unix time at which it was asked for, None before that was kept.
+    ``at`` is the Unix time at which it was asked for.
     """
 
     version: int
     state: bytes
     request: str | None
-    at: float | None = None
+    at: float
 
     def encode(self) -> bytes:
         """Return bytes for the log."""
@@ -110,7 +110,7 @@ class Restoration(_Whole):
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Restoration:
         """Return the entry that a document of the log tells of."""
-        return cls(document["restored"], document["state"], document["request"], document.get("at"))
+        return cls(document["restored"], document["state"], document["request"], document["at"])
 
     def apply(self, state: ModelState) -> Outcome:
         """Make ``state`` what the version was, as the next version; keys that were ever handed out stay used."""

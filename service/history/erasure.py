@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from livesvm.service.history.names import is_feed
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.trained_on import TrainedOn
 from livesvm.service.receipts.receipt import hashed
@@ -134,12 +133,8 @@ class Intent:
 
     @classmethod
     def decode(cls, data: bytes) -> Intent:
-        """Return the erasure in a document, also in one from when each was of one model."""
+        """Return the erasure in a document."""
         document: dict[str, Any] = json.loads(data)
-        if "model" in document:
-            stored = document.pop("model")
-            part = Part(stored, document.pop("version"), 2**63, document.pop("found"))
-            return cls(stored, (part,), by_time=is_feed(stored), **_tuples(document))
         parts = tuple(Part(**_tuples(part)) for part in document.pop("parts"))
         return cls(parts=parts, **_tuples(document))
 

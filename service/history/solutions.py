@@ -51,10 +51,10 @@ def solved(
     for last in records:
         if not last.aborted:
             features = decode_entry(last.data).features_after(features)
-    if last is None or last.sequence != solution.sequence or _name(last.data) != document.pop("record", None):
+    if last is None or last.sequence != solution.sequence or _name(last.data) != document.pop("record"):
         raise StoreDamaged(f"the solution up to record {solution.sequence} is not of this log")
     arrays = document["arrays"]
-    arrays["X"] = _rows(features, arrays["keys"], document["n_features"], bool(document.get("is_sparse")))
+    arrays["X"] = _rows(features, arrays["keys"], document["n_features"], document["is_sparse"])
     return ModelState.of(spec, cache_mb, document)
 
 

@@ -82,9 +82,7 @@ def _nearest(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: 
     for snapshot in snapshots:
         try:
             if snapshot.version <= version:
-                state = ModelState.decode(spec, cache_mb, store.load_snapshot(model, snapshot.sequence))
-                if state.version <= version:  # a database of schema 1 does not say which version it holds
-                    return state
+                return ModelState.decode(spec, cache_mb, store.load_snapshot(model, snapshot.sequence))
         except StoreDamaged:
             continue
     first = next(iter(store.log(model, 0)), None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from livesvm.service.errors import WritebackRefused
 from livesvm.service.history.journal import Journal
 from livesvm.service.store.base import Lease, LeaseHeld, ModelExists, OutOfSequence, Store
@@ -36,11 +38,12 @@ def take(store: Store, model: str, spec: bytes, sequence: int, patience: float =
     One that is made begins a record short, so that until then it is known to lack something. Raises WritebackRefused
     if another service has it and lives on for ``patience`` seconds.
     """
+    store.begin_again()
     try:
-        if store.heads([model]):
-            return acquire_patiently(store, model, patience)
-        return store.create(model, spec, max(0, sequence - 1))
-    except (LeaseHeld, ModelExists) as error:
+        with suppress(ModelExists):
+            return store.create(model, spec, max(0, sequence - 1))
+        return acquire_patiently(store, model, patience)
+    except LeaseHeld as error:
         raise WritebackRefused(str(error)) from error
 
 

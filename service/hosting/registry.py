@@ -150,15 +150,15 @@ class Registry:
 
         Where no other service uses the store, a replica is fenced if it was read from a disk that could not be written.
         """
-        fenced = list(self._fenced)
-        with suppress(ModelUnavailable):  # it stops
-            wait([one.take_again() for one in fenced], START_SECONDS)
-        self._fenced.difference_update([one for one in fenced if one.state != "fenced" or one.deleted])
         store = self._context.source.store
+        if store.shared:
+            with self._context.source.health.store_call("load"):
+                self._stand_by()
+        if not self.active:
+            self._take_again()
         if not store.shared:
             return
         with self._context.source.health.store_call("load"):
-            self._stand_by()
             if (changes := store.changes()) != self._changes:
                 self._look_at_all()
                 self._changes = changes
@@ -169,6 +169,12 @@ class Registry:
         if all(one.done() for one in self._pending):
             self._wake_stale()
         self.models.tidy()
+
+    def _take_again(self) -> None:
+        fenced = list(self._fenced)
+        with suppress(ModelUnavailable):  # it stops
+            wait([one.take_again() for one in fenced], START_SECONDS)
+        self._fenced.difference_update([one for one in fenced if one.state != "fenced" or one.deleted])
 
     @property
     def active(self) -> str:

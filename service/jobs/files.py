@@ -26,8 +26,8 @@ class JobRecord:
     """One job as it is now; times are Unix times in seconds.
 
     ``done`` of ``total`` steps are behind it; ``version`` is that of the model it works on; ``error`` is what
-    :func:`~livesvm.service.jobs.failures.recorded` keeps, or a problem document of before; ``waits_for`` says what a
-    running job waits for. ``is_owed`` while a webhook is to be sent its end.
+    :func:`~livesvm.service.jobs.failures.recorded` keeps; ``waits_for`` says what a running job waits for.
+    ``is_owed`` while a webhook is to be sent its end.
     """
 
     id: str

@@ -43,4 +43,4 @@ def happened(record: JobRecord) -> Happened:
 
 def _problem(record: JobRecord) -> str | None:
     """Return the name of the error, if any."""
-    return None if record.error is None else (record.error.get("names") or [record.error.get("type")])[0]
+    return None if record.error is None else record.error["names"][0]

@@ -431,6 +431,7 @@ class Jobs:
             ended = replace(
                 record, state=state, finished_at=time.time(), error=reported, waits_for=None, is_owed=is_owed
             )
+            self._metrics.jobs_ended.labels(state).inc()
             if ended.started_at is not None and ended.finished_at is not None:
                 self._metrics.job_seconds.labels(ended.kind).observe(max(0.0, ended.finished_at - ended.started_at))
             try:

@@ -287,6 +287,8 @@ def _usmo(work: Work, chosen: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]
         "keys": [keys[place] for place in chosen],
         "beta": beta,
         "segments": segments,
+        "sides": np.zeros(s.size, np.int8),
+        "begun": True,
         "intercept": found.b,
         "gamma": gamma,
         "next_key": work.arrays["next_key"],

@@ -17,11 +17,8 @@ from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FLEET
 from livesvm.service.hosting.collection import Feeds
 from livesvm.service.lifecycle.name_index import NameIndex
-from livesvm.service.store.base import DocumentName
+from livesvm.service.store.base import DELETING, DocumentName
 
-DELETING = "deleting"
-"""Kind of documents: of models and feeds that are being deleted, by what they are stored under; or of a fleet, by its
-name, with the feeds that its series are."""
 DELETED_AT_ONCE = 8
 """Feeds of a fleet: other calls of the store come between."""
 

@@ -70,7 +70,7 @@ LEAST_BASE = 300 * MEGABYTE
 LARGE = 4 * MEGABYTE
 """What one of them takes at least."""
 THREADS = 2
-"""Of a pool whose calls are short."""
+"""Of a pool for short calls."""
 QUESTIONS = 16
 """Of what a model would be, that wait or are answered at once."""
 ERASURES = 4
@@ -104,6 +104,7 @@ def open_store(settings: Settings, holder: str) -> Store:
         prefix=settings.redis_prefix,
         timeout=settings.redis_seconds,
         lease_seconds=settings.lease_seconds,
+        known=settings.data_dir / "redis-store",
     )
 
 
@@ -120,7 +121,10 @@ def open_hosting(context: Context, gone: Callable[[str], object]) -> Hosting:
 
     cluster = Cluster(context.settings)
     context.source.health.watch_head(lambda: cluster.head_is_up)
-    return RemoteHosting(context, cluster, gone)
+    context.source.metrics.watch_nodes(lambda: cluster.nodes)
+    hosting = RemoteHosting(context, cluster, gone)
+    context.source.metrics.watch_actors(hosting.processes)
+    return hosting
 
 
 def _elsewhere(settings: Settings) -> Elsewhere | None:
@@ -191,12 +195,14 @@ class Service:
         self.budget = Budget(settings.memory_mb * MEGABYTE)
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
         self.metrics.watch_memory(self.budget)
+        self.metrics.watch_disk(settings.data_dir, settings.disk_room_mb * MEGABYTE)
+        self.metrics.watch_store_memory(self._store_memory)
         self.outbox = Outbox(holder)
         context = Context(settings, source, self.turns, self.budget, holder, outbox=self.outbox, claim=self._claim)
         self.hosting = open_hosting(context, lambda stored: self.jobs.forget(stored))
         models, feeds = self.hosting.models, self.hosting.feeds
-        self.metrics.watch(models.states, models.samples, settings.metrics_models)
-        self.metrics.watch_feeds(feeds.states, feeds.samples, settings.metrics_models)
+        self.metrics.watch(models, settings.metrics_models)
+        self.metrics.watch_feeds(feeds, settings.metrics_models)
         self.metrics.watch_replicas(self._replicas)
         self.health.watch_sources(feeds.troubles)
         self.health.watch_models(lambda: Counter(models.states()) + Counter(feeds.states()))
@@ -233,7 +239,7 @@ class Service:
         self.metrics.watch_fleets(self.fleet_supervisor.samples)
         before = (partial(self.jobs.announce, source), Fencing(source, self.hosting, self.outbox).announce)
         self.deliveries = Deliveries(source, settings, self.webhooks, self.outbox, before)
-        self.metrics.watch_webhooks(self.deliveries.counts)
+        self.metrics.watch_webhooks(self.deliveries.counts, self.deliveries.oldest_seconds)
         self.erasing = Pool("erase", 1, ERASURES)
         waiting = settings.max_calls if settings.ray else THREADS  # of which one actor has a share
         self.batches = Pool("fleet", waiting, settings.max_calls)
@@ -354,6 +360,12 @@ class Service:
         while True:
             await asyncio.sleep(KEYS_SECONDS)
             await self._in_background(self.keys.look)
+
+    def _store_memory(self) -> tuple[int, int] | None:
+        """Return what a store in memory holds and may hold, unless it is away."""
+        with suppress(StoreError):
+            return self.store.memory() if self.health.store_up else None
+        return None
 
     def _ask_store(self) -> None:
         with _asking():

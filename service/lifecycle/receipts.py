@@ -50,7 +50,7 @@ class Receipts:
     def of_request(self, request: str, body: str) -> Document | None:
         """Return the receipt of a request, None where there is none; raises IdempotencyConflict if it asked other."""
         for receipt in self.all():
-            salt, mark = bytes.fromhex(receipt["keys"]["salt"]), receipt.get("request") or {}
+            salt, mark = bytes.fromhex(receipt["keys"]["salt"]), receipt["request"] or {}
             if mark.get("name") == hashed(salt, request):
                 if mark["body"] != hashed(salt, body):
                     raise conflict(request)

@@ -1,12 +1,18 @@
-"""The thread that renders and writes log lines, so that no call waits for their reader."""
+"""The thread that renders and writes log lines, so that no call waits for their reader.
+
+What comes again and again, as of a part that is away, is counted: the same line is written once a minute.
+"""
 
 from __future__ import annotations
 
 import logging
 import queue
+import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from livesvm.service.logs.calls import current
@@ -15,6 +21,13 @@ MOST_WAITING = 20_000
 """Lines; more are counted and dropped, as their reader seems gone."""
 LULL_SECONDS = 0.01
 """Between two looks for lines, so that many of them are one wake-up."""
+SAME_SECONDS = 60.0
+"""For which a line that says the same as one before is counted, and not written."""
+MOST_KNOWN = 1000
+"""Lines that are remembered for that; of more, each is written."""
+OWN = "livesvm"
+"""How names of our loggers begin; lines of others say the same where they differ in numbers alone."""
+_NUMBERS = re.compile(r"[0-9.]+")
 LAST_SECONDS = 2.0
 """That the last lines have at the end of the process."""
 
@@ -48,6 +61,7 @@ class Outlet(logging.Handler):
             record.msg, record.args = record.getMessage(), None
         if (call := current()) is not None:
             record.facts = {"request": call.id, "key": call.key, **getattr(record, "facts", {})}
+        record.is_own = hasattr(record, "facts")  # of a call, or of something else that is one by itself
         if self._facts:
             record.facts = {**getattr(record, "facts", {}), **self._facts}
         self._waiting.put(record)
@@ -60,9 +74,23 @@ class Outlet(logging.Handler):
         super().close()
 
     def _run(self) -> None:
-        handler_of = self._make()
-        while (record := self._waiting.get()) is not None:
-            handler_of(record.name).handle(record)
+        handler_of, repeats = self._make(), Repeats()
+
+        def write(records: Iterable[logging.LogRecord]) -> None:
+            for one in records:
+                handler_of(one.name).handle(one)
+
+        while True:
+            try:
+                record = self._waiting.get(timeout=repeats.seconds)
+            except queue.Empty:
+                write(repeats.due())
+                continue
+            write(repeats.due(is_over=record is None))
+            if record is None:
+                return
+            if getattr(record, "is_own", True) or not repeats.has(record):
+                write([record])
             if self._dropped:
                 self._log_dropped(handler_of)
             if self._waiting.empty():
@@ -72,3 +100,54 @@ class Outlet(logging.Handler):
         number, self._dropped = self._dropped, 0
         text = f"{number} lines were dropped, as they were not read in time"
         handler_of(__name__).handle(logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, None, None))
+
+
+class Repeats:
+    """Lines that were written not long ago, and how often they have come since."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], _Known] = {}  # in the order of their ends
+
+    @property
+    def seconds(self) -> float | None:
+        """Return how long it is until :meth:`due` has something to say; None where it never has."""
+        ends = (known.until for known in self._known.values() if known.count)
+        return None if (first := next(ends, None)) is None else max(0.0, first - time.monotonic())
+
+    def has(self, record: logging.LogRecord) -> bool:
+        """Return whether a record says what one before has said, and count it then."""
+        text = record.getMessage()
+        at = record.name, text if record.name.startswith(OWN) else _NUMBERS.sub("", text)
+        if (known := self._known.get(at)) is not None:
+            known.count, known.newest = known.count + 1, record
+            return True
+        if len(self._known) < MOST_KNOWN:
+            self._known[at] = _Known(time.monotonic() + SAME_SECONDS, record)
+        return False
+
+    def due(self, is_over: bool = False) -> list[logging.LogRecord]:
+        """Return a line for each that has come again in its time; at the end of the process, for all."""
+        now, found = time.monotonic(), []
+        for at, known in list(self._known.items()):
+            if known.until > now and not is_over:
+                break
+            del self._known[at]
+            if known.count:
+                again = copy(known.newest)
+                again.msg, again.args, again.exc_info = (
+                    f"{again.getMessage()} (and {known.count} times more)",
+                    None,
+                    None,
+                )
+                found.append(again)
+                self._known[at] = _Known(now + SAME_SECONDS, known.newest)
+        return found
+
+
+@dataclass
+class _Known:
+    """A line: until when the same is counted, the newest of it, and how many there were."""
+
+    until: float
+    newest: logging.LogRecord
+    count: int = 0

@@ -12,6 +12,7 @@ from typing import Literal
 from livesvm.service.logs.audit import AUDIT
 from livesvm.service.logs.outlet import Outlet
 
+log = logging.getLogger(__name__)
 Format = Literal["auto", "json", "text"]
 
 
@@ -20,9 +21,9 @@ def set_up(level: str, format: Format, audit_file: str, **facts: str) -> None:
 
     Every line tells the ``facts``. Raises OSError where that cannot be written. ``auto`` is text for a terminal.
     """
-    audit = None
+    audit: _AuditFile | None = None
     if audit_file:
-        audit = WatchedFileHandler(audit_file, encoding="utf-8")  # which may be moved away while it is written
+        audit = _AuditFile(audit_file, encoding="utf-8")  # which may be moved away while it is written
         Path(audit_file).chmod(0o600)
         logging.getLogger(AUDIT).setLevel(logging.INFO)
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False  # lines do not say them
@@ -32,7 +33,7 @@ def set_up(level: str, format: Format, audit_file: str, **facts: str) -> None:
     logging.getLogger("numba").setLevel(logging.WARNING)  # at the level debug it tells every step of its compiler
 
 
-def _handlers(as_text: bool, colors: bool, audit: logging.Handler | None) -> Callable[[str], logging.Handler]:
+def _handlers(as_text: bool, colors: bool, audit: _AuditFile | None) -> Callable[[str], logging.Handler]:
     """Return the handler for each logger; loads what renders."""
     from livesvm.service.logs.lines import formatter
 
@@ -40,4 +41,23 @@ def _handlers(as_text: bool, colors: bool, audit: logging.Handler | None) -> Cal
     main.setFormatter(formatter(as_text, colors))
     if audit is not None:
         audit.setFormatter(formatter(as_text=False))
+        audit.otherwise = main
     return lambda name: audit if audit is not None and name == AUDIT else main
+
+
+class _AuditFile(WatchedFileHandler):
+    """Has another handler write the lines that its file does not take, so that none is lost."""
+
+    otherwise: logging.Handler
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        try:
+            super().emit(record)
+        except OSError:  # it was moved away, and cannot be opened again
+            self.handleError(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Say why, and write the line elsewhere."""
+        log.error("lines of the audit file come here, as it cannot be written: %s", sys.exc_info()[1])
+        self.otherwise.handle(record)

@@ -107,14 +107,14 @@ def check_rows(
     return found
 
 
-def npz_rows(found: Mapping[str, NDArray[Any]], field: str = "X") -> Rows:
+def npz_rows(found: Mapping[str, NDArray[Any]]) -> Rows:
     """Return rows of an npz file: ``X``, or CSR as ``indptr``, ``indices``, ``values`` and ``n_features``."""
     if "X" in found:
-        return check_matrix(found["X"], field)
+        return check_matrix(found["X"], "X")
     for name in SPARSE:
         if name not in found:
             reason = "is missing from the file, as is X" if name == SPARSE[0] else "is missing from the file"
-            raise InvalidInput(reason, field=field if name == SPARSE[0] else name)
+            raise InvalidInput(reason, field="X" if name == SPARSE[0] else name)
     indptr, indices, values, width = (found[name] for name in SPARSE)
     for name, array in (("indptr", indptr), ("indices", indices), ("n_features", width)):
         if array.dtype.kind not in "iu" or array.ndim != (0 if name == "n_features" and array.ndim == 0 else 1):
@@ -128,7 +128,7 @@ def npz_rows(found: Mapping[str, NDArray[Any]], field: str = "X") -> Rows:
         )
     if values.shape != indices.shape:
         raise InvalidInput(f"has {values.size} entries for {indices.size} indices", field="values")
-    return check_rows(ends, indices, values, int(width.reshape(())), field)
+    return check_rows(ends, indices, values, int(width.reshape(())), "X")
 
 
 def npz_members(X: Rows) -> dict[str, NDArray[Any]]:
@@ -188,12 +188,12 @@ def _tags(entry: Any, row: int, field: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def npy_tags(array: NDArray[Any], field: str = "tags") -> Tags:
+def npy_tags(array: NDArray[Any]) -> Tags:
     """Return the same of an array of text, (n,) or (n, most), in which an empty text is none."""
     if array.dtype.kind != "U" or array.ndim not in (1, 2) or not len(array):
-        raise InvalidInput("must be text, (n,) or (n, most), empty where there is no tag", field=field)
-    _check_unicode(array, field)
-    return tags([[tag for tag in row if tag] for row in array.reshape(len(array), -1).tolist()], field)
+        raise InvalidInput("must be text, (n,) or (n, most), empty where there is no tag", field="tags")
+    _check_unicode(array, "tags")
+    return tags([[tag for tag in row if tag] for row in array.reshape(len(array), -1).tolist()], "tags")
 
 
 def tag_list(value: Any, field: str = "tags") -> list[str]:

@@ -208,7 +208,7 @@ class Command:
     """One update with nothing left open: which examples come, under which keys, which go, and what changes of others.
 
     ``next_key`` is the model's counter for handing out keys after it; ``arrived`` is a Unix time in seconds;
-    ``request`` is the Idempotency-Key that it came with; ``rules`` are what it was judged by, 0 before that was kept;
+    ``request`` is the Idempotency-Key that it came with; ``rules`` are what it was judged by;
     ``dropped`` are keys of examples too old to come in, ``ignored`` those of rows that came before.
     """
 
@@ -298,6 +298,5 @@ class Command:
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Command:
         """Return the command that a document of the log tells of."""
-        add, edits = document.pop("add"), document.pop("edits", None)  # schema 1 knew no edits
-        rules = document.pop("rules", 0)  # nor did schema 3 know rules
-        return cls(add=add and Batch(**add), edits=edits and Edits.from_document(edits), rules=rules, **document)
+        add, edits = document.pop("add"), document.pop("edits")
+        return cls(add=add and Batch(**add), edits=edits and Edits.from_document(edits), **document)

@@ -55,7 +55,7 @@ class Retrained:
         estimator = restored_estimator(state.spec, state.cache_mb, found["arrays"], **found["changed"])
         sizes, window = Sizes(**found["sizes"]), state.window
         if isinstance(estimator, LiveL2SVC):
-            asked = found.get("asked", ["C"])  # which used not to be kept
+            asked = found["asked"]
             estimator, count = _with_solution(state, estimator, keeps_C="C" not in asked)
             sizes = replace(sizes, n_examples=len(window.arrivals))
             window = replace(window, n_features=estimator.n_features_in_)
@@ -88,7 +88,7 @@ def _brought(
     """
     if not state.is_fitted:
         raise EmptyModel(f"model {state.spec.id} knows no example any more; retrain it when it does")
-    slid, asked = _slid(estimator, state.estimator), found.get("asked", [*found["changed"]])
+    slid, asked = _slid(estimator, state.estimator), found["asked"]
     if not _has_only_slid(state, estimator, found, asked):
         own = state.copy().estimator()
         if not asked:
@@ -113,7 +113,7 @@ def _has_only_slid(state: ModelState, estimator: LiveEstimator, found: dict[str,
         then == now
         and ("gamma" in asked or gammas[0] == gammas[1])
         and priors[0] == priors[1]
-        and codec.pack(found.get("scale", scale)) == codec.pack(scale)
+        and codec.pack(found["scale"]) == codec.pack(scale)
         and own.robustness() is None
         and known == {*labels}
     )

@@ -660,16 +660,15 @@ class ModelState:
     def of(cls, spec: ModelSpec, cache_mb: int, document: dict[str, Any]) -> ModelState:
         """Return the model in a document; raises StoreDamaged, or MemoryLimit if it needs a larger cache."""
         arrivals = dict(zip(document["keys"], document["arrived"].tolist(), strict=True))
-        is_sparse = document.get("is_sparse", None if document["arrays"] is None else False)  # schema 4 knew dense ones
-        updated_at = document.get("updated_at")
+        updated_at = document["updated_at"]
         latest = -math.inf if updated_at is None else updated_at
         tags = {key: tuple(found) for key, found in document.get("tags", {}).items()}
-        window = Window(arrivals, document["n_features"], document["next_key"], is_sparse, latest, tags)
+        window = Window(arrivals, document["n_features"], document["next_key"], document["is_sparse"], latest, tags)
         window.left = dict.fromkeys(document.get("left", ()))
         numbered = (key >= window.next_key for key in arrivals if not isinstance(key, str))  # before that was kept
         window.is_numbered = document.get("is_numbered", False) or any(numbered)
         try:
-            arrays, changed = document["arrays"], document.get("changed", {})  # schema 1 knew no changed parameters
+            arrays, changed = document["arrays"], document["changed"]
             if arrays is None:
                 estimator = new_estimator(spec, cache_mb, **changed)
             else:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar, get_args
+from operator import add
+from typing import Generic, Protocol, TypeVar, get_args
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -12,8 +15,17 @@ from prometheus_client.registry import Collector
 from livesvm.service.models.types import ServingState
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Shown = tuple[str, str, Callable[[T], float | None]]
 """One number of a thing: its name, its help, and what it is; None where there is none."""
+Total = tuple[str, str, Callable[[T], float | None], Callable[[float, float], float]]
+"""One number over all of a kind: its name, its help, the number of each, and what makes one number of two."""
+REST_SECONDS = 0.1
+"""Of a scrape, for looking at those that are at rest; where they are more, the next scrapes go on."""
+SILENT_TIMES = 5
+"""How many times as long as its readings are apart a feed has none when it counts as silent."""
+BAND_OFF = 0.1
+"""By how much less of its readings the band of a feed holds when it counts as off."""
 MOST_STEPS = 8
 """Steps of a feed that have series of their own."""
 
@@ -57,6 +69,33 @@ class FeedSample:
     steps: tuple[StepSample, ...] = ()
     source: SourceSample | None = None
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether its source was not read last time."""
+        return self.source is not None and not self.source.is_up
+
+    @property
+    def backlog(self) -> int | None:
+        """What waits in its source, if it has one and that is known."""
+        return None if self.source is None else self.source.backlog
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it has had no reading for several times as long as they are apart."""
+        is_known = self.updated_at is not None and self.every is not None and self.every > 0
+        return is_known and time.time() - (self.updated_at or 0.0) > SILENT_TIMES * (self.every or 0.0)
+
+    @property
+    def is_behind_naive(self) -> bool:
+        """Whether a step has a larger error than the better naive forecast."""
+        return any(step.error > step.naive_error for step in self.steps)
+
+    @property
+    def is_band_off(self) -> bool:
+        """Whether the band of a step holds much less than was asked for."""
+        wanted = 0.0 if self.coverage is None else self.coverage - BAND_OFF
+        return any(step.coverage is not None and step.coverage < wanted for step in self.steps)
+
 
 @dataclass(frozen=True)
 class FleetSample:
@@ -98,6 +137,15 @@ _PER_STEP: tuple[Shown[StepSample], ...] = (
     ("drift_evidence", "Evidence of the test for drift; 1 gives an alarm", lambda s: s.drift_evidence),
 )
 
+TOTALS_OF_FEEDS: tuple[Total[FeedSample], ...] = (
+    ("silent", "Feeds without a reading for five times as long as they are apart", lambda f: f.is_silent, add),
+    ("behind_naive", "Feeds that forecast a step worse than naive forecasts do", lambda f: f.is_behind_naive, add),
+    ("band_off", "Feeds with a band that holds less of a step than was asked for", lambda f: f.is_band_off, add),
+    ("longest_queue", "Calls that wait for a writer, the most of one feed", lambda f: f.queue_depth, max),
+    ("sources_down", "Feeds with a source that was not read last time", lambda f: f.is_unread, add),
+    ("most_backlog", "Entries that wait in a source, the most of one feed", lambda f: f.backlog, max),
+)
+
 
 def gauges(
     word: str, labels: Sequence[str], table: Sequence[Shown[T]], shown: Sequence[tuple[list[str], T]]
@@ -126,37 +174,92 @@ def _of_sources(word: str, shown: Sequence[FeedSample] | Sequence[FleetSample]) 
     yield from (letters, lost)
 
 
+class Replicas(Protocol[T_co]):
+    """All models, or all feeds, that are no series of a fleet."""
+
+    def states(self) -> Mapping[ServingState, int]:
+        """Count them by state."""
+
+    def samples(self, limit: int) -> Iterable[T_co]:
+        """Return what the first ones show of themselves, of those that are served."""
+
+    def samples_awake(self) -> Iterable[T_co]:
+        """Return what those show that are in memory."""
+
+    def samples_at_rest(self) -> Iterator[T_co]:
+        """Return what the others show, each when it is asked for."""
+
+
+class _Totals(Generic[T]):
+    """Numbers over all of a kind: of those in memory as they are, of those at rest as they were at the last look.
+
+    A look at all that are at rest takes several scrapes where they are many.
+    """
+
+    def __init__(self, table: Sequence[Total[T]], replicas: Replicas[T]) -> None:
+        self._table, self._replicas = table, replicas
+        self._rest: Iterator[T] | None = None
+        self._found: list[float] = []
+        self._last: list[float] | None = None
+        self._lock = threading.Lock()
+
+    def values(self) -> list[float]:
+        """Return them, in the order of the table."""
+        with self._lock:
+            self._look()
+            return self._with(self._found if self._last is None else self._last, self._replicas.samples_awake())
+
+    def _look(self) -> None:
+        if self._rest is None:
+            self._rest, self._found = self._replicas.samples_at_rest(), [0.0] * len(self._table)
+        until = time.perf_counter() + REST_SECONDS
+        for sample in self._rest:
+            self._found = self._with(self._found, [sample])
+            if time.perf_counter() > until:
+                return
+        self._last, self._rest = self._found, None
+
+    def _with(self, found: Sequence[float], samples: Iterable[T]) -> list[float]:
+        numbers = list(found)
+        for sample in samples:
+            for at, (_, _, value_of, together) in enumerate(self._table):
+                if (value := value_of(sample)) is not None:
+                    numbers[at] = together(numbers[at], value)
+        return numbers
+
+
 class ReplicaSeries(Collector, Generic[T]):
     """Series of models or of feeds, made when they are asked for, so that one that is deleted leaves none behind.
 
     Parameters
     ----------
     word : what people call one
-    states : says how many are in which state
-    samples : says what so many of them show of themselves
     limit : of those that have series
     series_of : makes the series of what they show
+    totals : what is shown of all of them together
     """
 
     def __init__(
         self,
         word: str,
-        states: Callable[[], Mapping[ServingState, int]],
-        samples: Callable[[int], Iterable[T]],
+        replicas: Replicas[T],
         limit: int,
         series_of: Callable[[Sequence[T]], Iterable[Metric]],
+        totals: Sequence[Total[T]],
     ) -> None:
-        self._word, self._states, self._samples, self._limit = word, states, samples, limit
-        self._series_of = series_of
+        self._word, self._replicas, self._limit = word, replicas, limit
+        self._series_of, self._table, self._totals = series_of, totals, _Totals(totals, replicas)
 
     def collect(self) -> Iterator[Metric]:
-        """Collect how many there are by state, and the series of those that have some."""
-        counts, shown = self._states(), list(self._samples(self._limit))
+        """Collect how many there are by state, the series of those that have some, and numbers over all."""
+        counts, shown = self._replicas.states(), list(self._replicas.samples(self._limit))
         states = GaugeMetricFamily(f"livesvm_{self._word}s", f"{self._word.title()}s held", labels=["state"])
         for state in get_args(ServingState):
             states.add_metric([state], counts.get(state, 0))
         yield states
         yield from self._series_of(shown)
+        for (name, help_, *_), value in zip(self._table, self._totals.values(), strict=True):
+            yield GaugeMetricFamily(f"livesvm_{self._word}s_{name}", help_, value=value)
 
 
 def series_of_feeds(shown: Sequence[FeedSample]) -> Iterator[Metric]:

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import product
+from operator import add
+from pathlib import Path
+from shutil import disk_usage
 from time import perf_counter
 
 from prometheus_client import (
@@ -25,11 +28,14 @@ from prometheus_client.registry import Collector
 from livesvm.service.models.tasks import TASKS
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import (
+    TOTALS_OF_FEEDS,
     FeedSample,
     FleetSample,
     FleetSeries,
+    Replicas,
     ReplicaSeries,
     Shown,
+    Total,
     gauges,
     series_of_feeds,
 )
@@ -94,6 +100,13 @@ _PER_MODEL: tuple[Shown[ModelSample], ...] = (
     ("drift_alarm", "1 while an alarm of drift stands", lambda m: m.drift_alarm),
     ("last_update_timestamp_seconds", "Unix time of the newest version", lambda m: m.updated_at),
 )
+_OVER_MODELS: tuple[Total[ModelSample], ...] = (
+    ("worst_violation", "Largest optimality violation of any model", lambda m: m.max_violation, max),
+    ("largest_gap", "Largest duality gap over the objective of any model", lambda m: m.relative_gap, max),
+    ("longest_queue", "Commands that wait for a writer, the most of one model", lambda m: m.queue_depth, max),
+    ("most_free_examples", "Examples on the margin, the most of one model", lambda m: m.n_free, max),
+    ("drifting", "Models with an alarm of drift that stands", lambda m: m.drift_alarm, add),
+)
 
 
 def _series_of_models(shown: Sequence[ModelSample]) -> Iterator[Metric]:
@@ -136,6 +149,41 @@ class _Memory(Collector):
         for kind, size in self._budget.held().items():
             family.add_metric([kind], size)
         yield family
+
+
+class _Disk(Collector):
+    """The disk of a directory."""
+
+    def __init__(self, directory: Path, reserve: int) -> None:
+        self._directory, self._reserve = directory, reserve
+
+    def collect(self) -> Iterator[Metric]:
+        """Collect its size, what is free and what is to stay free; nothing of one that is away."""
+        try:
+            disk = disk_usage(self._directory)
+        except OSError:
+            return
+        yield GaugeMetricFamily("livesvm_disk_bytes", "Size of the disk of LIVESVM_DATA_DIR", value=disk.total)
+        yield GaugeMetricFamily("livesvm_disk_free_bytes", "Bytes that are free on that disk", value=disk.free)
+        help_ = "Bytes of that disk that are kept for updates (LIVESVM_DISK_ROOM_MB)"
+        yield GaugeMetricFamily("livesvm_disk_reserve_bytes", help_, value=self._reserve)
+
+
+class _StoreMemory(Collector):
+    """The memory of a store that is in memory."""
+
+    def __init__(self, used_and_limit: Callable[[], tuple[int, int] | None]) -> None:
+        self._used_and_limit = used_and_limit
+
+    def collect(self) -> Iterator[Metric]:
+        """Collect what is used, and the limit if there is one."""
+        if (found := self._used_and_limit()) is None:
+            return
+        used, limit = found
+        yield GaugeMetricFamily("livesvm_redis_used_bytes", "Memory that Redis uses (used_memory)", value=used)
+        if limit:
+            help_ = "Memory that Redis may use (maxmemory); absent without a limit"
+            yield GaugeMetricFamily("livesvm_redis_limit_bytes", help_, value=limit)
 
 
 class Metrics:
@@ -192,6 +240,9 @@ class Metrics:
             buckets=_JOB_SECONDS,
             registry=r,
         )
+        self.jobs_ended = Counter("livesvm_jobs_ended", "Jobs that have ended, by state", ["state"], registry=r)
+        for state in ("done", "failed", "cancelled"):
+            self.jobs_ended.labels(state)
         self.erasures = Counter("livesvm_erasures", "Erasures by outcome", ["outcome"], registry=r)
         for outcome in ERASURES:
             self.erasures.labels(outcome)
@@ -253,27 +304,17 @@ class Metrics:
         self.store_up = Gauge("livesvm_store_up", "1 when the store answered last time", registry=r)
         Gauge("livesvm_info", "The version of the service", ["version"], registry=r).labels(version("livesvm")).set(1)
 
-    def watch(
-        self,
-        states: Callable[[], Mapping[ServingState, int]],
-        samples: Callable[[int], Iterable[ModelSample]],
-        limit: int,
-    ) -> None:
-        """Show how many models are in which state, and what ``samples`` returns of the first ``limit``."""
-        self.registry.register(ReplicaSeries("model", states, samples, limit, _series_of_models))
+    def watch(self, models: Replicas[ModelSample], limit: int) -> None:
+        """Show models: how many are in which state, numbers over all, and series of the first ``limit``."""
+        self.registry.register(ReplicaSeries("model", models, limit, _series_of_models, _OVER_MODELS))
 
     def watch_fleets(self, samples: Callable[[], Iterable[FleetSample]]) -> None:
         """Show what ``samples`` returns of each fleet."""
         self.registry.register(FleetSeries(samples))
 
-    def watch_feeds(
-        self,
-        states: Callable[[], Mapping[ServingState, int]],
-        samples: Callable[[int], Iterable[FeedSample]],
-        limit: int,
-    ) -> None:
-        """Show the states of feeds, and what ``samples`` returns of the first ``limit``."""
-        self.registry.register(ReplicaSeries("feed", states, samples, limit, series_of_feeds))
+    def watch_feeds(self, feeds: Replicas[FeedSample], limit: int) -> None:
+        """Show feeds in the same way."""
+        self.registry.register(ReplicaSeries("feed", feeds, limit, series_of_feeds, TOTALS_OF_FEEDS))
 
     def watch_replicas(self, counts: Callable[[], Mapping[str, int]]) -> None:
         """Show how many replicas are awake, and how many at rest, as ``counts`` returns them."""
@@ -283,9 +324,19 @@ class Metrics:
         """Show how many jobs there are by state, as ``counts`` returns them."""
         self.registry.register(_Counts("livesvm_jobs", "Jobs that are known", counts))
 
-    def watch_webhooks(self, counts: Callable[[], Mapping[str, int]]) -> None:
-        """Show how many messages wait, and how many are dead letters, as ``counts`` returns them."""
+    def watch_webhooks(self, counts: Callable[[], Mapping[str, int]], oldest_seconds: Callable[[], float]) -> None:
+        """Show how many messages wait and how many are dead letters, and for how long the oldest has waited."""
         self.registry.register(_Counts("livesvm_webhook_messages", "Messages that are not delivered", counts))
+        help_ = "For how long the oldest message to a webhook has waited; 0 when none waits"
+        Gauge("livesvm_webhook_oldest_seconds", help_, registry=self.registry).set_function(oldest_seconds)
+
+    def watch_disk(self, directory: Path, reserve: int) -> None:
+        """Show the disk of a directory, of which so many bytes are kept for updates."""
+        self.registry.register(_Disk(directory, reserve))
+
+    def watch_store_memory(self, used_and_limit: Callable[[], tuple[int, int] | None]) -> None:
+        """Show what a store in memory holds, and what it may, 0 for no limit; None where that is not known."""
+        self.registry.register(_StoreMemory(used_and_limit))
 
     def watch_keys(self, used: Callable[[], Mapping[tuple[str, str], float]]) -> None:
         """Show when each API key was used last, as ``used`` returns it by label and scope."""
@@ -306,6 +357,15 @@ class Metrics:
         """Show whether the head of the cluster, in which the models live, answers."""
         gauge = Gauge("livesvm_ray_head_up", "1 when the head of the Ray cluster answers", registry=self.registry)
         gauge.set_function(is_up)
+
+    def watch_nodes(self, nodes: Callable[[], int]) -> None:
+        """Show how many nodes the cluster has."""
+        help_ = "Nodes of the Ray cluster that are alive, when its head answered last"
+        Gauge("livesvm_ray_nodes", help_, registry=self.registry).set_function(nodes)
+
+    def watch_actors(self, counts: Callable[[], Mapping[str, int]]) -> None:
+        """Show how many actors answer, and how many do not."""
+        self.registry.register(_Counts("livesvm_ray_actors", "Actors of the Ray cluster that have models", counts))
 
     def watch_memory(self, budget: Budget) -> None:
         """Show the memory budget."""

@@ -76,6 +76,7 @@ class Cluster(Transport):
             raise StoreUnavailable(f"LIVESVM_RAY is {settings.ray!r}: {reason}") from error
         MEMBERSHIP.close()
         self.head_is_up = self._is_joined = self._has_waited = False
+        self.nodes = 0  #: that were alive when the head answered last
         self._class: Any = ray.remote(ModelActor)
         self.lines = RpcClientPool()
         _log_as_the_service_does()
@@ -178,6 +179,8 @@ class Cluster(Transport):
         if self._is_joined:
             known = self._is_known()
             self._log_head(known is not None)
+            if known:
+                self._count_nodes()
             if known is not False:
                 return False
             log.warning("the node of this front end is not in the cluster any more; it joins again")
@@ -204,6 +207,10 @@ class Cluster(Transport):
         except Exception as error:
             return False if OTHER_CLUSTER in str(error) else None
         return bool(known)
+
+    def _count_nodes(self) -> None:
+        with suppress(Exception):  # the head may be lost just now
+            self.nodes = sum(bool(node.get("Alive")) for node in ray.nodes())
 
     def _leave(self) -> None:
         self._is_joined = False

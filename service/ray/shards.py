@@ -189,7 +189,7 @@ def _on_shards(work: Work, model: LiveL2SVC, how: Document) -> tuple[Trained, in
     n, size = int(described["n_examples"]), int(described["bytes"])
     with reading(work.asked["dataset"]["where"], described) as rows:
         y, weights = rows.ask("columns")
-        marks = rows.ask("marks") if described.get("has_keys") else None
+        marks = rows.ask("marks") if described["has_keys"] else None
         labels = checked_labels(work, y, model.labels_)
         memory = PROCESS_BYTES + COPIES * size // count
         parts = cut(n, count)

@@ -51,6 +51,11 @@ class RemoteHosting:
         self._asked: dict[str, Call] = {}
         self._due = threading.Event()
 
+    def processes(self) -> dict[str, int]:
+        """Count the processes where something lives by whether they answer."""
+        answers = [there.answers for there in self._processes.all()]
+        return {"answering": sum(answers), "silent": len(answers) - sum(answers)}
+
     def restore(self) -> None:
         """Wait for the processes, learn what there is, and wait a while to hear of it; raises StoreError."""
         self._processes.join()

@@ -119,7 +119,7 @@ class SharedThreads:
             next_step.add_done_callback(lambda done: self._go_on(task))
 
     def _go_on(self, task: _Task) -> None:
-        """Have a thread for a task again, whose future is done."""
+        """Queue a task again when its future is done."""
         with self._changed:
             self._elsewhere -= 1
             self._push(task, 0.0)

@@ -60,6 +60,9 @@ ERASED = "erased"
 """The kind of documents in which models' writers say what erasures have left, each under the name of its model."""
 WEBHOOK_WAITING, WEBHOOK_DEAD = "webhook-message", "webhook-dead-letter"
 """The kinds of documents that webhooks are sent, or were not; their names begin with what a model is stored under."""
+DELETING = "deleting"
+"""The kind of documents: of models and feeds that are being deleted, by what they are stored under; or of a fleet, by
+its name, with the feeds that its series are. A store without space takes these all the same."""
 SERVICE = "service"
 """The kind of documents in which services say, each under its name, where they are reached."""
 
@@ -221,11 +224,22 @@ class Store(Protocol):
         """Why that level is no more than memory, and what to do, as of the last time that it was asked for."""
         return None
 
+    def memory(self) -> tuple[int, int] | None:
+        """Return the bytes that a store in memory holds, and those that it may, 0 for no limit; raises StoreError.
+
+        None of a store that is on a disk, or that does not say.
+        """
+        return None
+
     def ping(self) -> None:
         """Write that this service is alive; raise StoreUnavailable if the store could not take an update now.
 
         What can be checked without wearing the disk is checked each time; what takes a write, every few seconds.
         """
+
+    def begin_again(self) -> None:
+        """Take what is written back although the store has lost what belongs to no model; otherwise do nothing."""
+        return
 
     def create(self, model: str, spec: bytes, sequence: int = 0, summary: bytes = b"") -> Lease:
         """Store a new model whose log begins after ``sequence``, and take its lease; raises ModelExists.

@@ -43,11 +43,11 @@ class Pointer:
         """Return the pointer in ``data``; raises StoreDamaged."""
         try:
             found = json.loads(data or b"")
-            check = found.pop("check", None)
+            check = found.pop("check")
             pointer = cls(**found)
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, LookupError) as error:
             raise StoreDamaged(f"the pointer to snapshot {sequence} is missing or damaged") from error
-        if check is not None and check != pointer._check(sequence):
+        if check != pointer._check(sequence):
             raise StoreDamaged(f"the pointer to snapshot {sequence} does not match its checksum")
         return pointer
 

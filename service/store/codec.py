@@ -6,8 +6,8 @@
     38  .  payload: msgpack; an array is extension 1: msgpack (dtype, shape), then raw little-endian bytes; sparse rows
            are extension 2: msgpack of their arrays as CSR; an array of words is extension 3: msgpack of them
 
-Any single damaged byte is noticed. Nothing is ever unpickled. A newer schema is refused; older ones are read as long
-as :data:`READABLE` says so.
+Any single damaged byte is noticed. Nothing is ever unpickled. A schema that is not in
+:data:`READABLE` is refused.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.sparse import SparseRows
 
 SCHEMA = 8
-"""2: commands hold edits, snapshots the current parameters that an update can change. 3: models can be robust.
-4: commands say by which rules they were judged. 5: features can be sparse. 6: labels can be words, features scaled.
-7: examples can have tags. 8: keys that left are known, and rows that came before can be left out."""
-READABLE = frozenset({1, 2, 3, 4, 5, 6, 7, 8})
+"""8: keys that left are known, and rows that came before can be left out. 7: that of 0.2.0."""
+READABLE = frozenset({7, 8})
 
 _MAGIC = b"LSVM"
 _HEADER = struct.Struct("<4sH32s")

@@ -14,8 +14,21 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from livesvm.service.store.base import StoreError
+
 SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel")
+LEAST_VERSION = (6, 2)
 _SENTINEL_PORT = 26379
+_REFUSED = """
+local refused, at, number = {}, 1, 0
+while redis.acl_check_cmd and at <= #ARGV do
+  local length = tonumber(ARGV[at])
+  local is_known, is_allowed = pcall(redis.acl_check_cmd, unpack(ARGV, at + 1, at + length))
+  if not (is_known and is_allowed) then refused[#refused + 1] = number end
+  at, number = at + length + 1, number + 1
+end
+return refused
+"""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -98,3 +111,42 @@ def _behind_sentinel(url: str, options: dict[str, Any]) -> Any:
     own = {"username": unquote(user) or None, "password": unquote(password) or None, "db": int(database or 0)}
     behind: Any = Sentinel
     return behind(_addresses(url), sentinel_kwargs=common | sentinel, **common).master_for(service, **own)
+
+
+def check_server(client: Any, commands: str, key: str) -> None:
+    """Raise StoreError at a Redis Cluster, a Sentinel, a version that is too old, or one that refuses commands.
+
+    ``commands`` stand between commas, as they are called; KEY is ``key`` there.
+    """
+    import redis
+
+    try:
+        reported = client.execute_command("HELLO")  # which every user may
+    except redis.ResponseError:
+        reported = {}  # something in between, which speaks like Redis
+    pairs = reported.items() if isinstance(reported, dict) else zip(reported[::2], reported[1::2], strict=True)
+    facts = {bytes(name): value for name, value in pairs}
+    mode, version = (bytes(facts.get(name, b"")).decode() for name in (b"mode", b"version"))
+    if mode == "cluster":
+        raise StoreError("this is a Redis Cluster, which LiveSVM does not support: use a single Redis, or Sentinel")
+    if mode == "sentinel":
+        raise StoreError("this is a Sentinel: its URL is redis+sentinel://host:26379/name/0, with the service's name")
+    if version and tuple(map(int, version.split(".")[:2])) < LEAST_VERSION:
+        raise StoreError(f"this is Redis {version}, and LiveSVM needs 6.2 or newer")
+    if refused := refused_commands(client, commands, key):
+        rights = " ".join(f"+{command.lower()}" for command in refused)
+        names = ", ".join(refused)
+        raise StoreError(f"Redis refuses {names} to this user, or the key {key}: allow it {rights} and such keys")
+
+
+def refused_commands(client: Any, commands: str, key: str) -> list[str]:
+    """Return the names of those that the server would refuse to this user; before Redis 7 it does not say."""
+    import redis
+
+    listed = [[key if word == "KEY" else word for word in command.split()] for command in commands.split(",")]
+    flat = [word for command in listed for word in (len(command), *command)]
+    try:
+        numbers = client.eval(_REFUSED, 0, *flat)
+    except redis.exceptions.NoPermissionError:
+        return ["EVAL"]
+    return [listed[number][0] for number in numbers]

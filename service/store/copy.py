@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
+import uuid
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from pathlib import Path
 
 from livesvm.service.store.base import (
     DocumentExists,
@@ -18,9 +21,13 @@ from livesvm.service.store.base import (
     StoreDamaged,
     StoredModel,
 )
+from livesvm.service.store.embedded import open_embedded
+from livesvm.service.store.lock import DirectoryLock
+from livesvm.service.store.redis import RedisStore
 
 KEEP_ALL = 2**53
 _LOOK_SECONDS = 0.2
+_TOOL_SECONDS = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +41,19 @@ class Copied:
     records: int
     snapshots: int
     requests: int
+
+
+def open_place(place: str, prefix: str, opened: ExitStack) -> Store:
+    """Return the store at a Redis URL or in a data directory, closed with ``opened``.
+
+    Raises StoreInUse while a service holds the directory, StoreError, or ValueError for a URL of another kind.
+    """
+    if "://" in place:
+        holder = f"tool-{uuid.uuid4().hex}"
+        return opened.enter_context(closing(RedisStore(place, holder, prefix=prefix, timeout=_TOOL_SECONDS)))
+    lock = DirectoryLock(Path(place))
+    opened.callback(lock.release)
+    return opened.enter_context(closing(open_embedded(Path(place))))
 
 
 def copy_models(source: Store, target: Store, patience: float, say: Callable[[Copied], None]) -> None:

@@ -52,7 +52,12 @@ def unfinished(path: Path) -> Path:
 def put_in_place(fresh: Path, path: Path) -> None:
     """Rename a file that is on the disk already; raises OSError."""
     fresh.replace(path)
-    number = os.open(path.parent, os.O_RDONLY)
+    sync_names(path.parent)
+
+
+def sync_names(directory: Path) -> None:
+    """Have the disk know which files are in a directory; raises OSError."""
+    number = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(number)
     finally:

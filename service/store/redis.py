@@ -3,15 +3,15 @@
 Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
 
     {p}:schema                    version of this layout
-    {p}:models                    hash: id -> specification
+    {p}:models                    hash: id -> specification; behind no name, the version of this layout
     {p}:epochs                    counter that every lease takes its epoch from
     {p}:changes                   counter that rises with every model that is created or deleted
-    {p}:alive:<holder>            counter that a living service keeps raising
+    {p}:alive:<holder>            text that a living service keeps changing, each time to a new one
     {p}:gone                      set of services whose models are free; one that takes or creates a model leaves it
     {p}:active                    the service that takes the calls; others stand by
-    {p}:documents                 hash: kind:name -> document, sealed
-    {p}:m:<id>:meta               hash: lease "epoch:writer", holder, attempt, sequence, whether all is sealed;
-                                  summary behind its checksum, described
+    {p}:documents                 hash: kind:name -> document, sealed; behind no name, a name of this store
+    {p}:m:<id>:meta               hash: lease "epoch:writer", holder, attempt, sequence, how many
+                                  keys are there; summary behind its checksum, described
     {p}:m:<id>:log                stream: entry <sequence>-0, field data
     {p}:m:<id>:aborted            set of marks of records without effect, as :mod:`.sealed` makes them
     {p}:m:<id>:requests, answers  hashes by idempotency key of what it makes of requests and of their answers
@@ -31,8 +31,9 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import redis
@@ -40,6 +41,7 @@ import redis
 from livesvm.service import crash
 from livesvm.service.store import scripts
 from livesvm.service.store.base import (
+    DELETING,
     SERVICE,
     Appending,
     DocumentName,
@@ -66,12 +68,12 @@ from livesvm.service.store.base import (
 )
 from livesvm.service.store.batches import batches
 from livesvm.service.store.chunks import Pointer, join, split
-from livesvm.service.store.connect import connect, root_of
+from livesvm.service.store.connect import check_server, connect, refused_commands, root_of
+from livesvm.service.store.files import write_whole
 from livesvm.service.store.redis_files import ELSEWHERE, rewrite_log
-from livesvm.service.store.replies import checked, head, indexed, level, snapshot, weakness_of
+from livesvm.service.store.replies import ADVICE, checked, head, indexed, level, snapshot, torn, weakness_of, why
 from livesvm.service.store.script_runner import ScriptRunner
 from livesvm.service.store.sealed import (
-    older_request,
     open_answer,
     open_document,
     open_marks,
@@ -85,14 +87,16 @@ from livesvm.service.store.sealed import (
 )
 from livesvm.service.store.seals import checked_summary
 
-SCHEMA = 5
-"""2: seals of requests, answers and marks; a model from before is sealed when its lease is taken. 3: solutions. 4:
-documents. 5: summaries, changes and services that are gone; what is from before has none."""
+SCHEMA = 6
+"""4: of 0.2.0, the first release. 5: summaries, changes and services that are gone; what is from before has none. 6:
+what tells that keys are lost; a model from before has it from its next write on."""
+FIRST_SCHEMA = 4
+"""The oldest that is read."""
 KEPT_SNAPSHOTS = 2
 SNAPSHOT_PATIENCE = 20
 """How much longer than another call one chunk of a snapshot may take."""
 _ALIVE_SECONDS = 86_400
-"""After which the counter of a service that is gone is removed; it means nothing long before."""
+"""After which the text of a service that is gone is removed; it means nothing long before."""
 _FOLLOWS = "equal or smaller than the target stream"
 """In what Redis says of a record that does not follow the newest one."""
 _PAGE = 128
@@ -128,10 +132,18 @@ class RedisStore:
     prefix : of every key
     timeout : seconds after which a call gives up
     lease_seconds : for which a holder has to show no life before its models may be taken over
+    known : file that keeps which store this service used last, so that an empty one in its place is noticed
     """
 
     def __init__(
-        self, url: str, holder: str, *, prefix: str = "livesvm", timeout: float = 1.0, lease_seconds: float = 5.0
+        self,
+        url: str,
+        holder: str,
+        *,
+        prefix: str = "livesvm",
+        timeout: float = 1.0,
+        lease_seconds: float = 5.0,
+        known: Path | None = None,
     ) -> None:
         """Connect; raises StoreUnavailable or StoreTooNew."""
         self._p = root_of(prefix)
@@ -145,12 +157,15 @@ class RedisStore:
         self._scripts = ScriptRunner(self._client)
         self._patient_scripts = ScriptRunner(self._patient)
         with self._errors():
-            found = int(self._client.get(f"{self._p}:schema") or 0)
-            self._check_index()
-            if found < SCHEMA:
-                self._client.set(f"{self._p}:schema", SCHEMA)
-        if found > SCHEMA:
-            raise StoreTooNew(f"Redis holds schema {found} under {self._p}; this version reads up to {SCHEMA}")
+            check_server(self._client, scripts.COMMANDS, f"{self._p}:schema")
+            refused = refused_commands(self._client, scripts.OPTIONAL, "")
+            self._begin()
+            self._missing = "" if known is None else self._compared(known)
+        if refused:
+            log.warning(
+                "Redis refuses %s to this user: reports of erasures cannot say what became of its append-only file",
+                ", ".join(refused),
+            )
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -160,17 +175,71 @@ class RedisStore:
         except redis.RedisError as error:
             if isinstance(error, redis.ConnectionError | redis.TimeoutError):
                 self._client.connection_pool.disconnect(inuse_connections=False)
-            raise StoreUnavailable(f"Redis cannot be used: {str(error) or type(error).__name__}") from error
+            raise StoreUnavailable(f"Redis cannot be used: {why(error)}") from error
 
-    def _check_index(self) -> None:
-        """Raise StoreDamaged where models are there, and no index of them: that is no new store."""
-        if self._client.exists(f"{self._p}:models"):
-            return
-        for key in self._patient.scan_iter(match=f"{_literal(self._p)}:m:*:meta", count=10_000):
-            raise StoreDamaged(
-                f"Redis has {key.decode(errors='replace')} and no index of models, {self._p}:models, as after an "
-                "eviction: restore a backup of Redis"
+    def _begin(self) -> None:
+        """Begin a new store, or one of an older schema; raises StoreTooNew, or StoreDamaged where a key is lost."""
+        pipe = self._client.pipeline(transaction=True)
+        pipe.get(f"{self._p}:schema").hget(f"{self._p}:models", "")
+        schema, noted = (int(part or 0) for part in pipe.execute())
+        if max(schema, noted) > SCHEMA:
+            raise StoreTooNew(f"Redis holds schema {max(schema, noted)} under {self._p}; this reads up to {SCHEMA}")
+        if 0 < schema < FIRST_SCHEMA:
+            found = f"Redis holds schema {schema} under {self._p}"
+            raise StoreUnavailable(f"{found}, of a version before 0.2.0: start 0.2.0 on it first")
+        is_read_alone = schema in range(1, SCHEMA) and self._client.exists(f"{self._p}:models")
+        if lost := self._lost() if noted or schema == SCHEMA else "" if is_read_alone else self._remains(schema):
+            raise StoreDamaged(f"Redis has lost {lost}, {ADVICE}")
+        if schema < SCHEMA:
+            self._scripts(*self._beginning())
+
+    def _compared(self, known: Path) -> str:
+        """Return what is said of an empty store where another one was used last; otherwise note this one."""
+        pipe = self._client.pipeline(transaction=True)
+        name, n_models = pipe.hget(f"{self._p}:documents", "").hlen(f"{self._p}:models").execute()
+        if n_models <= 1 and known.exists() and known.read_bytes() != name:
+            return (
+                "Redis is empty, and held a store when this service last started: restore a backup of Redis, or "
+                f"remove {known} if that was meant"
             )
+        try:
+            write_whole(known, name)
+        except OSError as error:
+            log.warning("%s cannot be written: %s", known, error)
+        return ""
+
+    def _beginning(self) -> tuple[str, list[str], list[Any]]:
+        return (
+            scripts.BEGIN,
+            self._names("schema", "models", "documents", "epochs", "changes"),
+            [SCHEMA, uuid.uuid4().hex],
+        )
+
+    def _lost(self) -> str:
+        """Return which keys Redis has lost of those that every store has, empty if none."""
+        return " and ".join(name for name in self._names("models", "documents") if not self._client.exists(name))
+
+    def _remains(self, schema: int = 0) -> str:
+        """Return what Redis has lost that holds something, and no schema, or an older one without an index."""
+        known = ("alive:", "gone", *(("documents", "epochs", "changes", "schema") if schema else ()))
+        for key in self._patient.scan_iter(match=f"{_literal(self._p)}:*", count=10_000):
+            if not (name := key.decode(errors="replace")).startswith(tuple(self._names(*known))):
+                return f"{self._p}:{'models' if schema else 'schema'}, and holds {name}"
+        return ""
+
+    def _was_emptied(self) -> bool:
+        """Return whether Redis has nothing of the store, as one that was put in its place; then it begins again."""
+        if self._remains():
+            return False
+        self.begin_again()
+        return True
+
+    def begin_again(self) -> None:
+        """Make an empty index and empty documents where they are lost."""
+        with self._errors():
+            if lost := self._lost():
+                self._scripts(*self._beginning())
+                log.error("Redis had lost %s, with all that was there; the store begins again", lost)
 
     def _keys(self, model: str) -> list[str]:
         return [*(f"{self._p}:m:{model}:{name}" for name in scripts.MODEL_KEYS), f"{self._p}:models"]
@@ -198,24 +267,31 @@ class RedisStore:
         return True
 
     def durability(self) -> Durability:
-        """Judge by the server's own settings; the least where it does not say."""
+        """Judge by the server's own settings; the least where it does not say, or has lost what every store has."""
         with self._errors():
             _, settings = self._scripts.with_config("", ())
-        self._weakness = weakness_of(settings)
-        return level(settings)
+            lost = self._lost()
+        self._weakness = f"Redis has lost {lost}, {ADVICE}" if lost else self._missing or weakness_of(settings)
+        return level(settings) if self._weakness is None else Durability.MEMORY
 
     @property
     def weakness(self) -> str | None:
-        """As the server's settings were when it was last asked for its durability."""
+        """As the server was when it was last asked for its durability."""
         return self._weakness
 
-    def ping(self) -> None:
-        """Raise this service's counter, which keeps its leases."""
-        key = f"{self._p}:alive:{self._holder}"
+    def memory(self) -> tuple[int, int] | None:
+        """Ask the server, which may not let this user know."""
         with self._errors():
-            pipe = self._client.pipeline(transaction=False)
-            pipe.incr(key).expire(key, _ALIVE_SECONDS)
-            pipe.execute()
+            try:
+                found = self._client.info("memory")
+            except redis.ResponseError:
+                return None
+        return int(found["used_memory"]), int(found["maxmemory"])
+
+    def ping(self) -> None:
+        """Show life, which keeps this service's leases, by a text that another service has not seen before."""
+        with self._errors():
+            self._client.set(f"{self._p}:alive:{self._holder}", uuid.uuid4().hex, ex=_ALIVE_SECONDS)
 
     def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
         """Have the server write its append-only file again, where it has one and lets this user; wait for that."""
@@ -233,13 +309,17 @@ class RedisStore:
 
     def create(self, model: str, spec: bytes, sequence: int = 0, summary: bytes = b"") -> Lease:
         """Add to the index and take the lease, in one script."""
-        keys = [*self._names("models", "epochs"), self._key(model, "meta"), *self._names("changes", "gone")]
+        keys = [*self._names("models", "documents", "epochs", "changes", "gone"), self._key(model, "meta")]
+        keys += [self._key(model, name) for name in scripts.COUNTED]
         value = checked_summary(model, sequence, summary)
+        arguments = [model, spec, self._writer, self._holder, sequence, value]
         with self._errors():
-            answer = self._scripts(scripts.CREATE, keys, [model, spec, self._writer, self._holder, sequence, value])
+            answer = self._scripts(scripts.CREATE, keys, arguments)
+            if answer[0] == b"unindexed" and self._was_emptied():
+                answer = self._scripts(scripts.CREATE, keys, arguments)
         if answer[0] == b"exists":
             raise ModelExists(f"model {model} is stored already")
-        return Lease(model, int(answer[1]), self._writer)
+        return Lease(model, int(checked(answer, model)[1]), self._writer)
 
     def index(self, models: Iterable[str] | None = None) -> Iterator[Indexed]:
         """Read the ids, then a thousand models at once."""
@@ -248,13 +328,28 @@ class RedisStore:
             if models is None:
                 models = self._ids()
         for batch in batches(models, MODELS):
-            for id_, found in zip(batch, self._metas(batch, *_INDEX), strict=True):
-                if found[0] is not None:
-                    yield indexed(id_, found, gone)
+            looked = dict(zip(batch, self._metas(batch, *_INDEX), strict=True))
+            lost = self._without_meta([id_ for id_, (found, _) in looked.items() if found[0] is None])
+            for id_, (found, is_whole) in looked.items():
+                if id_ in lost:
+                    yield Indexed(id_, 0, b"", 0, damage=torn(id_))
+                elif found[0] is not None:
+                    yield indexed(id_, found, gone)._replace(damage="" if is_whole else torn(id_))
+
+    def _without_meta(self, models: Iterable[str]) -> set[str]:
+        """Return those that are in the index, and have lost what leads to all else."""
+        found = set()
+        for id_ in models:
+            with self._errors():
+                pipe = self._client.pipeline(transaction=True)
+                is_there, has_meta = pipe.hexists(f"{self._p}:models", id_).exists(self._key(id_, "meta")).execute()
+            if is_there and not has_meta:
+                found.add(id_)
+        return found
 
     def _ids(self) -> list[str]:
         """Return every stored model; where only some concern a service, those."""
-        return [id_.decode() for id_ in sorted(self._patient.hkeys(f"{self._p}:models"))]
+        return [id_.decode() for id_ in sorted(self._patient.hkeys(f"{self._p}:models")) if id_]
 
     def changes(self) -> int:
         """Read the counter."""
@@ -269,42 +364,29 @@ class RedisStore:
         """Read the specifications."""
         with self._errors():
             found = self._client.hgetall(f"{self._p}:models")
-        return [StoredModel(id_.decode(), spec) for id_, spec in sorted(found.items())]
+        found.pop(b"", None)
+        specs = {id_.decode(): spec for id_, spec in sorted(found.items())}
+        damage = {one.id: one.damage for one in self.index(specs)}
+        return [StoredModel(id_, spec, damage[id_]) for id_, spec in specs.items() if id_ in damage]
 
     def model(self, model: str) -> StoredModel | None:
         """Return one of them, if it is stored."""
         with self._errors():
             spec = self._client.hget(f"{self._p}:models", model)
-        return None if spec is None else StoredModel(model, spec)
+        found = None if spec is None else next(self.index([model]), None)
+        return None if found is None else StoredModel(model, spec, found.damage)
 
     def acquire(self, model: str) -> Lease:
         """Take the lease if it is this service's own, or released, or its holder's counter has stood still."""
         with self._errors():
-            lease, holder, sealed = self._client.hmget(self._key(model, "meta"), "lease", "holder", "sealed")
-            if lease is None:
+            lease, holder = self._client.hmget(self._key(model, "meta"), "lease", "holder")
+            if lease is None and not self._without_meta([model]):
                 raise ModelGone(f"model {model} is not stored")
             if holder and holder != self._holder.encode() and not self._has_lapsed(holder):
                 raise LeaseHeld(f"model {model} is held by another service, {self.whereabouts(holder.decode())}")
             keys = [*self._names("epochs"), self._key(model, "meta"), *self._names("gone")]
-            answer = self._scripts(scripts.ACQUIRE, keys, [lease, self._writer, self._holder])
-        taken = Lease(model, int(checked(answer, model)[1]), self._writer)
-        if sealed is None:
-            self._seal(taken)
-        return taken
-
-    def _seal(self, lease: Lease) -> None:
-        """Seal what was stored without: requests, then marks, which says that it is done."""
-        requests, answers = self._all_requests(lease.model)
-        found = {}
-        for name, request in requests.items():
-            key = name.decode(errors="backslashreplace")
-            if (known := older_request(lease.model, key, request, answers.get(name))) is not None:
-                found[key] = known
-        self.put_requests(lease, found)
-        with self._errors():
-            marks = self._patient.smembers(self._key(lease.model, "aborted"))
-        pairs = [(mark, sealed_mark(lease.model, int(mark))) for mark in marks if mark.isdigit()]
-        self._write(scripts.SEAL_MARKS, lease, *(part for pair in pairs for part in pair))
+            answer = self._scripts(scripts.ACQUIRE, keys, [lease or b"", self._writer, self._holder])
+        return Lease(model, int(checked(answer, model)[1]), self._writer)
 
     def whereabouts(self, holder: str) -> str:
         """Read where it says that it is reached."""
@@ -317,13 +399,13 @@ class RedisStore:
         """Return whether a holder is gone, or silent for the length of a lease since the first look at it."""
         pipe = self._client.pipeline(transaction=False)
         pipe.sismember(f"{self._p}:gone", holder).get(f"{self._p}:alive:{holder.decode()}")
-        is_gone, counter = pipe.execute()
+        is_gone, shown = pipe.execute()
         if is_gone:
             return True
         now = time.monotonic()
         before = self._seen.get(holder)
-        if before is None or before[0] != counter:
-            self._seen[holder] = (counter, now)
+        if before is None or before[0] != shown:
+            self._seen[holder] = (shown, now)
             return False
         return now - before[1] >= self._lease_seconds
 
@@ -373,18 +455,24 @@ class RedisStore:
         """Ask for a thousand of them at once."""
         heads: dict[str, Head] = {}
         for batch in batches(models, MODELS):
-            found = zip(batch, self._metas(batch, "lease", "sequence"), strict=True)
-            heads |= {model: head(model, lease, sequence) for model, (lease, sequence) in found if lease and sequence}
+            for model, ((lease, sequence), is_whole) in zip(
+                batch, self._metas(batch, "lease", "sequence"), strict=True
+            ):
+                if lease and sequence and is_whole:
+                    heads[model] = head(model, lease, sequence)
         return heads
 
-    def _metas(self, models: list[str], *fields: str) -> list[list[bytes | None]]:
-        """Read these fields of what is kept of each model."""
+    def _metas(self, models: Sequence[str], *fields: str) -> list[tuple[list[bytes | None], bool]]:
+        """Read these fields of what is kept of each model, and whether Redis has all of its keys, and the index."""
         with self._errors():
-            pipe = self._client.pipeline(transaction=False)
+            pipe = self._client.pipeline(transaction=True)
+            pipe.exists(*self._names("models", "documents"))
             for model in models:
-                pipe.hmget(self._key(model, "meta"), *fields)
-            found: list[list[bytes | None]] = pipe.execute()
-        return found
+                pipe.hmget(self._key(model, "meta"), *fields, "there")
+                pipe.exists(*(self._key(model, name) for name in scripts.COUNTED))
+            n_known, *found = pipe.execute()
+        pairs = zip(found[::2], found[1::2], strict=True)
+        return [(values, n_known == 2 and there in (None, b"%d" % count)) for (*values, there), count in pairs]
 
     def delete(self, lease: Lease) -> None:
         """Remove every key of the model, unfinished chunks too, in one script."""
@@ -427,7 +515,7 @@ class RedisStore:
             return RequestKnown(f"a record of model {model} has that idempotency key already")
         try:
             checked(answer, model)
-        except Fenced as error:
+        except (Fenced, StoreDamaged) as error:
             return error
         return None
 
@@ -590,25 +678,39 @@ class RedisStore:
 
     # Documents.
 
+    def _documents(self, call: Callable[[Any], Any], client: Any) -> Any:
+        """Return the answer to a call; raises StoreUnavailable where Redis has lost what held all documents."""
+        with self._errors():
+            pipe = client.pipeline(transaction=True)
+            pipe.exists(f"{self._p}:documents")
+            call(pipe)
+            is_there, answer = pipe.execute()
+            if not (is_there or self._was_emptied()):
+                raise StoreUnavailable(f"Redis has lost {self._p}:documents, {ADVICE}")
+        return answer
+
     def put_document(self, at: DocumentName, data: bytes) -> None:
         """Set its field."""
+        keys = self._names("documents")
+        arguments = [":".join(at), sealed_document(at, data), int(at.kind == DELETING)]
         with self._errors():
-            self._patient.hset(f"{self._p}:documents", ":".join(at), sealed_document(at, data))
+            answer = self._patient_scripts(scripts.PUT_DOCUMENT, keys, arguments)
+            if answer[0] == b"unindexed" and self._was_emptied():
+                answer = self._patient_scripts(scripts.PUT_DOCUMENT, keys, arguments)
+        if answer[0] == b"unindexed":
+            raise StoreUnavailable(f"Redis has lost {keys[0]}, {ADVICE}")
 
     def document(self, at: DocumentName) -> bytes | None:
         """Read its field and check it."""
-        with self._errors():
-            found = self._patient.hget(f"{self._p}:documents", ":".join(at))
+        found = self._documents(lambda pipe: pipe.hget(f"{self._p}:documents", ":".join(at)), self._patient)
         return None if found is None else open_document(at, found)
 
     def documents(self, kind: str | None = None) -> list[DocumentName]:
         """Read the names of the fields."""
-        with self._errors():
-            names = self._client.hkeys(f"{self._p}:documents")
-        parts = (name.decode(errors="backslashreplace").partition(":") for name in names)
+        names = self._documents(lambda pipe: pipe.hkeys(f"{self._p}:documents"), self._client)
+        parts = (name.decode(errors="backslashreplace").partition(":") for name in names if name)
         return sorted(DocumentName(stored, name) for stored, _, name in parts if kind is None or stored == kind)
 
     def delete_document(self, at: DocumentName) -> bool:
         """Remove its field."""
-        with self._errors():
-            return bool(self._client.hdel(f"{self._p}:documents", ":".join(at)))
+        return bool(self._documents(lambda pipe: pipe.hdel(f"{self._p}:documents", ":".join(at)), self._client))

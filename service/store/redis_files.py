@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from typing import Any
 
 import redis
@@ -23,23 +22,33 @@ def rewrite_log(client: Any) -> str:
     """Have the server write its append-only file again, from what is in memory; what came of it."""
     end = time.monotonic() + REWRITE_SECONDS
     try:
-        if not _state(client, "aof_enabled"):
+        if not _state(client)["aof_enabled"]:
             return "none"
         _wait(client, end)  # one that is under way may have begun before
-        with suppress(redis.ResponseError):  # another client has asked just now
+        try:
             client.bgrewriteaof()
+        except redis.exceptions.NoPermissionError:
+            raise
+        except redis.ResponseError:
+            pass  # another client has asked just now
         _wait(client, end)
-    except redis.ResponseError:
-        return "not rewritten: this user may not ask for it (BGREWRITEAOF, INFO)"
-    return "written anew" if time.monotonic() < end else "being written anew"
+        is_good = _state(client).get("aof_last_bgrewrite_status", "ok") == "ok"
+    except redis.exceptions.NoPermissionError as error:
+        refused = "BGREWRITEAOF" if "bgrewriteaof" in str(error).lower() else "INFO"
+        return f"not known to be written again: Redis refuses {refused} to this user, allow it +{refused.lower()}"
+    if time.monotonic() >= end:
+        return "being written anew"
+    return "written anew" if is_good else "not written: Redis failed to, as its log says; ask it for BGREWRITEAOF"
 
 
 def _wait(client: Any, end: float) -> None:
     while time.monotonic() < end:
-        if not (_state(client, "aof_rewrite_in_progress") or _state(client, "aof_rewrite_scheduled")):
+        state = _state(client)
+        if not (state["aof_rewrite_in_progress"] or state["aof_rewrite_scheduled"]):
             return
         time.sleep(_LOOK_SECONDS)
 
 
-def _state(client: Any, name: str) -> int:
-    return int(client.info("persistence").get(name, 0))
+def _state(client: Any) -> dict[str, Any]:
+    found: dict[str, Any] = client.info("persistence")
+    return found

@@ -10,13 +10,22 @@ from livesvm.service.store.chunks import Pointer
 from livesvm.service.store.sealed import LONGEST
 from livesvm.service.store.seals import open_summary
 
+ADVICE = "as after an eviction; restore a backup of Redis"
+
+
+def torn(model: str) -> str:
+    """Return what is said of a model that lacks keys."""
+    return f"Redis has lost keys of model {model}, {ADVICE}, write the model back, or delete it"
+
 
 def checked(answer: list[Any], model: str) -> list[Any]:
     """Return what a script answered; raises ModelGone or Fenced."""
     if answer[0] == b"gone":
         raise ModelGone(f"model {model} is no longer stored")
     if answer[0] == b"unindexed":
-        raise StoreDamaged(f"the index of models in Redis has lost model {model}: restore a backup of Redis")
+        raise StoreDamaged(f"Redis has lost its index of models with model {model}, or its documents: {ADVICE}")
+    if answer[0] == b"torn":
+        raise StoreDamaged(torn(model))
     if answer[0] == b"fenced":
         raise Fenced(f"model {model} was taken over by another writer (lease {answer[1].decode()})")
     return answer
@@ -67,3 +76,13 @@ def weakness_of(settings: Mapping[str, str]) -> str | None:
     wrong = [f"{name} {settings[name] or '(empty)'}" for name, values in WANTED.items() if settings[name] not in values]
     wanted = ", ".join(f"{name} {' or '.join(values)}" for name, values in WANTED.items())
     return f"Redis may lose what it acknowledges with {', '.join(wrong)}: set {wanted}" if wrong else None
+
+
+def why(error: Exception) -> str:
+    """Return what an error of Redis means, and what to do."""
+    said = str(error) or type(error).__name__
+    if said.startswith("OOM") or "used memory > 'maxmemory'" in said:
+        return f"it is full: raise its maxmemory, or delete models ({said})"
+    if "read only replica" in said:
+        return f"it is a replica, which takes no writes: give the service the primary, or Sentinel ({said})"
+    return said

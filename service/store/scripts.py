@@ -1,24 +1,92 @@
 """Lua scripts of the Redis store, one step each. Each script checks everything before its first write.
 
 A script of Redis runs alone but does not roll back, so the first write of each is one that Redis refuses when it is out
-of memory, read-only or cannot write to its disk; after that first one, nothing can fail. Every script on a model gets
-the model's keys in the order of :data:`MODEL_KEYS`, then the index of models; the names of chunks are made from the one
-of "chunk". The model's lease is the string ``epoch:writer``.
+of memory, read-only or cannot write to its disk; after that first one, nothing can fail. A script that a full server
+has to run begins with a write that removes, after which the server takes the others too: leases are taken and models
+are deleted whatever the memory.
 
-A script answers with an array whose first entry is ``ok``, ``gone``, ``fenced``, ``unindexed``, or a refusal of its
-own.
+Every script on a model gets the model's keys in the order of :data:`MODEL_KEYS`, then the index of models; the names of
+chunks are made from the one of "chunk". The model's lease is the string ``epoch:writer``.
+
+A script answers with an array whose first entry is ``ok``, ``gone``, ``fenced``, ``unindexed``, ``torn``, or a refusal
+of its own.
+
+A key that Redis evicts is not missed by Redis. So the index and the documents have a field without a name, which stays
+when all others go, and ``there`` of a model's meta says how many of its :data:`COUNTED` keys there are. A script that
+finds less refuses. The epochs and the changes are made again where they are gone.
 """
 
 from __future__ import annotations
 
-MODEL_KEYS = ("meta", "log", "aborted", "requests", "answers", "order", "snapshots", "writing", "chunk", "solution")
+COUNTED = ("log", "aborted", "requests", "answers", "order", "snapshots")
+"""Keys of a model that nothing else can replace. Of the others, a solution is found again, and of snapshots two are
+kept, with all records behind the older one."""
+MODEL_KEYS = ("meta", *COUNTED, "writing", "chunk", "solution")
 
-_HELD = """
-local lease = redis.call('HGET', KEYS[1], 'lease')
-if not lease then return {'gone'} end
-if lease ~= ARGV[1] then return {'fenced', lease} end
-local id = string.sub(KEYS[1], #KEYS[11] - #'models' + #'m:' + 1, -#':meta' - 1)
-if redis.call('HEXISTS', KEYS[11], id) == 0 then return {'unindexed'} end
+COMMANDS = """EVALSHA sha 1 KEY, MULTI, EXEC, SCAN 0, TIME, GET KEY, SET KEY value, SETNX KEY 0, INCR KEY, EXISTS KEY,
+DEL KEY, UNLINK KEY, HGET KEY field, HMGET KEY field, HSET KEY field value, HEXISTS KEY field,
+HDEL KEY field, HSETNX KEY field value, HLEN KEY, HGETALL KEY, HKEYS KEY, HVALS KEY, SADD KEY one, SREM KEY one,
+SMEMBERS KEY, SISMEMBER KEY one, ZADD KEY 1 one, ZSCORE KEY one, ZREM KEY one, ZRANGEBYSCORE KEY 1 2,
+XADD KEY * field value, XRANGE KEY - +, XTRIM KEY MINID 1-0"""
+"""All that the store cannot do without, as :func:`livesvm.service.store.connect.check_server` reads them."""
+OPTIONAL = "INFO, BGREWRITEAOF"
+"""What reports of erasures are made of. CONFIG GET is missed where durability is asked for."""
+
+_LEASED = """
+local held = redis.call('HMGET', KEYS[1], 'lease', 'there')
+if not held[1] then return {'gone'} end
+if held[1] ~= ARGV[1] then return {'fenced', held[1]} end
+local function there() return redis.call('EXISTS', unpack(KEYS, 2, 7)) end
+"""
+
+_OPEN = (
+    _LEASED
+    + """
+local root = string.sub(KEYS[11], 1, -#'models' - 1)
+local id = string.sub(KEYS[1], #root + #'m:' + 1, -#':meta' - 1)
+if redis.call('HEXISTS', KEYS[11], id) == 0 or redis.call('EXISTS', root .. 'documents') == 0 then
+  return {'unindexed'}
+end
+"""
+)
+
+_HELD = (
+    _OPEN
+    + """
+if held[2] and tonumber(held[2]) ~= there() then return {'torn'} end
+"""
+)
+
+_NOTED = """
+redis.call('HSET', KEYS[1], 'there', there())
+return {'ok'}
+"""
+
+_EPOCH = """
+local function new_epoch(epochs, lease)
+  local epoch, before = redis.call('INCR', epochs), tonumber(string.match(lease, '^%d+') or 0)
+  if epoch <= before then
+    epoch = before + 1
+    redis.call('SET', epochs, epoch)
+  end
+  return epoch
+end
+"""
+
+_CHANGE = """
+local function change(changes)
+  if redis.call('EXISTS', changes) == 0 then redis.call('SET', changes, redis.call('TIME')[1]) end
+  redis.call('INCR', changes)
+end
+"""
+
+# KEYS: the schema, the index, the documents, the epochs, the changes. ARGV: the schema, a name. What is there stays.
+BEGIN = """
+redis.call('SET', KEYS[1], ARGV[1])
+redis.call('HSET', KEYS[2], '', ARGV[1])
+redis.call('HSETNX', KEYS[3], '', ARGV[2])
+for _, counter in ipairs({KEYS[4], KEYS[5]}) do redis.call('SETNX', counter, 0) end
+return {'ok'}
 """
 
 _UNLINK = """
@@ -45,45 +113,56 @@ local function describe(meta, sequence, summary)
 end
 """
 
-# KEYS: the index, the epochs, the model's meta, the changes, the services that are gone.
+# KEYS: the index, the documents, the epochs, the changes, the services that are gone, the model's meta, those counted.
 # ARGV: id, spec, writer, holder, sequence, the summary with its checksum or ''.
 CREATE = (
     _DESCRIBE
+    + _CHANGE
     + """
+if redis.call('EXISTS', KEYS[1], KEYS[2]) < 2 then return {'unindexed'} end
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return {'exists'} end
-local epoch = redis.call('INCR', KEYS[2])
+local epoch = redis.call('INCR', KEYS[3])
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-redis.call('HSET', KEYS[3], 'lease', epoch .. ':' .. ARGV[3], 'holder', ARGV[4], 'attempt', 0, 'sequence', ARGV[5],
-  'sealed', 1)
-describe(KEYS[3], ARGV[5], ARGV[6])
-redis.call('INCR', KEYS[4])
+redis.call('HSET', KEYS[6], 'lease', epoch .. ':' .. ARGV[3], 'holder', ARGV[4], 'attempt', 0, 'sequence', ARGV[5],
+  'there', redis.call('EXISTS', unpack(KEYS, 7)))
+describe(KEYS[6], ARGV[5], ARGV[6])
+change(KEYS[4])
 redis.call('SREM', KEYS[5], ARGV[4])
 return {'ok', epoch}
 """
 )
 
-# KEYS: the epochs, the model's meta, the services that are gone. ARGV: the lease that was seen, writer, holder.
-ACQUIRE = """
+# A model that has lost its meta gets one that is damaged, so that it can be deleted or written back.
+# KEYS: the epochs, the model's meta, the services that are gone. ARGV: the lease that was seen or '', writer, holder.
+ACQUIRE = (
+    _EPOCH
+    + """
 local lease = redis.call('HGET', KEYS[2], 'lease')
-if not lease then return {'gone'} end
-if lease ~= ARGV[1] then return {'fenced', lease} end
-local epoch = redis.call('INCR', KEYS[1])
-redis.call('HSET', KEYS[2], 'lease', epoch .. ':' .. ARGV[2], 'holder', ARGV[3], 'attempt', 0)
+if not lease and ARGV[1] ~= '' then return {'gone'} end
+if lease and lease ~= ARGV[1] then return {'fenced', lease} end
 redis.call('SREM', KEYS[3], ARGV[3])
+local epoch = new_epoch(KEYS[1], ARGV[1])
+redis.call('HSET', KEYS[2], 'lease', epoch .. ':' .. ARGV[2], 'holder', ARGV[3], 'attempt', 0)
+if not lease then redis.call('HSET', KEYS[2], 'sequence', 0, 'there', -1) end
 return {'ok', epoch}
 """
+)
 
 # KEYS: the epochs, the model's meta. ARGV: writer, attempt.
-RETAKE = """
+RETAKE = (
+    _EPOCH
+    + """
 local found = redis.call('HMGET', KEYS[2], 'lease', 'attempt', 'sequence')
 if not found[1] then return {'gone'} end
 if string.match(found[1], ':(.*)$') ~= ARGV[1] or tonumber(ARGV[2]) <= tonumber(found[2]) then
   return {'fenced', found[1]}
 end
-local epoch = redis.call('INCR', KEYS[1])
+redis.call('HDEL', KEYS[2], '')
+local epoch = new_epoch(KEYS[1], found[1])
 redis.call('HSET', KEYS[2], 'lease', epoch .. ':' .. ARGV[1], 'attempt', ARGV[2])
 return {'ok', epoch, found[3]}
 """
+)
 
 # KEYS: the key of the service's life, the services that are gone. ARGV: holder.
 RELEASE_ALL = "redis.call('DEL', KEYS[1]) redis.call('SADD', KEYS[2], ARGV[1]) return {'ok'}"
@@ -101,7 +180,7 @@ return {'ok', ARGV[1]}
 RESIGN = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return {'ok'}"
 
 # ARGV of this and all that follow: the lease, then what is named.
-RELEASE = _HELD + "redis.call('HSET', KEYS[1], 'holder', '') return {'ok'}"
+RELEASE = _LEASED + "redis.call('HSET', KEYS[1], 'holder', '') return {'ok'}"
 
 # ARGV: sequence, the summary with its checksum or ''.
 DESCRIBE = _HELD + _DESCRIBE + "describe(KEYS[1], ARGV[2], ARGV[3]) return {'ok'}"
@@ -117,7 +196,6 @@ if ARGV[5] ~= '' and (redis.call('HEXISTS', KEYS[4], ARGV[5]) == 1 or redis.call
   return {'request'}
 end
 redis.call('XADD', KEYS[2], ARGV[2] .. '-0', 'data', ARGV[3])
-redis.call('HSET', KEYS[1], 'sequence', ARGV[2])
 for _, old in ipairs(redis.call('ZRANGEBYSCORE', KEYS[6], '-inf', sequence - tonumber(ARGV[4]))) do
   redis.call('HDEL', KEYS[4], old)
   redis.call('HDEL', KEYS[5], old)
@@ -127,6 +205,7 @@ if ARGV[5] ~= '' then
   redis.call('HSET', KEYS[4], ARGV[5], ARGV[6])
   redis.call('ZADD', KEYS[6], sequence, ARGV[5])
 end
+redis.call('HSET', KEYS[1], 'sequence', ARGV[2], 'there', there())
 return {'ok'}
 """
 )
@@ -136,14 +215,15 @@ ABORT = (
     _HELD
     + """
 if tonumber(ARGV[2]) > tonumber(redis.call('HGET', KEYS[1], 'sequence')) then return {'ok'} end
+redis.call('SREM', KEYS[3], ARGV[3])
 redis.call('SADD', KEYS[3], ARGV[3])
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[6], ARGV[2], ARGV[2])) do
   redis.call('HDEL', KEYS[4], key)
   redis.call('HDEL', KEYS[5], key)
   redis.call('ZREM', KEYS[6], key)
 end
-return {'ok'}
 """
+    + _NOTED
 )
 
 LAST_SEQUENCE = _HELD + "return {'ok', redis.call('HGET', KEYS[1], 'sequence')}"
@@ -153,8 +233,8 @@ REMEMBER = (
     _HELD
     + """
 if redis.call('HEXISTS', KEYS[4], ARGV[2]) == 1 then redis.call('HSET', KEYS[5], ARGV[2], ARGV[3]) end
-return {'ok'}
 """
+    + _NOTED
 )
 
 # ARGV: then for each request its key, sequence, and the sealed request and answer, or '' when it has none.
@@ -166,8 +246,8 @@ for i = 2, #ARGV, 4 do
   redis.call('ZADD', KEYS[6], ARGV[i + 1], ARGV[i])
   if ARGV[i + 3] ~= '' then redis.call('HSET', KEYS[5], ARGV[i], ARGV[i + 3]) end
 end
-return {'ok'}
 """
+    + _NOTED
 )
 
 # ARGV: then idempotency keys.
@@ -178,32 +258,19 @@ for i = 2, #ARGV do
   for _, key in ipairs({KEYS[4], KEYS[5]}) do redis.call('HDEL', key, ARGV[i]) end
   redis.call('ZREM', KEYS[6], ARGV[i])
 end
-return {'ok'}
 """
-)
-
-# ARGV: then for each mark of an aborted record how it was and how it is sealed.
-SEAL_MARKS = (
-    _HELD
-    + """
-for i = 2, #ARGV, 2 do
-  redis.call('SADD', KEYS[3], ARGV[i + 1])
-  redis.call('SREM', KEYS[3], ARGV[i])
-end
-redis.call('HSET', KEYS[1], 'sealed', 1)
-return {'ok'}
-"""
+    + _NOTED
 )
 
 # ARGV: the sealed solution.
 SAVE_SOLUTION = _HELD + "redis.call('SET', KEYS[10], ARGV[2]) return {'ok'}"
 
 # ARGV: nonce, chunks. What is noted here is removed with the next snapshot if this one is never finished.
-BEGIN_SNAPSHOT = _HELD + "redis.call('HSET', KEYS[8], ARGV[2], ARGV[3]) return {'ok'}"
+BEGIN_SNAPSHOT = _OPEN + "redis.call('HSET', KEYS[8], ARGV[2], ARGV[3]) return {'ok'}"
 
 # ARGV: nonce, number of the chunk, its bytes.
 WRITE_CHUNK = (
-    _HELD
+    _OPEN
     + """
 if redis.call('HEXISTS', KEYS[8], ARGV[2]) == 0 then return {'lost'} end
 redis.call('SET', KEYS[9] .. ':' .. ARGV[2] .. ':' .. ARGV[3], ARGV[4])
@@ -253,14 +320,14 @@ if #sequences >= keep then
     end
   end
 end
-return {'ok'}
 """
+    + _NOTED
 )
 
 # ARGV: nonce, sequence, pointer, the summary as above. As the script above, but nothing else is kept, and the log goes
 # on after this record.
 SUPERSEDE = (
-    _HELD
+    _OPEN
     + _UNLINK
     + _DESCRIBE
     + """
@@ -279,13 +346,14 @@ redis.call('HSET', KEYS[7], ARGV[3], ARGV[4])
 for _, pointer in ipairs(replaced) do unlink_behind(pointer) end
 unlink_unfinished(ARGV[2])
 for _, key in ipairs({KEYS[2], KEYS[3], KEYS[10]}) do redis.call('UNLINK', key) end
-return {'ok'}
 """
+    + _NOTED
 )
 
 # KEYS: the model's, the index, the changes. ARGV: id.
 DELETE = (
-    _HELD
+    _LEASED
+    + _CHANGE
     + _UNLINK
     + """
 for _, pointer in ipairs(redis.call('HVALS', KEYS[7])) do
@@ -294,7 +362,15 @@ end
 unlink_unfinished('')
 for i = 1, #KEYS - 2 do redis.call('UNLINK', KEYS[i]) end
 redis.call('HDEL', KEYS[#KEYS - 1], ARGV[2])
-redis.call('INCR', KEYS[#KEYS])
+change(KEYS[#KEYS])
 return {'ok'}
 """
 )
+
+# KEYS: the documents. ARGV: the name, the document, whether a full server takes it.
+PUT_DOCUMENT = """
+if redis.call('EXISTS', KEYS[1]) == 0 then return {'unindexed'} end
+if ARGV[3] == '1' then redis.call('HDEL', KEYS[1], ARGV[1]) end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+return {'ok'}
+"""

@@ -1,8 +1,8 @@
-"""Sealed values of the Redis store: requests, aborted records, solutions and documents, and older ones.
+"""Sealed values of the Redis store: requests, aborted records, solutions and documents.
 
-request   seal of 32 bytes, then "sequence:body"      before: "sequence:body"
-answer    seal of 32 bytes, then the answer           before: the answer
-mark      "sequence:seal", in hexadecimal             before: "sequence"
+request   seal of 32 bytes, then "sequence:body"
+answer    seal of 32 bytes, then the answer
+mark      "sequence:seal", in hexadecimal
 solution  seal of 32 bytes, then "sequence:data"
 document  seal of 32 bytes, then the data
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from livesvm.service.store.base import DocumentName, Remembered, Solution, StoreDamaged
+from livesvm.service.store.base import DocumentName, Solution, StoreDamaged
 from livesvm.service.store.seals import SEAL_BYTES, answer_seal, document_seal, mark_seal, request_seal, solution_seal
 
 LONGEST = 20  #: digits of a sequence number
@@ -82,12 +82,6 @@ def open_marks(model: str, marks: Iterable[bytes]) -> frozenset[int]:
             raise StoreDamaged(f"a mark of an aborted record of model {model} does not match its checksum")
         found.append(sequence)
     return frozenset(found)
-
-
-def older_request(model: str, key: str, request: bytes, answer: bytes | None) -> Remembered | None:
-    """Return what was remembered of a request before there were seals; None if it has one, or is damaged."""
-    sequence, body = _numbered(request)
-    return Remembered(body, sequence, answer) if sequence >= 0 and not _is_sealed(model, key, request) else None
 
 
 def _is_sealed(model: str, key: str, value: bytes) -> bool:

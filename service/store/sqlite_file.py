@@ -15,7 +15,7 @@ from urllib.parse import quote
 from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.service.store.files import put_in_place, unfinished
 from livesvm.service.store.sqlite_marks import ENDING, Marks, new_marks, read_marks
-from livesvm.service.store.sqlite_schema import add_functions, check_tables, prepare
+from livesvm.service.store.sqlite_schema import add_functions, bring_up_to_date, is_old, make, missing_tables
 from livesvm.service.store.sqlite_wal import Walk, walk
 
 ROOM = 2**20
@@ -93,7 +93,7 @@ def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> dict[bytes, in
     found = walk(write_ahead_log(path))
     try:
         with sqlite_errors():
-            _report_missing(path, check_tables(db).missing)
+            _report_missing(path, db)
             heads = _heads(db)
             new = marks.compare(heads, _newest_epoch(db))
     except StoreDamaged:
@@ -188,7 +188,7 @@ def copy_database(path: Path, to: Path) -> None:
         with closing(_read_only(path)) as source, closing(connect(to, "mode=rwc")) as target:
             source.backup(target)
         with closing(connect(to)) as target:
-            _report_missing(path, check_tables(target).missing)
+            _report_missing(path, target)
             found = target.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if found != "ok":
                 raise StoreDamaged(f"{path} is damaged: {found}")
@@ -301,14 +301,12 @@ def _unchanging(path: Path) -> sqlite3.Connection:
 
 def _checked(db: sqlite3.Connection, path: Path) -> sqlite3.Connection:
     try:
-        found = check_tables(db)
+        _report_missing(path, db)
+        if is_old(db):
+            raise StoreUnavailable("the database is of an older version, and cannot be brought up to date")
     except BaseException:
         db.close()
         raise
-    if found.is_old:
-        db.close()
-        raise StoreUnavailable("the database is of an older version, and cannot be brought up to date")
-    _report_missing(path, found.missing)
     return db
 
 
@@ -327,16 +325,16 @@ def _check_file(path: Path) -> Marks | None:
     return marks
 
 
-def _report_missing(path: Path, missing: list[str]) -> None:
-    if missing:
+def _report_missing(path: Path, db: sqlite3.Connection) -> None:
+    if missing := missing_tables(db):
         lost = ", ".join(missing)
         raise StoreDamaged(f"{path} has lost its tables ({lost}): {_WHAT_TO_DO.format('the file')}")
 
 
 def _bring_up_to_date(db: sqlite3.Connection, path: Path) -> None:
     with transaction(db):
-        _report_missing(path, check_tables(db).missing)
-        prepare(db)
+        _report_missing(path, db)
+        bring_up_to_date(db)
 
 
 def _make(path: Path) -> None:
@@ -354,7 +352,7 @@ def make_tables(path: Path) -> None:
     with closing(connect(path, "mode=rwc")) as db:
         db.execute("PRAGMA journal_mode = WAL")
         with transaction(db):
-            prepare(db)
+            make(db)
 
 
 def _beside(path: Path, ending: str) -> Path:

@@ -1,4 +1,4 @@
-"""The tables of the embedded store, how older ones become these, and the seals of their rows.
+"""The tables of the embedded store, how those of 0.2.0 become these, and the seals of their rows.
 
 Rows of the log, of snapshots and of requests end with their seal. A row that is gone is noticed too: a log has no gaps,
 and each model lists the snapshots that it keeps.
@@ -7,141 +7,85 @@ and each model lists the snapshots that it keeps.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-from livesvm.service.store.base import StoreTooNew
-from livesvm.service.store.seals import answer_seal, request_seal, seal, sha256
+from livesvm.service.store.base import StoreTooNew, StoreUnavailable
+from livesvm.service.store.seals import request_seal, seal, sha256
 
 SCHEMA = 8
-"""2: writers and epochs, checksums of snapshots. 3: seals of rows, the list of kept snapshots. 4: seals of requests.
-5: solutions. 6: what is written to see whether it can be. 7: documents.
-8: summaries; specifications in a table of their own."""
+"""8: summaries; specifications in a table of their own."""
+OLDEST = 7
+"""That of 0.2.0."""
 DIVIDED = 9
 """Of a database whose models an earlier version has moved to shares: it must not be taken for empty."""
-_TABLES = """
-CREATE TABLE models (
-    id TEXT PRIMARY KEY, spec BLOB NOT NULL, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL, created REAL NOT NULL,
-    writer TEXT NOT NULL DEFAULT '', attempt INTEGER NOT NULL DEFAULT 0, kept TEXT NOT NULL DEFAULT '');
-CREATE TABLE log (
-    model TEXT NOT NULL, sequence INTEGER NOT NULL, data BLOB NOT NULL, aborted INTEGER NOT NULL DEFAULT 0,
-    seal BLOB NOT NULL DEFAULT x'', PRIMARY KEY (model, sequence));
-CREATE TABLE snapshots (
-    model TEXT NOT NULL, sequence INTEGER NOT NULL, data BLOB NOT NULL, sha256 BLOB, version INTEGER NOT NULL DEFAULT 0,
-    saved REAL NOT NULL DEFAULT 0, seal BLOB NOT NULL DEFAULT x'', PRIMARY KEY (model, sequence));
-CREATE TABLE requests (
-    model TEXT NOT NULL, key TEXT NOT NULL, body BLOB NOT NULL, sequence INTEGER NOT NULL, answer BLOB,
-    seal BLOB NOT NULL DEFAULT x'', answer_seal BLOB, PRIMARY KEY (model, key));
-CREATE INDEX requests_by_sequence ON requests (model, sequence);
-CREATE TABLE epochs (newest INTEGER NOT NULL);
-INSERT INTO epochs VALUES (0);
-"""
-_FROM_1 = """
-ALTER TABLE models ADD COLUMN writer TEXT NOT NULL DEFAULT '';
-ALTER TABLE models ADD COLUMN attempt INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE snapshots ADD COLUMN sha256 BLOB;
-ALTER TABLE snapshots ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE snapshots ADD COLUMN saved REAL NOT NULL DEFAULT 0;
-CREATE TABLE epochs (newest INTEGER NOT NULL);
-INSERT INTO epochs SELECT coalesce(max(epoch), 0) FROM models;
-"""
-_FROM_2 = """
-ALTER TABLE models ADD COLUMN kept TEXT NOT NULL DEFAULT '';
-ALTER TABLE log ADD COLUMN seal BLOB NOT NULL DEFAULT x'';
-ALTER TABLE snapshots ADD COLUMN seal BLOB NOT NULL DEFAULT x'';
-UPDATE models SET kept = coalesce((SELECT group_concat(sequence, ' ') FROM snapshots WHERE model = id), '');
-UPDATE snapshots SET sha256 = sha256(CAST(data AS BLOB)) WHERE sha256 IS NULL;
-UPDATE snapshots SET seal = seal(model, sequence, version, saved, sha256);
-UPDATE log SET seal = seal(model, sequence, aborted, sha256(CAST(data AS BLOB)));
-"""
-"""What was stored without a checksum of its row has one from now on; what is damaged inside is noticed as before."""
-_FROM_3 = """
-ALTER TABLE requests ADD COLUMN seal BLOB NOT NULL DEFAULT x'';
-ALTER TABLE requests ADD COLUMN answer_seal BLOB;
-UPDATE requests SET seal = request_seal(model, key, sequence, CAST(body AS BLOB));
-UPDATE requests SET answer_seal = answer_seal(model, key, CAST(answer AS BLOB)) WHERE answer IS NOT NULL;
-"""
-_FROM_4 = """
-CREATE TABLE solutions (model TEXT PRIMARY KEY, sequence INTEGER NOT NULL, data BLOB NOT NULL, seal BLOB NOT NULL);
-"""
-_FROM_5 = """
-CREATE TABLE probe (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
-"""
-_FROM_6 = """
-CREATE TABLE documents (
-    kind TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, seal BLOB NOT NULL, PRIMARY KEY (kind, name)
-    ) WITHOUT ROWID;
-"""
-"""One tree, so that there is no index that could show less than the table holds."""
-_FROM_7 = """
-CREATE TABLE specs (model TEXT PRIMARY KEY, spec BLOB NOT NULL);
-INSERT INTO specs SELECT id, spec FROM models;
-ALTER TABLE models DROP COLUMN spec;
-ALTER TABLE models ADD COLUMN described INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE models ADD COLUMN summary BLOB NOT NULL DEFAULT x'';
-"""
-"""What a start and every append read of a model is short, so that many models take few pages."""
-STEPS = {
-    0: (_TABLES, 4),
-    1: (_FROM_1, 2),
-    2: (_FROM_2, 3),
-    3: (_FROM_3, 4),
-    4: (_FROM_4, 5),
-    5: (_FROM_5, 6),
-    6: (_FROM_6, 7),
-    7: (_FROM_7, SCHEMA),
+_TABLES = {
+    "models": """CREATE TABLE models (
+        id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL, created REAL NOT NULL,
+        writer TEXT NOT NULL DEFAULT '', attempt INTEGER NOT NULL DEFAULT 0, kept TEXT NOT NULL DEFAULT '',
+        described INTEGER NOT NULL DEFAULT 0, summary BLOB NOT NULL DEFAULT x'')""",
+    "specs": "CREATE TABLE specs (model TEXT PRIMARY KEY, spec BLOB NOT NULL)",
+    "log": """CREATE TABLE log (
+        model TEXT NOT NULL, sequence INTEGER NOT NULL, data BLOB NOT NULL, aborted INTEGER NOT NULL DEFAULT 0,
+        seal BLOB NOT NULL DEFAULT x'', PRIMARY KEY (model, sequence))""",
+    "snapshots": """CREATE TABLE snapshots (
+        model TEXT NOT NULL, sequence INTEGER NOT NULL, data BLOB NOT NULL, sha256 BLOB,
+        version INTEGER NOT NULL DEFAULT 0, saved REAL NOT NULL DEFAULT 0, seal BLOB NOT NULL DEFAULT x'',
+        PRIMARY KEY (model, sequence))""",
+    "requests": """CREATE TABLE requests (
+        model TEXT NOT NULL, key TEXT NOT NULL, body BLOB NOT NULL, sequence INTEGER NOT NULL, answer BLOB,
+        seal BLOB NOT NULL DEFAULT x'', answer_seal BLOB, PRIMARY KEY (model, key))""",
+    "epochs": "CREATE TABLE epochs (newest INTEGER NOT NULL)",
+    "solutions": """CREATE TABLE solutions (
+        model TEXT PRIMARY KEY, sequence INTEGER NOT NULL, data BLOB NOT NULL, seal BLOB NOT NULL)""",
+    "probe": "CREATE TABLE probe (id INTEGER PRIMARY KEY, data BLOB NOT NULL)",
+    "documents": """CREATE TABLE documents (
+        kind TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, seal BLOB NOT NULL, PRIMARY KEY (kind, name)
+        ) WITHOUT ROWID""",
 }
-"""From each schema, what leads to a newer one, and which."""
-_SINCE = {
-    "models": 0,
-    "log": 0,
-    "snapshots": 0,
-    "requests": 0,
-    "epochs": 2,
-    "solutions": 5,
-    "probe": 6,
-    "documents": 7,
-    "specs": 8,
-}
-"""The schema from which on each table is there."""
+"""What a start and every append read of a model is short, so that many models take few pages. Documents are one tree:
+there is no index that could show less than the table holds."""
+_NEW = (
+    *_TABLES.values(),
+    "CREATE INDEX requests_by_sequence ON requests (model, sequence)",
+    "INSERT INTO epochs VALUES (0)",
+)
+FROM_7 = (
+    _TABLES["specs"],
+    "INSERT INTO specs SELECT id, spec FROM models",
+    "ALTER TABLE models DROP COLUMN spec",
+    "ALTER TABLE models ADD COLUMN described INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE models ADD COLUMN summary BLOB NOT NULL DEFAULT x''",
+)
 _BY_KEY = "FROM requests INDEXED BY sqlite_autoindex_requests_1 WHERE model = ?"
 _BY_SEQUENCE = "FROM requests INDEXED BY requests_by_sequence WHERE model = ?"
 _REQUESTS = f"""SELECT rowid, model, key, sequence FROM requests NOT INDEXED
     WHERE rowid IN (SELECT rowid {_BY_KEY} UNION SELECT rowid {_BY_SEQUENCE})"""
-_FUNCTIONS: dict[str, Callable[..., bytes]] = {
-    "sha256": sha256,
-    "seal": seal,
-    "request_seal": request_seal,
-    "answer_seal": answer_seal,
-}
-
-
-@dataclass(frozen=True)
-class Tables:
-    """What a database holds: whether it is of an older schema, and which of its tables are missing."""
-
-    is_old: bool
-    missing: list[str]
 
 
 def add_functions(db: sqlite3.Connection) -> None:
-    """Have SQL know the seals as functions on this connection."""
-    for name, function in _FUNCTIONS.items():
-        db.create_function(name, -1, function, deterministic=True)
+    """Have SQL know the seals of rows as functions on this connection."""
+    db.create_function("sha256", 1, sha256, deterministic=True)
+    db.create_function("seal", -1, seal, deterministic=True)
 
 
-def check_tables(db: sqlite3.Connection) -> Tables:
-    """Look which tables are there; raises StoreTooNew."""
-    schema = _schema(db)
+def missing_tables(db: sqlite3.Connection) -> list[str]:
+    """Return names of tables that a database has lost; raises StoreTooNew, StoreUnavailable if it is too old."""
     there = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    missing = [name for name, since in _SINCE.items() if since <= schema and name not in there]
-    return Tables(schema < SCHEMA, missing)
+    expected = _TABLES.keys() - ({"specs"} if "models" in there and is_old(db) else set())
+    return [name for name in _TABLES if name in expected - there]
+
+
+def is_old(db: sqlite3.Connection) -> bool:
+    """Return whether it is to be brought up to date."""
+    return _schema(db) < SCHEMA
 
 
 def _schema(db: sqlite3.Connection) -> int:
     found: int = db.execute("PRAGMA user_version").fetchone()[0]
     if found > DIVIDED:
         raise StoreTooNew(f"the database has schema {found}; this version reads up to {DIVIDED}")
+    if 0 < found < OLDEST:
+        raise StoreUnavailable(f"the database has schema {found}, of a version before 0.2.0: start 0.2.0 on it first")
     return found
 
 
@@ -155,17 +99,21 @@ def mark_joined(db: sqlite3.Connection) -> None:
     db.execute(f"PRAGMA user_version = {SCHEMA}")
 
 
-def prepare(db: sqlite3.Connection) -> None:
-    """Make the tables, or bring older ones up to date, inside a transaction; raises StoreTooNew.
+def make(db: sqlite3.Connection) -> None:
+    """Make the tables of a new database, inside a transaction."""
+    _change(db, _NEW)
 
-    The connection has to know the seals as functions.
-    """
-    found = _schema(db)
-    while found < SCHEMA:
-        statements, found = STEPS[found]
-        for statement in filter(str.strip, statements.split(";")):
-            db.execute(statement)
-        db.execute(f"PRAGMA user_version = {found}")
+
+def bring_up_to_date(db: sqlite3.Connection) -> None:
+    """Give a database the present schema, inside a transaction; raises StoreTooNew or StoreUnavailable."""
+    if is_old(db):
+        _change(db, FROM_7)
+
+
+def _change(db: sqlite3.Connection, statements: Iterable[str]) -> None:
+    for statement in statements:
+        db.execute(statement)
+    db.execute(f"PRAGMA user_version = {SCHEMA}")
 
 
 def shows_requests(db: sqlite3.Connection, model: str) -> bool:

@@ -12,6 +12,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from livesvm.service.store.files import sync_names
+
 
 class Syncs:
     """The disk of one write-ahead log; safe from any thread.
@@ -51,7 +53,7 @@ class Syncs:
         if self._file is None or _is_other(self._wal, self._file):
             self._forget()
             self._file = os.open(self._wal, os.O_RDWR)
-            _sync_name(self._wal.parent)
+            sync_names(self._wal.parent)
         sync = getattr(os, "fdatasync", os.fsync)  # not every system has the first
         sync(self._file)
 
@@ -66,12 +68,3 @@ def _is_other(path: Path, file: int) -> bool:
     """Return whether the file at ``path`` is not the open one."""
     there, ours = path.stat(), os.fstat(file)
     return (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino)
-
-
-def _sync_name(directory: Path) -> None:
-    """Have the disk know that a new file is in a directory."""
-    opened = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

@@ -1,4 +1,8 @@
-"""What brings one webhook its messages: a thread of its own, so that a receiver delays no other."""
+"""What brings one webhook its messages: a thread of its own, so that a receiver delays no other.
+
+The oldest message is tried until it is delivered or dead, and those behind it wait: what a receiver that does not
+answer costs follows from time, not from how many messages wait.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,9 @@ import random
 import ssl
 import threading
 import time
-from collections.abc import Collection
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from livesvm.service import crash
 from livesvm.service.access.hosts import parse_hosts
@@ -21,18 +25,29 @@ from livesvm.service.webhooks.messages import Address, Message, headers_of
 from livesvm.service.webhooks.spec import Webhook, check_host
 from livesvm.solvers.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from livesvm.service.webhooks.sending import Connection
+
 ANSWER_SECONDS = 15.0
 """For one attempt, from the name's address to the status of the answer."""
-FIRST_SECONDS, MOST_SECONDS = 2.0, 3600.0
-"""Between two attempts, at first and at most; doubled each time, and up to a half less by chance."""
+FIRST_SECONDS, MOST_SECONDS = 2.0, 600.0
+"""Until the next attempt, after the first failure and at most; doubled each time, and up to a half less by chance."""
+LONGEST_SECONDS = 3600.0
+"""For which a receiver may ask to be left alone, by Retry-After."""
+APART_SECONDS = 0.02
+"""Between two messages, so that what has waited for long does not come all at once."""
+KEPT_SECONDS = 4.0
+"""For which a connection is kept that nothing is sent on; common servers close theirs after five."""
 STORE_SECONDS = 1.0
 """Until a store that is away is asked again."""
+SAID_SECONDS = 60.0
+"""Between two lines of the log that say the same of one webhook."""
 MOST_WAITING = 1000
 """Messages that wait for one webhook; the newest of more are dead letters at once."""
 MOST_DEAD = 1000
 """Dead letters of one webhook; the oldest of more are dropped."""
 GONE = 410
-"""Status by which a receiver says that it wants nothing more."""
+"""Status by which a receiver says that it does not want a message."""
 
 log = logging.getLogger("livesvm.webhooks")
 
@@ -45,29 +60,42 @@ class Outcome(NamedTuple):
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Due:
-    """A message that waits: tries behind it, and when the next one is due, by the monotonic clock."""
+class _Counted:
+    """A line of the log, of which there is one at once and then one a minute, with a count."""
 
-    attempts: int = 0
-    at: float = 0.0
+    def __init__(self) -> None:
+        self._count, self._at = 0, -SAID_SECONDS
+
+    def more(self, count: int = 1) -> int:
+        """Return how many there were since the last line, if it is time for one, else 0."""
+        self._count += count
+        if time.monotonic() - self._at < SAID_SECONDS:
+            return 0
+        found, self._count, self._at = self._count, 0, time.monotonic()
+        return found
 
 
 class Courier:
-    """Sends what waits for one webhook until it is stopped."""
+    """Sends what waits for one webhook, oldest first, until it is stopped."""
 
     def __init__(self, webhook: Webhook, source: Source, settings: Settings) -> None:
         self.webhook, self._source, self._settings = webhook, source, settings
-        self._waiting: dict[Address, Due] = {}
+        self._waiting: dict[Address, int] = {}  # oldest first, and how often it was tried
+        self._delivered: set[Address] = set()  # which the store does not know yet
         self._changed = threading.Condition()
+        self._connection: Connection | None = None
         self._is_over = False
+        self._failures, self._failing_since, self._due_at = 0, 0.0, 0.0
+        self._failed, self._dead = _Counted(), _Counted()
         self.last: Outcome | None = None
         threading.Thread(target=self._run, name=f"webhook-{webhook.id}", daemon=True).start()
 
     def offer(self, addresses: Collection[Address]) -> None:
         """Know all that waits now."""
         with self._changed:
-            self._waiting = {address: self._waiting.get(address, Due()) for address in addresses}
+            ordered = sorted(addresses, key=lambda one: one.age)
+            self._waiting = {address: self._waiting.get(address, 0) for address in ordered}
+            self._delivered &= self._waiting.keys()
             self._changed.notify()
 
     def stop(self) -> None:
@@ -77,109 +105,162 @@ class Courier:
             self._changed.notify()
 
     def _run(self) -> None:
-        while (found := self._next()) is not None:
+        while (step := self._next()) is not None:
             try:
-                self._deliver(*found)
-            except StoreDamaged as error:
-                log.error("a message of webhook %s is dropped: %s", self.webhook.id, error)
-                self._drop(found[0].waiting)
+                step()
             except StoreError:
                 time.sleep(STORE_SECONDS)  # health knows
             except Exception:
                 if not self._is_over:
                     log.exception("webhook %s: a delivery failed in an unforeseen way", self.webhook.id)
-                self._put_off(*found)
+                self._put_off(STORE_SECONDS)
+                time.sleep(STORE_SECONDS)
+        self._hang_up()
 
-    def _next(self) -> tuple[Address, Due] | None:
-        """Wait for the message that is due first; None once it is over."""
+    def _next(self) -> Callable[[], None] | None:
+        """Wait until something is to be done, and return it; None once it is over."""
         with self._changed:
             while not self._is_over:
+                rest = self._due_at - time.monotonic()
                 if len(self._waiting) > MOST_WAITING:
-                    newest = max(self._waiting, key=lambda one: one.age)
-                    return newest, self._waiting[newest]
-                soonest = min(self._waiting, key=lambda one: (self._waiting[one].at, one.age), default=None)
-                rest = None if soonest is None else self._waiting[soonest].at - time.monotonic()
-                if soonest is not None and rest is not None and rest <= 0:
-                    return soonest, self._waiting[soonest]
-                self._changed.wait(rest)
+                    return self._bury_newest
+                if self._waiting and rest <= 0:
+                    return self._deliver_oldest
+                longest = None if self._connection is None else KEPT_SECONDS
+                if not self._changed.wait(rest if self._waiting else longest) and not self._waiting:
+                    self._hang_up()
             return None
 
-    def _deliver(self, address: Address, due: Due) -> None:
-        store = self._source.store
-        if (data := store.document(address.waiting)) is None:
-            self._forget(address)
+    def _deliver_oldest(self) -> None:
+        with self._changed:
+            address = next(iter(self._waiting), None)
+        if address is None:
             return
-        message = replace(Message.decode(data), attempts=due.attempts + 1)
-        if len(self._waiting) > MOST_WAITING:
-            self._bury(address, replace(message, attempts=due.attempts, reason=f"{MOST_WAITING} messages wait already"))
-            return
-        outcome = self._tried(address, message)
-        self.last = outcome
-        count = self._source.metrics.webhook_deliveries
-        facts = {"webhook": self.webhook.id, "message": address.id, "type": address.type, "attempt": message.attempts}
-        facts |= {"status": outcome.status, "reason": outcome.reason}
-        if outcome.reason is None:
+        if address not in self._delivered:
+            if (message := self._read(address)) is None or not self._try(address, message):
+                return
+            self._delivered.add(address)
+        self._source.store.delete_document(address.waiting)
+        self._forget(address)
+
+    def _read(self, address: Address) -> Message | None:
+        """Return a message that waits; None where it is gone, or is dropped as it is damaged."""
+        try:
+            if (data := self._source.store.document(address.waiting)) is not None:
+                return Message.decode(data)
+        except StoreDamaged as error:
+            log.error("a message of webhook %s is dropped: %s", self.webhook.id, error)
+            self._drop(address.waiting)
+        self._forget(address)
+        return None
+
+    def _try(self, address: Address, message: Message) -> bool:
+        """Make an attempt, and return whether it was a delivery; where it was none, all that waits is put off."""
+        with self._changed:
+            self._waiting[address] = attempt = self._waiting.get(address, 0) + 1
+        self.last, patience = self._sent(address, message)
+        status, reason = self.last.status, self.last.reason
+        facts = {"webhook": self.webhook.id, "message": address.id, "type": address.type, "attempt": attempt}
+        facts |= {"status": status, "reason": reason}
+        count, now = self._source.metrics.webhook_deliveries, time.monotonic()
+        if reason is None:
             crash.point("before-delivered")
             count.labels("delivered").inc()
-            tell(log, logging.INFO, "delivered", facts)
-            store.delete_document(address.waiting)
-            self._forget(address)
-            return
+            again = {"failures": self._failures, "seconds": round(now - self._failing_since, 1)}
+            tell(log, logging.INFO, "delivered", facts | (again if self._failures else {}))
+            self._failures, self._failed, self._due_at = 0, _Counted(), now + APART_SECONDS
+            return True
         count.labels("failed").inc()
-        tell(log, logging.WARNING, "not delivered", facts)
-        delay = self._put_off(address, due)
-        if outcome.status == GONE or time.time() + delay > message.since + self._settings.webhook_seconds:
-            self._bury(address, replace(message, reason=outcome.reason))
+        if status == GONE:
+            self._due_at = now + APART_SECONDS
+            self._bury([address], reason)
+            return False
+        delay = self._put_off(patience)
+        if failures := self._failed.more():
+            tell(log, logging.WARNING, "not delivered", facts | {"failures": failures, "waiting": len(self._waiting)})
+        self._bury(self._given_up(delay), reason)
+        return False
 
-    def _tried(self, address: Address, message: Message) -> Outcome:
-        """Make one attempt, unless the host is not allowed any more."""
+    def _sent(self, address: Address, message: Message) -> tuple[Outcome, float]:
+        """Make one attempt, unless the host is not allowed any more; and for how long the receiver asks to wait."""
         from livesvm.service.webhooks import sending  # takes time to load, which a start without webhooks saves
 
         settings, webhook, now = self._settings, self.webhook, time.time()
         try:
             check_host(webhook.spec.host, parse_hosts(settings.webhook_hosts))
-            status = sending.post(
-                webhook.spec.url,
-                headers_of(webhook.secret, address.id, message.body, now),
-                message.body.encode(),
-                may_be_private=settings.webhook_private,
-                seconds=ANSWER_SECONDS,
-            )
+            if self._connection is None:
+                allowed = settings.webhook_private
+                self._connection = sending.Connection(webhook.spec.url, KEPT_SECONDS, may_be_private=allowed)
+            headers = headers_of(webhook.secret, address.id, message.body, now)
+            status, patience = self._connection.post(headers, message.body.encode(), ANSWER_SECONDS)
         except InvalidInput as error:
-            return Outcome(now, reason=error.reason)
+            return Outcome(now, reason=error.reason), 0.0
         except sending.UNDELIVERED as error:
             kind = "TLS: " if isinstance(error, ssl.SSLError) else ""
-            return Outcome(now, reason=f"{kind}{error}" if str(error) else type(error).__name__)
-        return Outcome(now, status, None if 200 <= status < 300 else f"it was answered {status}")
+            return Outcome(now, reason=f"{kind}{error}" if str(error) else type(error).__name__), 0.0
+        return Outcome(now, status, None if 200 <= status < 300 else f"it was answered {status}"), patience
 
-    def _put_off(self, address: Address, due: Due) -> float:
-        """Have the next attempt wait; for how many seconds."""
-        longest = min(MOST_SECONDS, FIRST_SECONDS * 2 ** min(due.attempts, 20))
-        delay: float = longest * random.uniform(0.5, 1.0)
-        with self._changed:
-            if address in self._waiting:
-                self._waiting[address] = Due(due.attempts + 1, time.monotonic() + delay)
+    def _put_off(self, patience: float) -> float:
+        """Have the next attempt wait, for so long at least; for how many seconds."""
+        longest = min(MOST_SECONDS, FIRST_SECONDS * 2 ** min(self._failures, 20))
+        delay: float = max(longest * random.uniform(0.5, 1.0), min(patience, LONGEST_SECONDS))
+        now = time.monotonic()
+        if not self._failures:
+            self._failing_since = now
+        self._failures, self._due_at = self._failures + 1, now + delay
+        self._hang_up()
         return delay
 
-    def _bury(self, address: Address, message: Message) -> None:
-        """Make a message a dead letter."""
-        store, count = self._source.store, self._source.metrics.webhook_deliveries
-        store.put_document(address.dead, replace(message, dead_at=time.time()).encode())
-        if not store.delete_document(address.waiting):  # it was erased meanwhile
-            store.delete_document(address.dead)
-        self._forget(address)
-        count.labels("dead").inc()
-        facts = {"webhook": self.webhook.id, "message": address.id, "type": address.type, "reason": message.reason}
-        tell(log, logging.WARNING, "dead letter", facts)
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _given_up(self, delay: float) -> list[Address]:
+        """Return what is tried no more: the oldest if its time ends before it would be, and what waits for too long."""
+        with self._changed:
+            waiting = list(self._waiting)
+        now, found = time.time(), []
+        for address in waiting:
+            until = now + (delay if address == waiting[0] else 0.0) - self._settings.webhook_seconds
+            if int(address.made) / 1000 > until:  # which it was tried from, or earlier
+                break
+            if (message := self._read(address)) is not None and message.since < until:
+                found.append(address)
+        return found
+
+    def _bury_newest(self) -> None:
+        """Make dead letters of what is more than may wait."""
+        with self._changed:
+            newest = list(self._waiting)[MOST_WAITING:]
+        self._bury(newest, f"{MOST_WAITING} messages wait already")
+
+    def _bury(self, addresses: Iterable[Address], reason: str) -> None:
+        """Make dead letters of messages."""
+        store, number = self._source.store, 0
+        for address in addresses:
+            if (message := self._read(address)) is None:
+                continue
+            letter = replace(message, attempts=self._waiting.get(address, 0), reason=reason, dead_at=time.time())
+            store.put_document(address.dead, letter.encode())
+            if not store.delete_document(address.waiting):  # it was erased meanwhile
+                store.delete_document(address.dead)
+            self._forget(address)
+            self._source.metrics.webhook_deliveries.labels("dead").inc()
+            number += 1
+        if not number:
+            return
+        if count := self._dead.more(number):
+            tell(log, logging.WARNING, "dead letters", {"webhook": self.webhook.id, "count": count, "reason": reason})
         mine = [one for one in map(Address.of, store.documents(WEBHOOK_DEAD)) if one.webhook == self.webhook.id]
         for oldest in sorted(mine, key=lambda one: one.age)[:-MOST_DEAD]:
             self._drop(oldest.dead)
 
     def _drop(self, at: DocumentName) -> None:
         self._source.store.delete_document(at)
-        self._forget(Address.of(at))
         self._source.metrics.webhook_deliveries.labels("dropped").inc()
 
     def _forget(self, address: Address) -> None:
         with self._changed:
             self._waiting.pop(address, None)
+            self._delivered.discard(address)

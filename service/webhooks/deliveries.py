@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -17,6 +18,10 @@ from livesvm.service.webhooks.outbox import Outbox
 
 LOOK_SECONDS = 1.0
 """Between two looks, where other processes may put something into the outbox."""
+GATHER_SECONDS = 0.05
+"""Between two looks at least: what happens meanwhile is found together."""
+ASIDE = 10
+"""How many times as long as a look took the next one waits, as what waits may be much."""
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +46,8 @@ class Deliveries:
         self._outbox, self._before = outbox, before
         self._couriers: dict[str, Courier] = {}
         self._messages: dict[str, Counter[str]] = {"waiting": Counter(), "dead": Counter()}
-        self._is_over = False
+        self._oldest: float | None = None
+        self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
 
     def begin(self) -> None:
@@ -51,7 +57,7 @@ class Deliveries:
 
     def stop(self) -> None:
         """Send nothing more; what is under way is sent again at the next start."""
-        self._is_over = True
+        self._over.set()
         self._outbox.rang.set()
         for courier in list(self._couriers.values()):
             courier.stop()
@@ -61,6 +67,10 @@ class Deliveries:
     def counts(self) -> dict[str, int]:
         """Return how many messages wait, and how many are dead letters, as of the last look."""
         return {state: found.total() for state, found in self._messages.items()}
+
+    def oldest_seconds(self) -> float:
+        """Return for how long the oldest message has waited that this service is to send; 0 where none waits."""
+        return 0.0 if self._oldest is None else max(0.0, time.time() - self._oldest)
 
     def of(self, id: str) -> dict[str, int]:
         """Return the same of one webhook."""
@@ -72,19 +82,21 @@ class Deliveries:
         return None if courier is None else courier.last
 
     def _run(self) -> None:
-        while not self._is_over:
+        while not self._over.is_set():
             others = self._source.store.shared and self._settings.webhook_hosts  # which may create a webhook
             looks = self._outbox.webhooks or others or self._couriers
             self._outbox.rang.wait(LOOK_SECONDS if looks else None)
             self._outbox.rang.clear()
+            began = time.monotonic()
             try:
-                if not self._is_over:
+                if not self._over.is_set():
                     self._look()
             except StoreError:
                 pass  # health knows
             except Exception:
-                if not self._is_over:
+                if not self._over.is_set():
                     log.exception("what waits for webhooks was not looked at; it is again")
+            self._over.wait(min(LOOK_SECONDS, max(GATHER_SECONDS, ASIDE * (time.monotonic() - began))))
 
     def _look(self) -> None:
         """Learn what waits; messages are read before webhooks, so that one of none is one of a webhook that is gone."""
@@ -110,6 +122,7 @@ class Deliveries:
         for id_, addresses in mine.items():
             if addresses or id_ in self._couriers:
                 self._courier(id_).offer(addresses)
+        self._oldest = min((int(one.made) / 1000 for found in mine.values() for one in found), default=None)
         for state, found in (("waiting", waiting), ("dead", dead)):
             self._messages[state] = Counter(address.webhook for address in found)
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any
 
@@ -20,6 +22,8 @@ from livesvm.service.webhooks.address import Refused, check_address
 
 UNDELIVERED = (Refused, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError, ValueError)
 """What an attempt may end with that was not answered; URLs that no request can be made of are among the last."""
+REST_BYTES, REST_SECONDS = 65_536, 1.0
+"""Of the body of an answer, which says nothing, that are read so that the connection can be kept."""
 
 
 @cache
@@ -28,32 +32,78 @@ def authorities() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def post(url: str, headers: dict[str, str], body: bytes, *, may_be_private: bool, seconds: float) -> int:
-    """Send a body, and return the status of the answer, of which nothing more is read.
+class Connection:
+    """The connection to one receiver: opened when it is needed, and kept for what is sent soon after.
 
     Parameters
     ----------
-    seconds : for all of it, however slowly the answer comes
-
-    Raises
-    ------
-    Refused : the host has no address that may be sent to
-    httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, ssl.SSLError, OSError
+    kept : seconds for which it stays open when nothing is sent
+    may_be_private : whether it may lead into private networks
     """
-    until = time.monotonic() + seconds
-    tls = authorities() if url.startswith("https") else None
-    with (
-        httpcore.ConnectionPool(ssl_context=tls, network_backend=_Checked(may_be_private, until)) as pool,
-        pool.stream("POST", url, headers=list(headers.items()), content=body) as answer,
-    ):
-        return answer.status
+
+    def __init__(self, url: str, kept: float, *, may_be_private: bool) -> None:
+        tls = authorities() if url.startswith("https") else None
+        self._url, self._until = url, 0.0
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=tls,
+            max_connections=1,
+            keepalive_expiry=kept,
+            network_backend=_Checked(may_be_private, self._rest),
+        )
+
+    def post(self, headers: dict[str, str], body: bytes, seconds: float) -> tuple[int, float]:
+        """Send a body, and return the status of the answer, and for how many seconds it asks to wait (Retry-After).
+
+        Of an answer that has more than a little to say, nothing more is read, and the connection is closed.
+
+        Parameters
+        ----------
+        seconds : for all of it, however slowly the answer comes
+
+        Raises
+        ------
+        Refused : the host has no address that may be sent to
+        httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, ssl.SSLError, OSError
+        """
+        self._until = time.monotonic() + seconds
+        with self._pool.stream("POST", self._url, headers=list(headers.items()), content=body) as answer:
+            self._until = min(self._until, time.monotonic() + REST_SECONDS)
+            with suppress(*UNDELIVERED):
+                size = 0
+                for part in answer.iter_stream():
+                    size += len(part)
+                    if size > REST_BYTES:
+                        break
+            return answer.status, _patience(answer.headers)
+
+    def close(self) -> None:
+        """Close it; the next message opens it again."""
+        self._pool.close()
+
+    def _rest(self) -> float:
+        """Return the seconds that are left; raises ReadTimeout."""
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise httpcore.ReadTimeout("the receiver took too long")
+        return left
+
+
+def _patience(headers: Iterable[tuple[bytes, bytes]]) -> float:
+    """Return the seconds that Retry-After names, or those until its date; 0 where it says nothing that can be read."""
+    found = next((value.decode("latin-1").strip() for name, value in headers if name.lower() == b"retry-after"), "")
+    if found.isascii() and found.isdigit():
+        return float(found)
+    try:
+        return max(0.0, parsedate_to_datetime(found).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
 
 
 class _Checked(httpcore.NetworkBackend):
-    """Connects to addresses that are allowed, and until a time."""
+    """Connects to addresses that are allowed, in the time that is left."""
 
-    def __init__(self, may_be_private: bool, until: float) -> None:
-        self._may_be_private, self._until = may_be_private, until
+    def __init__(self, may_be_private: bool, rest: Callable[[], float]) -> None:
+        self._may_be_private, self._rest = may_be_private, rest
         self._plain = httpcore.SyncBackend()
 
     def connect_tcp(
@@ -68,8 +118,7 @@ class _Checked(httpcore.NetworkBackend):
         failure: Exception | None = None
         for address in self._allowed(host, port):
             try:
-                rest = _rest(self._until)
-                return _Limited(self._plain.connect_tcp(address, port, rest), self._until)
+                return _Limited(self._plain.connect_tcp(address, port, self._rest()), self._rest)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure or httpcore.ConnectError(f"{host} has no address")
@@ -95,18 +144,18 @@ class _Checked(httpcore.NetworkBackend):
 
 
 class _Limited(httpcore.NetworkStream):
-    """A connection that no call outlives a time of."""
+    """A connection of which no call takes longer than what is left."""
 
-    def __init__(self, stream: httpcore.NetworkStream, until: float) -> None:
-        self._stream, self._until = stream, until
+    def __init__(self, stream: httpcore.NetworkStream, rest: Callable[[], float]) -> None:
+        self._stream, self._rest = stream, rest
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Return what came."""
-        return self._stream.read(max_bytes, _rest(self._until))
+        return self._stream.read(max_bytes, self._rest())
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Send."""
-        self._stream.write(buffer, _rest(self._until))
+        self._stream.write(buffer, self._rest())
 
     def close(self) -> None:
         """Close the connection."""
@@ -116,16 +165,8 @@ class _Limited(httpcore.NetworkStream):
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
         """Return the connection with TLS in it."""
-        return _Limited(self._stream.start_tls(ssl_context, server_hostname, _rest(self._until)), self._until)
+        return _Limited(self._stream.start_tls(ssl_context, server_hostname, self._rest()), self._rest)
 
     def get_extra_info(self, info: str) -> Any:
         """Return a fact of the connection."""
         return self._stream.get_extra_info(info)
-
-
-def _rest(until: float) -> float:
-    """Return the seconds that are left; raises ReadTimeout."""
-    left = until - time.monotonic()
-    if left <= 0:
-        raise httpcore.ReadTimeout("the receiver took too long")
-    return left

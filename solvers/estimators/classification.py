@@ -74,9 +74,9 @@ class LiveSVC(WithPaths):
 
     class_weight: Mapping[Any, float] | str | None
     classes: Any
-    decision_function_shape: str = "ovr"  # old pickles of two classes have none of these
-    break_ties: bool = False
-    n_jobs: int | None = None
+    decision_function_shape: str
+    break_ties: bool
+    n_jobs: int | None
     _loss_parameters = ("C", "class_weight")
     balance_: dict[float, float]  #: with "balanced" classes, the weight of each target's
 

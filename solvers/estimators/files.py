@@ -133,8 +133,6 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
 def _model(head: dict[str, Any], arrays: dict[str, Any]) -> Any:
     """Return the model that a file's head and arrays tell of; raises anything for what does not fit together."""
-    if head["version"] < 3 and "scale_offset" in arrays:
-        arrays["X"] = arrays["X"] * arrays["scale_factor"] + arrays["scale_offset"]
     kind, parameters = KINDS[head["kind"]], {name: _back(value) for name, value in head["parameters"].items()}
     arrays |= {"keys": head["keys"], "next_key": int(head["next_key"])}
     if "X_width" in arrays:

@@ -74,17 +74,16 @@ class FrankWolfeSVC(_Classifier, _Estimator):
     gamma : float or "scale", default "scale"
         Coefficient of rbf, poly and sigmoid, above 0; "scale" is 1 / (n_features * variance).
     degree, coef0 : as in ``IncrementalSVC``
-    variant : {"auto", "fw", "mfw", "core_vector"}, default "auto"
+    variant : {"auto", "fw", "mfw"}, default "auto"
         "auto": blocks from both classes, over active examples that grow: the one to use, whatever n and C. "fw", "mfw":
         the paper's methods [Frandi et al., Algorithms 2 and 3], one coefficient a step, MFW with steps away from one.
-        "core_vector": the machine that they were compared with.
     tol : float, default 0.1
         Relative gap ``2 (R - min g) / R`` at which the search ends, with g = K~a and R = a'K~a [Frandi et al., eq. 39].
         At 0.1 no f is more than 0.05 too low, and primal and dual objective agree to about a thousandth.
     sampling : int or None, default 59
-        "fw", "mfw" and "core_vector" look for examples in samples of so many, step among those that they have in
-        between, and look at all before they end. None: at all of them in every step, which costs a kernel row of all
-        examples, and the gap falls slowly unless C is small. "auto" does not sample.
+        "fw" and "mfw" look for examples in samples of so many, step among those that they have in between, and look at
+        all before they end. None: at all of them in every step, which costs a kernel row of all examples, and the gap
+        falls slowly unless C is small. "auto" does not sample.
     full_pass : bool, default True
         False: they end at the first sample that holds no example to gain by, however far the optimum is, which
         ``relative_gap_`` tells: a rough answer soon, as the paper's program gives.
@@ -92,7 +91,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         Steps, at most; by default 100,000 of a kernel row, a million of a block, and with ``sampling`` 10^8.
     cache_mb : float, default 512
         Memory that kernel rows may take, in MiB; by samples, kernel values of those with a coefficient. Where these do
-        not fit, "fw" and "mfw" go on without samples, and "core_vector" ends.
+        not fit, "fw" and "mfw" go on without samples.
     warm_start : bool, default False
         Keep the training data, and let the next fit start from this one's solution.
     n_jobs : int or None, default None

@@ -31,7 +31,7 @@ from livesvm.solvers.models.class_labels import (
     places_of,
 )
 from livesvm.solvers.models.keyed_window import unused_keys
-from livesvm.solvers.models.large_predictor import Trained, of_signs
+from livesvm.solvers.models.large_predictor import Trained
 from livesvm.solvers.models.large_proofs import proofs
 from livesvm.solvers.models.next_start import next_start, signed_coefficients
 from livesvm.solvers.models.pairs_predictor import summary, winners
@@ -467,7 +467,7 @@ class LiveL2SVC(LiveEstimator):
         """Return the model that ``to_arrays`` was taken from; raises NotOptimal where they do not belong together."""
         model = cls(**params)
         try:
-            model._restore(arrays if "labels" in arrays else of_signs(arrays, model.C))
+            model._restore(arrays)
         except (KeyError, ValueError, IndexError, TypeError) as error:
             raise NotOptimal(f"the arrays of this checkpoint do not belong together: {error}") from error
         return model

@@ -380,7 +380,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     def _restore(self, arrays: Mapping[str, Any]) -> None:
         y, weights = (validation.plain(arrays[name], np.float64) for name in ("y", "sample_weight"))
         self.class_mass_ = masses((y, weights))
-        self._begun = bool(arrays.get("begun", True))  # before models waited they had both kinds
+        self._begun = bool(arrays["begun"])
         self.keep_estimate(arrays)
         super()._restore(arrays)
 

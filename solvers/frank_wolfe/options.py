@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.frank_wolfe.core_set import SAMPLE
 
-Variant = Literal["auto", "fw", "mfw", "core_vector"]
+Variant = Literal["auto", "fw", "mfw"]
 
 STEPS = 100_000  #: of one coefficient, where no number is given: each costs a kernel row of every example
 CORE_STEPS = 100_000_000  #: of one coefficient of a core, or of examples that join it

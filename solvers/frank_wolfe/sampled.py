@@ -1,9 +1,8 @@
-"""FW, MFW and the core-vector machine by samples, where n is so large that a row a step takes too long.
+"""FW and MFW by samples, where n is so large that a row a step takes too long.
 
 An example that a sample finds joins the core [Frandi et al., Section 5.2.3], and steps among the core follow, until
 these promise less than such an example did: kernel values of a sample take far longer than a step. (The paper samples
-before every step.) The core-vector machine, which is here for comparison, solves the reduced problem instead
-[Tsang et al. 2005].
+before every step.)
 """
 
 from __future__ import annotations
@@ -15,21 +14,17 @@ import numpy as np
 from livesvm.solvers.frank_wolfe import steps
 from livesvm.solvers.frank_wolfe.core_set import Core, SampledSearch
 from livesvm.solvers.frank_wolfe.exact_search import PROOFS
-from livesvm.solvers.frank_wolfe.options import CORE_STEPS, Options, Variant
+from livesvm.solvers.frank_wolfe.options import CORE_STEPS, Options
 from livesvm.solvers.frank_wolfe.problem import Problem, exact_parts, gap_of
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
 from livesvm.solvers.frank_wolfe.steps import At
-from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import AT_ONCE, check
-from livesvm.solvers.runtime.types import Floats, Numbers
+from livesvm.solvers.runtime.types import Floats
 
 LESS = 0.5  #: of the gap of the last example found: steps among the core that promise less wait for another
 AT_MOST = 5  #: times as many of them for one example as the core is large, until the tolerance itself is asked for
 SURE = 0.9  #: of the tolerance, to which they are taken at the end: others are computed with other digits
 LAST_DIGITS = 1.0 + 1e-9  #: by which one gap may be above another that is the same
-REDUCED = 0.5  #: to which part of the tolerance the core-vector machine solves each reduced problem
-PAIRS = 100_000  #: steps of that, at most
-FLAT = 1e-300  #: the least curvature of one
 LEAST_CAPACITY = 64  #: examples that a core may always have
 
 
@@ -50,7 +45,7 @@ def solve(
         if not is_full:
             core = Core(problem, examples, a, capacity)
             search = SampledSearch(core, sampling, random, options.looks_at_all)
-            taken += _walk(core, search, options.variant, goal, most - taken, trace)
+            taken += _walk(core, search, options.variant == "mfw", goal, most - taken, trace)
             a, computed, is_full = core.coefficients(), computed + core.computed, core.is_full and capacity < problem.n
         parts = exact_parts(problem, a)
         is_there = gap_of(problem, a, parts).relative <= options.tol
@@ -60,12 +55,12 @@ def solve(
     return solution(problem, a, parts, options.tol, taken, computed, trace), is_full
 
 
-def _walk(core: Core, search: SampledSearch, variant: Variant, tol: float, most: int, trace: Trace) -> int:
+def _walk(core: Core, search: SampledSearch, away: bool, tol: float, most: int, trace: Trace) -> int:
     """Let examples join the core until no example is found whose gap is above ``tol``; return the steps taken."""
     goal, taken = np.inf, 0
     while taken < most:
         check()
-        taken += _minimize(core, variant, goal, tol, most - taken)
+        taken += _minimize(core, away, goal, tol, most - taken)
         found = search.find(tol)
         trace(found.gap)
         if found.gap <= tol:
@@ -80,16 +75,12 @@ def _walk(core: Core, search: SampledSearch, variant: Variant, tol: float, most:
     return taken
 
 
-def _minimize(core: Core, variant: Variant, goal: float, tol: float, most: int) -> int:
+def _minimize(core: Core, away: bool, goal: float, tol: float, most: int) -> int:
     """Bring the gap of the core to ``goal``, or nearer to it; return the steps taken."""
-    if variant == "core_vector":
-        arrays = core.values, core.y, core.ridge, core.diagonal, core.a, core.g
-        minimize_pairwise(*arrays, REDUCED * tol, PAIRS)
-        return 1
     if core.gap <= goal:
         return 0
     few = AT_MOST * core.indices.size if goal > SURE * tol else most
-    return _steps(core, variant == "mfw", goal, min(few, most))
+    return _steps(core, away, goal, min(few, most))
 
 
 def _steps(core: Core, away: bool, tol: float, most: int) -> int:
@@ -105,38 +96,3 @@ def _steps(core: Core, away: bool, tol: float, most: int) -> int:
     core.a *= now.scale
     core.g *= now.scale
     return int(now.steps)
-
-
-@compiled
-def minimize_pairwise(
-    values: Numbers, y: Floats, ridge: Floats, diagonal: Floats, a: Floats, g: Floats, tol: float, most: int
-) -> None:
-    """Minimize ``a'K~a`` over the simplex of ``a`` (k,), with ``g = K~a``, to a relative gap of ``tol``: SMO, by pairs.
-
-    ``values`` are kernel values, (k, k) or larger.
-    """
-    for _ in range(most):
-        i, low, R = 0, np.inf, 0.0
-        for k in range(a.size):
-            R += a[k] * g[k]
-            if g[k] < low:
-                i, low = k, g[k]
-        if 2.0 * (R - low) <= tol * R:
-            return
-        j, best, flat = -1, 0.0, FLAT
-        for k in range(a.size):  # the partner that gains the most [Fan et al. 2005]
-            if a[k] > 0.0 and g[k] > low:
-                curvature = max(diagonal[i] + diagonal[k] - 2.0 * y[i] * y[k] * (values[i, k] + 1.0), FLAT)
-                gain = (g[k] - low) ** 2 / curvature
-                if gain > best:
-                    j, best, flat = k, gain, curvature
-        if j < 0:
-            return
-        step = min(a[j], (g[j] - low) / flat)
-        a[i] += step
-        a[j] = 0.0 if step == a[j] else a[j] - step
-        s, t = step * y[i], step * y[j]
-        for k in range(a.size):
-            g[k] += y[k] * (s * (values[i, k] + 1.0) - t * (values[j, k] + 1.0))
-        g[i] += step * ridge[i]
-        g[j] -= step * ridge[j]

@@ -22,10 +22,10 @@ def solve(problem: Problem, options: Options, trace: Trace, start: Known | None 
     if options.variant == "auto":
         return by_blocks.solve(problem, options, start, random, trace)
     a = exact_search.first(problem.of_class, random) if start is None else start.b / start.b.sum()
-    if options.variant != "core_vector" and options.sampling is None:
+    if options.sampling is None:
         return exact_search.solve(problem, options, a, random, trace)
     found, is_full = sampled.solve(problem, options, a, random, trace)
-    if found.is_converged or not is_full or options.variant == "core_vector" or not options.looks_at_all:
+    if found.is_converged or not is_full or not options.looks_at_all:
         return found
     rest = exact_search.solve(problem, options, found.a / found.a.sum(), random, trace)
     return replace(rest, steps=found.steps + rest.steps, kernel_values=found.kernel_values + rest.kernel_values)

@@ -806,7 +806,6 @@ class LiveEstimator(Fitted):
             raise InvalidInput("the arrays of this checkpoint do not belong together")
         if np.size(arrays.get("robust", ())):
             self.robust_ = Robustness(*np.asarray(arrays["robust"], np.float64).tolist())
-        arrays = {"sides": np.zeros(targets.size, np.int8), **arrays}  # none before there were outlier paths
         losses = self._conditional(targets, weights, np.asarray(arrays["sides"], np.int8), None, self._robust)
         total = self._total_per_weight() * float(weights.sum())
         try:

@@ -162,16 +162,3 @@ def _products(X: Any, support: Examples, weights: Floats) -> Floats:
         part = Examples.of(support.kernel, sparse.csr_array(X[start : start + each]), like=support)
         out[start : start + each] = block(part, support) @ weights
     return out
-
-
-def of_signs(arrays: Mapping[str, Any], C: float) -> dict[str, Any]:
-    """Return the arrays of a checkpoint from when there were the labels -1 and 1 alone, as they are now."""
-    y = (np.asarray(arrays["y"]) > 0).astype(np.int64)
-    found = dict(arrays) | {"y": y, "labels": [-1, 1], "classes": [-1, 1]}
-    if not arrays["trained"]:
-        return found
-    parts = np.zeros((2, 2, y.size))
-    parts[:, 1 - y, np.arange(y.size)] = arrays["parts"]
-    there = np.asarray(arrays["parts"]).any(axis=0) & bool(arrays["parts_hold"])
-    found |= {"taught": np.where(there, y, -1), "parts": parts, "costs": C * np.asarray(arrays["sample_weight"])}
-    return found | {"coefficients": np.asarray(arrays["coefficients"])[None], "R": np.array([arrays["R"]]), "age": 0}

@@ -482,7 +482,7 @@ class Window(Undoable):
                 float(arrays["intercept"]),
                 (plain(arrays["f"], np.float64), int(arrays["events"])) if "f" in arrays else None,
             )
-            sides = np.asarray(arrays.get("sides", np.zeros(len(keys))), np.int8)  # none before outlier paths
+            sides = np.asarray(arrays["sides"], np.int8)
             weights = np.asarray(arrays["sample_weight"], np.float64)
             columns = self._y, self._weight, self._side
             self._take(self.state, {}, columns, slots, (y, weights, sides), keys)

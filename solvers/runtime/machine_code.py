@@ -144,7 +144,7 @@ def _use(file: Path) -> None:
 
 @cache
 def processors() -> list[str]:
-    """Return the processor that this process compiles for, and the baselines whose machine code that one can run."""
+    """Return the processor that this process compiles for, and the baselines that it can run."""
     triple, name, features = registry.cpu_target.target_context.codegen().magic_tuple()
     asked = {feature[1:] for feature in features.split(",") if feature.startswith("+")}  # as by NUMBA_CPU_FEATURES
     can_run = [(triple, baseline, "") for baseline in runnable(triple, asked & features_here())]

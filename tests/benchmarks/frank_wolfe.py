@@ -10,9 +10,9 @@ Parts, with the tables and sections of the paper [Frandi et al.] that they repea
 with n on nested subsets (5.3, 5.4), ``C`` (5.7), ``quadratic`` (Table 8), and ``slide``: a warm start after a hundredth
 of the examples has changed. The kernel is exp(-|x - z|^2 / 2 s), where s is the mean squared distance (``--narrow``:
 exp(-|x - z|^2 / s), that of Tsang et al., whose width the paper takes over); C is chosen from 1, 2, ..., 4096 by the
-accuracy on 30% of the training data (of 5,000 examples at most) unless ``--C`` says it. FW, MFW and the core-vector
-machine look at samples of 59 and stop where the paper does, at 2 (R - min g) <= 2e-6 Delta^2, all alike; those named
-"sample" at the first sample of 59 where that is so, as the paper's program, however far the optimum is. "gap" is
+accuracy on 30% of the training data (of 5,000 examples at most) unless ``--C`` says it. FW and MFW look at
+samples of 59 and stop where the paper does, at 2 (R - min g) <= 2e-6 Delta^2, both alike; those named "sample" at the
+first sample of 59 where that is so, as the paper's program, however far the optimum is. "gap" is
 ``2 (R - min g) / R`` in double precision; seconds are those on the wall, and of all processors. A trial that takes more
 than ``--limit`` seconds of processors, in a process of its own, is given up and shown as such, so that every command
 ends.
@@ -191,10 +191,8 @@ def methods(C: float, kernel: dict[str, Any], rule: float) -> dict[str, Callable
         "default": partial(FrankWolfeSVC, C=C, **kernel),
         "FW": partial(sampled, variant="fw"),
         "MFW": partial(sampled, variant="mfw"),
-        "core-vector": partial(sampled, variant="core_vector"),
         "FW sample": partial(until, variant="fw"),
         "MFW sample": partial(until, variant="mfw"),
-        "core-vector sample": partial(until, variant="core_vector"),
         "LIBSVM": partial(SVC, C=C, **kernel, cache_size=500),
         "Nystroem": lambda: make_pipeline(
             Nystroem(**features, n_components=300, random_state=0), LinearSVC(C=C, random_state=0)

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -48,11 +49,13 @@ class RedisServer:
     Parameters
     ----------
     directory : where it keeps its files
+    prepare : run in the child before it starts, to set limits
     options : as on its command line, ``appendfsync="always"``; an append-only file is kept by default
     """
 
-    def __init__(self, directory: Path, **options: str) -> None:
+    def __init__(self, directory: Path, prepare: Callable[[], None] | None = None, /, **options: str) -> None:
         self.directory = directory
+        self.prepare = prepare
         self.options = {"appendonly": "yes", "appendfsync": "always", "save": ""} | options
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -73,7 +76,7 @@ class RedisServer:
         for name, value in self.options.items():
             words += [f"--{name}", value]
         with (self.directory / "redis.log").open("ab") as log:
-            self._process = subprocess.Popen(words, stdout=log, stderr=log)
+            self._process = subprocess.Popen(words, stdout=log, stderr=log, preexec_fn=self.prepare)
         end = time.monotonic() + START_SECONDS
         with self.client() as client:
             while True:

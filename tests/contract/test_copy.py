@@ -12,7 +12,7 @@ import pytest
 
 from livesvm.service.cli.main import main
 from livesvm.service.store.base import DocumentName, Idempotency, Solution, Store
-from livesvm.service.store.places import open_place
+from livesvm.service.store.copy import open_place
 from tests.contract.redis_server import RedisServer
 
 DATASET = DocumentName("dataset", "rivers")

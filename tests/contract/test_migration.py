@@ -1,73 +1,30 @@
-"""A store of an older schema is read; what it holds is kept."""
+"""What 0.2.0, the first release, has stored is read and goes on; what is older is refused."""
 
 from __future__ import annotations
 
+import base64
+import json
 import sqlite3
+import tarfile
 import uuid
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import httpx
+import numpy as np
 import pytest
 
 from livesvm.service.store import redis, sqlite_schema
-from livesvm.service.store.base import (
-    Fenced,
-    Idempotency,
-    Indexed,
-    Lease,
-    Remembered,
-    SnapshotInfo,
-    Solution,
-    StoreDamaged,
-    StoredModel,
-    StoreUnavailable,
-)
+from livesvm.service.store.base import Indexed, Lease, SnapshotInfo, StoredModel, StoreUnavailable
+from livesvm.service.store.embedded import open_embedded
 from livesvm.service.store.redis import RedisStore
 from livesvm.service.store.seals import seal, sha256
-from livesvm.service.store.sqlite import SqliteStore
+from livesvm.service.store.sqlite import DATABASE, SqliteStore
 from livesvm.service.store.sqlite_marks import new_marks
+from livesvm.solvers.estimators.files import load_model
 from tests.contract.redis_server import RedisServer
-from tests.contract.undo import UNDO_5, UNDO_6
-
-SCHEMA_1 = """
-CREATE TABLE models (
-    id TEXT PRIMARY KEY, spec BLOB NOT NULL, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL, created REAL NOT NULL);
-CREATE TABLE log (
-    model TEXT NOT NULL, sequence INTEGER NOT NULL, data BLOB NOT NULL, aborted INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (model, sequence));
-CREATE TABLE snapshots (
-    model TEXT NOT NULL, sequence INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (model, sequence));
-CREATE TABLE requests (
-    model TEXT NOT NULL, key TEXT NOT NULL, body BLOB NOT NULL, sequence INTEGER NOT NULL, answer BLOB,
-    PRIMARY KEY (model, key));
-CREATE INDEX requests_by_sequence ON requests (model, sequence);
-INSERT INTO models VALUES ('m', x'01', 7, 2, 1.0);
-INSERT INTO log VALUES ('m', 1, x'aa', 0), ('m', 2, x'bb', 1);
-INSERT INTO snapshots VALUES ('m', 1, x'cc');
-INSERT INTO requests VALUES ('m', 'k', x'dd', 1, x'ee');
-PRAGMA user_version = 1;
-"""
-SCHEMA_2 = """
-CREATE TABLE models (
-    id TEXT PRIMARY KEY, spec BLOB NOT NULL, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL, created REAL NOT NULL,
-    writer TEXT NOT NULL DEFAULT '', attempt INTEGER NOT NULL DEFAULT 0);
-CREATE TABLE log (
-    model TEXT NOT NULL, sequence INTEGER NOT NULL, data BLOB NOT NULL, aborted INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (model, sequence));
-CREATE TABLE snapshots (
-    model TEXT NOT NULL, sequence INTEGER NOT NULL, data BLOB NOT NULL,
-    sha256 BLOB, version INTEGER NOT NULL DEFAULT 0, saved REAL NOT NULL DEFAULT 0, PRIMARY KEY (model, sequence));
-CREATE TABLE requests (
-    model TEXT NOT NULL, key TEXT NOT NULL, body BLOB NOT NULL, sequence INTEGER NOT NULL, answer BLOB,
-    PRIMARY KEY (model, key));
-CREATE INDEX requests_by_sequence ON requests (model, sequence);
-CREATE TABLE epochs (newest INTEGER NOT NULL);
-INSERT INTO epochs VALUES (7);
-INSERT INTO models VALUES ('m', x'01', 7, 4, 1.0, 'me', 0), ('empty', x'02', 6, 0, 1.0, 'me', 0);
-INSERT INTO log VALUES ('m', 3, x'aa', 0), ('m', 4, x'bb', 1);
-PRAGMA user_version = 2;
-"""
+from tests.service.process import ServiceProcess
 
 SCHEMA_7 = """
 CREATE TABLE models (
@@ -94,99 +51,6 @@ INSERT INTO models VALUES ('m', x'01', 7, 4, 1.0, 'me', 2, '4'), ('empty', x'02'
 PRAGMA user_version = 7;
 """
 """As 0.2.0 makes it."""
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    with closing(sqlite3.connect(tmp_path / "s")) as db:
-        db.executescript(SCHEMA_1)
-    return tmp_path / "s"
-
-
-def test_everything_is_kept_and_old_writers_are_fenced(path: Path) -> None:
-    for _ in range(2):  # the second time there is nothing left to do
-        with closing(SqliteStore(path)) as store:
-            log = [(record.sequence, record.data, record.aborted) for record in store.log("m", 0)]
-            assert log == [(1, b"\xaa", False), (2, b"\xbb", True)]
-            assert store.load_snapshot("m", 1) == b"\xcc"
-            assert store.recall("m", "k") == Remembered(b"\xdd", 1, b"\xee")
-            lease = store.acquire("m")
-            assert lease.epoch > 7
-            assert store.last_sequence(lease) == 2
-            with pytest.raises(Fenced):
-                store.append(Lease("m", 7), 3, b"", None, keep=1)
-
-
-def test_a_migration_that_is_interrupted_leaves_the_old_schema(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patched:
-        patched.setitem(sqlite_schema.STEPS, 2, ("ALTER TABLE models ADD COLUMN kept TEXT; no such statement", 3))
-        with pytest.raises(StoreUnavailable):
-            SqliteStore(path)
-    with closing(SqliteStore(path)) as store:
-        assert store.heads(["m"])["m"].sequence == 2
-
-
-def test_rows_of_schema_2_are_sealed_and_a_damaged_snapshot_stays_damaged(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "s")) as db:
-        db.executescript(SCHEMA_2)
-        rows = [("m", 2, b"older", sha256(b"older"), 1, 5.5), ("m", 4, b"newer", sha256(b"other"), 3, 6.5)]
-        db.executemany("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?)", rows)
-        db.commit()
-    for _ in range(2):
-        with closing(SqliteStore(tmp_path / "s")) as store:
-            assert [(r.sequence, r.data, r.aborted) for r in store.log("m", 0)] == [
-                (3, b"\xaa", False),
-                (4, b"\xbb", True),
-            ]
-            assert store.snapshots("m") == [SnapshotInfo(4, 3, 6.5, 5), SnapshotInfo(2, 1, 5.5, 5)]
-            assert store.load_snapshot("m", 2) == b"older"
-            with pytest.raises(StoreDamaged):
-                store.load_snapshot("m", 4)
-            assert store.snapshots("empty") == []
-            lease = store.acquire("m")
-    with closing(SqliteStore(tmp_path / "s")) as store:
-        store.save_snapshot(lease, 4, b"again", 3)
-        assert [(s.sequence, s.is_damaged) for s in store.snapshots("m")] == [(4, False), (2, False)]
-
-
-def test_requests_of_schema_3_are_sealed(tmp_path: Path) -> None:
-    with closing(SqliteStore(tmp_path / "s")) as store:
-        lease = store.create("m", b"")
-        for sequence, key in ((1, "answered"), (2, "open")):
-            store.append(lease, sequence, b"", Idempotency(key, b"body"), keep=10)
-        store.remember(lease, "answered", b"answer")
-    with closing(sqlite3.connect(tmp_path / "s")) as db:
-        for column in ("seal", "answer_seal"):
-            db.execute(f"ALTER TABLE requests DROP COLUMN {column}")
-        db.executescript(f"{UNDO_5} PRAGMA user_version = 3;")
-    for _ in range(2):
-        with closing(SqliteStore(tmp_path / "s")) as store:
-            assert store.requests("m") == {
-                "answered": Remembered(b"body", 1, b"answer"),
-                "open": Remembered(b"body", 2, None),
-            }
-            assert store.recall("m", "answered") == Remembered(b"body", 1, b"answer")
-
-
-def test_solutions_come_with_schema_5(tmp_path: Path) -> None:
-    with closing(SqliteStore(tmp_path / "s")) as store:
-        store.append(store.create("m", b""), 1, b"record", None, keep=1)
-    with closing(sqlite3.connect(tmp_path / "s")) as db:
-        db.executescript(f"{UNDO_5} PRAGMA user_version = 4;")
-    with closing(SqliteStore(tmp_path / "s")) as store:
-        assert [record.data for record in store.log("m", 0)] == [b"record"]
-        assert store.solution("m") is None
-        store.save_solution(store.acquire("m"), Solution(1, b"solution"))
-        assert store.solution("m") == Solution(1, b"solution")
-
-
-def test_what_pings_write_comes_with_schema_6(tmp_path: Path) -> None:
-    SqliteStore(tmp_path / "s").close()
-    with closing(sqlite3.connect(tmp_path / "s")) as db:
-        db.executescript(f"{UNDO_6} PRAGMA user_version = 5;")
-    with closing(SqliteStore(tmp_path / "s", probe_seconds=0)) as store:
-        store.ping()
-        assert store._read("SELECT length(data) FROM probe") == [(1,)]
 
 
 def test_summaries_come_with_schema_8(tmp_path: Path) -> None:
@@ -223,13 +87,21 @@ def test_a_move_of_specifications_that_is_interrupted_leaves_them(
 ) -> None:
     with closing(sqlite3.connect(tmp_path / "s")) as db:
         db.executescript(SCHEMA_7)
-    statements, schema = sqlite_schema.STEPS[7]
     with monkeypatch.context() as patched:
-        patched.setitem(sqlite_schema.STEPS, 7, (f"{statements} no such statement", schema))
+        patched.setattr(sqlite_schema, "FROM_7", (*sqlite_schema.FROM_7, "no such statement"))
         with pytest.raises(StoreUnavailable):
             SqliteStore(tmp_path / "s")
     with closing(SqliteStore(tmp_path / "s")) as store:
         assert store.model("m") == StoredModel("m", b"\x01")
+
+
+def test_a_database_of_before_the_first_release_is_refused_as_it_is(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as db:
+        db.executescript(f"{SCHEMA_7} DROP TABLE documents; PRAGMA user_version = 6;")
+    before = (tmp_path / DATABASE).read_bytes()
+    with pytest.raises(StoreUnavailable, match=r"schema 6, of a version before 0\.2\.0: start 0\.2\.0 on it first$"):
+        open_embedded(tmp_path)
+    assert (tmp_path / DATABASE).read_bytes() == before
 
 
 def test_redis_of_layout_4_is_read_and_what_it_lacks_comes_with_the_next_writes(redis_server: RedisServer) -> None:
@@ -247,4 +119,88 @@ def test_redis_of_layout_4_is_read_and_what_it_lacks_comes_with_the_next_writes(
             assert list(store.index()) == [Indexed("m", 0, b"summary", 0, "me")]
             store.delete(lease)
             assert (list(store.index()), store.changes()) == ([], 1)
-        assert int(client.get(f"{{{prefix}}}:schema")) == redis.SCHEMA == 5
+        assert int(client.get(f"{{{prefix}}}:schema")) == redis.SCHEMA == 6
+        client.set(f"{{{prefix}}}:schema", 3)
+        with pytest.raises(StoreUnavailable, match=r"schema 3 .* of a version before 0\.2\.0"):
+            RedisStore(redis_server.url, "me", prefix=prefix)
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return what 0.2.0 has left: a data directory after a kill, keys of Redis, a model's file, and its answers."""
+    place = tmp_path_factory.mktemp("released")
+    with tarfile.open(Path(__file__).parents[1] / "support" / "0.2.0.tar.xz") as packed:
+        packed.extractall(place, filter="data")
+    return place / "0.2.0"
+
+
+def _given(examples: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return examples as they were given, without their coefficients."""
+    return [{name: one[name] for name in ("key", "x", "y", "weight", "time", "tags", "side")} for one in examples]
+
+
+def goes_on(http: httpx.Client, said: Any) -> None:
+    """Assert that a service answers as 0.2.0 did, and that its models and feeds learn on."""
+    again = {"add": {name: said["again"][name] for name in ("X", "y", "keys")}}
+    answer = http.post("/models/two/update", json=again, headers={"Idempotency-Key": "first"})
+    assert (answer.json(), answer.headers["idempotent-replayed"]) == (said["again"]["answer"], "true")
+    for name, expected in said["models"].items():
+        X = [row if name != "sparse" else [*row, row[0]] for row in said["probe"]]
+        X = X if name != "sparse" else [[x if abs(x) > 0.5 else 0.0 for x in row] for row in X]
+        found = http.post(f"/models/{name}/predict", json={"X": X}).json()
+        for values in ("decision", "prediction")[: 2 if name in ("number", "quantile") else 1]:
+            theirs = np.ravel(expected["predict"].pop(values))
+            np.testing.assert_allclose(np.ravel(found.pop(values)), theirs, atol=1e-6)
+        assert found == expected["predict"]
+        assert _given(http.get(f"/models/{name}/examples").json()["examples"]) == _given(expected["examples"])
+        now = http.get(f"/models/{name}").json()
+        assert (now["C"], now["gamma"]) == (expected["C"], pytest.approx(expected["gamma"]))
+        assert http.get(f"/models/{name}/versions").json() == expected["versions"]
+        change = {"remove": {"keys": [expected["examples"][-1]["key"]]}}
+        assert http.post(f"/models/{name}/update", json=change).json()["version"] == now["version"] + 1
+        if name != "large":
+            certificate = http.get(f"/models/{name}/certificate").json()
+            assert all(one["relative_gap"] < 1e-6 for one in certificate.get("pairs", [certificate]))
+    for name, expected in said["feeds"].items():
+        found = http.get(f"/feeds/{name}/forecast").json()
+        assert [{field: one[field] for field in ("step", "time", "value")} for one in found["forecasts"]] == [
+            {"step": one["step"], "time": one["time"], "value": pytest.approx(one["value"], rel=1e-6)}
+            for one in expected["forecasts"]
+        ]
+        rows = [{field: row[field] for field in row if field != "k" or name == "hourly"} for row in said["next"]]
+        assert http.post(f"/feeds/{name}/observations", json={"rows": rows}).json()["accepted"] == 2
+    receipts = http.get("/receipts").json()["receipts"]
+    assert receipts == said["receipts"]
+    for receipt in receipts:
+        assert http.post("/receipts/verify", json=receipt).json()["verified"]
+
+
+def test_a_data_directory_of_0_2_0_is_read_and_goes_on(released: Path) -> None:
+    said = json.loads((released / "said.json").read_text())["sqlite"]
+    with ServiceProcess(released / "data") as service, service.http() as http:
+        goes_on(http, said)
+        for name, expected in (("datasets", said["datasets"]), ("jobs", said["jobs"]["jobs"])):
+            for now, then in zip(http.get(f"/{name}").json()[name], expected, strict=True):
+                assert now | then == now
+        back = http.post("/models/two/restore", json={"version": 1})
+        assert back.json()["n_examples"] == 10
+
+
+def test_redis_of_0_2_0_is_read_and_goes_on(released: Path, tmp_path: Path, redis_server: RedisServer) -> None:
+    kept, prefix = json.loads((released / "said.json").read_text()), uuid.uuid4().hex
+    client: Any = redis_server.client()
+    with closing(client):
+        for key, value in kept["dump"].items():
+            client.restore(key.replace("livesvm", prefix, 1), 0, base64.b64decode(value))
+    (tmp_path / "holder").write_text(kept["holder"])
+    process = ServiceProcess(tmp_path, redis_url=redis_server.url, redis_prefix=prefix)
+    with process as service, service.http() as http:
+        goes_on(http, kept["redis"])
+
+
+def test_a_models_file_of_0_2_0_is_read(released: Path) -> None:
+    said = json.loads((released / "said.json").read_text())["model"]
+    model = load_model(released / "model.npz")
+    np.testing.assert_allclose(model.decision_function(said["X"]), said["decision"], atol=1e-7)
+    model.update(add=([[0.0, 0.0]], ["a"]), remove=[0])
+    assert model.certificate().relative_gap < 1e-9

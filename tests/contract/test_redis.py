@@ -15,11 +15,14 @@ import pytest
 
 from livesvm.service.store import chunks
 from livesvm.service.store.base import (
+    DELETING,
+    DocumentName,
     Durability,
     Fenced,
     Idempotency,
     Lease,
     LeaseHeld,
+    ModelGone,
     OutOfSequence,
     Solution,
     StoreDamaged,
@@ -27,7 +30,10 @@ from livesvm.service.store.base import (
     StoreUnavailable,
 )
 from livesvm.service.store.redis import SCHEMA, RedisStore
+from livesvm.service.store.scripts import BEGIN_SNAPSHOT, COUNTED
 from tests.contract.redis_server import RedisServer
+
+AT = DocumentName("fleet", "seas")
 
 
 @pytest.fixture
@@ -85,19 +91,119 @@ def test_a_server_that_does_not_say_promises_nothing(own_server: RedisServer) ->
         assert store.weakness.endswith("maxmemory-policy to this user: allow it +config|get")
 
 
-def test_a_lost_index_of_models_is_damage_and_no_new_store(own_server: RedisServer) -> None:
+OF_THE_STORE = {"models", "documents"}
+OF_A_MODEL = {"meta", *COUNTED}
+EXPENDABLE = {"schema", "epochs", "changes", "gone", "alive", "writing", "chunk", "solution"}
+"""Made again, found again, or not needed; of snapshots there are two, and the log behind the older one."""
+
+
+def _filled(store: RedisStore) -> Lease:
+    """Return the lease of a model that has every key there is, in a store with another model and a document."""
+    store.append(store.create("other", b"spec"), 1, b"", None, keep=9)
+    store.put_document(DocumentName("fleet", "rivers"), b"data")
+    lease = store.create("m", b"spec")
+    for number in (1, 2, 3):
+        store.append(lease, number, b"record", Idempotency(f"k{number}", b"body"), keep=9)
+        store.remember(lease, f"k{number}", b"answer")
+    store.abort(lease, 3)
+    for number in (1, 2):
+        store.save_snapshot(lease, number, b"snapshot", number)
+    store.save_solution(lease, Solution(3, b"solution"))
+    store._write(BEGIN_SNAPSHOT, lease, "ab", 1)
+    store.ping()
+    return lease
+
+
+def _dumped(client: Any) -> dict[str, bytes]:
+    return {key.decode(): client.dump(key) for key in client.keys("*")}
+
+
+def _check_without(name: str, lease: Lease, store: RedisStore, server: RedisServer) -> None:
+    """Check what a running store and one that is opened again make of the loss of a key."""
+    if name in OF_THE_STORE:
+        for refused in (lambda: store.append(lease, 4, b"", None, keep=9), lambda: store.create("n", b"")):
+            with pytest.raises(StoreDamaged, match=r"Redis has lost its index of models .* restore a backup"):
+                refused()
+        assert (store.durability(), store.heads(["m", "other"])) == (Durability.MEMORY, {})
+        assert f"Redis has lost {{livesvm}}:{name}" in (store.weakness or "")
+        if name == "documents":
+            for call in (store.documents, lambda: store.document(AT), lambda: store.put_document(AT, b"")):
+                with pytest.raises(StoreUnavailable, match=r"has lost \{livesvm\}:documents"):
+                    call()
+        with pytest.raises(StoreDamaged, match=f"Redis has lost {{livesvm}}:{name}"):
+            RedisStore(server.url, "other")
+        return
+    with closing(RedisStore(server.url, "me", lease_seconds=0)) as again:
+        found = {one.id: one for one in again.index()}
+        assert found["other"].damage == ""
+        assert again.documents() == [DocumentName("fleet", "rivers")]
+        assert (store.durability(), store.weakness) == (Durability.FSYNCED, None)
+        if name in OF_A_MODEL:
+            with pytest.raises((StoreDamaged, ModelGone)):
+                store.append(lease, 4, b"", None, keep=9)
+            assert store.heads(["m", "other"]).keys() == {"other"}
+            assert "lost keys of model m" in found["m"].damage
+            assert {one.id: one.damage != "" for one in again.models()} == {"m": True, "other": False}
+            taken = again.acquire("m")
+            assert "lost keys of model m" in next(again.index(["m"])).damage
+            with pytest.raises(StoreDamaged, match="has lost keys of model m"):
+                again.last_sequence(taken)
+            again.supersede(taken, 3, b"written back", 3)
+            assert again.append(taken, 4, b"record", None, keep=9) is Durability.FSYNCED
+            again.delete(taken)
+            assert again.model("m") is None
+        else:
+            assert found["m"] == next(store.index(["m"]))
+            assert store.append(lease, 4, b"record", None, keep=9) is Durability.FSYNCED
+            assert again.acquire("m").epoch > lease.epoch
+
+
+def test_the_loss_of_any_key_is_named_unless_it_can_be_made_again(own_server: RedisServer) -> None:
+    """As an eviction takes them; what is written afterwards is refused, and no start takes what is left for all."""
     with closing(RedisStore(own_server.url, "me")) as store, own_server.client() as client:
-        lease = store.create("m", b"")
-        store.append(lease, 1, b"", None, keep=1)
-        client.delete("{livesvm}:models")  # as an eviction would
-        with pytest.raises(StoreDamaged, match="the index of models in Redis has lost model m"):
-            store.append(lease, 2, b"", None, keep=1)
-        with pytest.raises(StoreDamaged, match="no index of models"):
-            RedisStore(own_server.url, "other")
-        client.hset("{livesvm}:models", "m", b"")
-        assert store.append(lease, 2, b"", None, keep=1) is Durability.FSYNCED
-        store.delete(lease)
-        RedisStore(own_server.url, "other").close()
+        lease = _filled(store)
+        client.sadd("{livesvm}:gone", "another")
+        whole = _dumped(client)
+        names = {key: key.removeprefix("{livesvm}:").removeprefix("m:m:").partition(":")[0] for key in whole}
+        assert set(names.values()) == OF_THE_STORE | OF_A_MODEL | EXPENDABLE | {"m"}
+        for key in (key for key, name in names.items() if name != "m"):
+            client.delete(key)
+            _check_without(names[key], lease, store, own_server)
+            client.flushall()
+            for other, data in whole.items():
+                client.restore(other, 0, data)
+
+
+def test_a_store_of_which_anything_is_left_is_no_new_one(own_server: RedisServer) -> None:
+    with closing(RedisStore(own_server.url, "me")) as store, own_server.client() as client:
+        _filled(store)
+        for key, data in _dumped(client).items():
+            if ":alive:" in key:
+                continue
+            client.flushall()
+            client.restore(key, 0, data)
+            with pytest.raises(StoreDamaged, match="Redis has lost"):
+                RedisStore(own_server.url, "other")
+        client.flushall()
+        assert store.append(store.create("n", b""), 1, b"", None, keep=9) is Durability.FSYNCED  # a new Redis
+        client.delete("{livesvm}:epochs", "{livesvm}:changes")
+        assert store.acquire("n").epoch > 1
+        before = store.changes()
+        store.create("o", b"")
+        assert store.changes() > before + 10**6
+
+
+def test_an_empty_redis_where_a_store_was_is_reported(own_server: RedisServer, tmp_path: Path) -> None:
+    def opened() -> RedisStore:
+        return RedisStore(own_server.url, "me", known=tmp_path / "known")
+
+    for is_reported in (False, True):
+        with closing(opened()) as store:
+            assert (store.durability() is Durability.MEMORY, "is empty" in (store.weakness or "")) == (is_reported,) * 2
+            store.create("m", b"")
+        with closing(opened()) as store:  # which has models again
+            assert (store.durability(), store.weakness) == (Durability.FSYNCED, None)
+        own_server.client().flushall()
 
 
 def test_a_level_that_changes_is_named_by_the_next_append(own_server: RedisServer) -> None:
@@ -123,9 +229,10 @@ def test_every_key_is_under_the_prefix_in_one_slot_and_none_stays(
     store.abort(lease, 1)
     store.save_snapshot(lease, 1, b"x", 1)
     assert all(key.startswith(f"{{{prefix}}}:") for key in keys(redis_server, prefix))
-    assert redis_server.client().dbsize() == before + len(keys(redis_server, prefix)) - 1  # the schema was there
+    assert redis_server.client().dbsize() == before + len(keys(redis_server, prefix)) - 5  # those of every store
     store.delete(lease)
-    assert {key.rpartition(":")[2] for key in keys(redis_server, prefix)} == {"schema", "epochs", "changes"}
+    left = {"schema", "models", "documents", "epochs", "changes"}
+    assert {key.rpartition(":")[2] for key in keys(redis_server, prefix)} == left
 
 
 def test_any_damaged_byte_of_a_chunk_is_noticed(redis_server: RedisServer, prefix: str, store: RedisStore) -> None:
@@ -262,9 +369,12 @@ def test_all_is_released_by_a_server_without_memory(own_server: RedisServer) -> 
     with closing(RedisStore(own_server.url, "one")) as one, closing(RedisStore(own_server.url, "two")) as two:
         lease = one.create("m", b"", 0, b"summary")
         own_server.client().config_set("maxmemory", "1")
+        lease, _ = one.retake(one.acquire("m"), 1)
+        one.abort(lease, 0)
+        one.put_document(DocumentName(DELETING, "m"), b"")
         one.release_all()
         assert two.is_silent("one")
-        one.delete(lease)
+        one.delete(one.acquire("m"))
         assert two.changes() == 2
 
 
@@ -274,7 +384,7 @@ def test_an_index_reads_neither_specifications_nor_states(redis_server: RedisSer
     client.config_resetstat()
     assert [found.summary for found in store.index()] == [b"summary"]
     calls = {name.removeprefix("cmdstat_") for name in client.info("commandstats")}
-    assert calls - {"info", "config", "config|resetstat"} == {"smembers", "hkeys", "hmget"}
+    assert calls - {"info", "config", "config|resetstat"} == {"smembers", "hkeys", "hmget", "exists", "multi", "exec"}
 
 
 def test_of_two_that_take_over_together_one_wins(redis_server: RedisServer, prefix: str, store: RedisStore) -> None:
@@ -420,3 +530,21 @@ def test_one_service_is_active_until_it_resigns_or_shows_no_life(redis_server: R
         assert two.claim() == "a"
         time.sleep(0.3)
         assert (two.claim(), one.claim()) == ("", "b")
+
+
+def test_a_service_that_began_again_shows_other_signs_of_life_than_before(own_server: RedisServer) -> None:
+    with (
+        closing(RedisStore(own_server.url, "me")) as store,
+        closing(RedisStore(own_server.url, "other", lease_seconds=0.01)) as other,
+    ):
+        for _ in range(2):
+            store.ping()
+        assert not other.is_silent("me")
+        store.release_all()
+        store.create("m", b"")
+        for _ in range(2):
+            store.ping()
+        time.sleep(0.02)
+        assert not other.is_silent("me")
+        time.sleep(0.02)
+        assert other.is_silent("me")

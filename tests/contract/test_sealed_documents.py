@@ -14,7 +14,6 @@ from livesvm.service.store.base import DocumentName, Store, StoreDamaged
 from livesvm.service.store.redis import SCHEMA, RedisStore
 from livesvm.service.store.sqlite import SqliteStore
 from tests.contract.redis_server import RedisServer
-from tests.contract.undo import UNDO_7
 from tests.support.flips import flips
 
 AT, DATA = DocumentName("dataset", "rivers"), b"what is said of them"
@@ -68,18 +67,6 @@ def test_every_byte_of_the_value_in_redis(redis_server: RedisServer) -> None:
             client.hset(key, field, damaged)
             assert is_noticed(store)
         client.hset(key, field, value)
-        assert store.document(AT) == DATA
-
-
-def test_documents_come_with_schema_7_of_the_file(tmp_path: Path) -> None:
-    with closing(SqliteStore(tmp_path / "s")) as store:
-        store.append(store.create("m", b""), 1, b"record", None, keep=1)
-    with closing(sqlite3.connect(tmp_path / "s")) as db:
-        db.executescript(f"{UNDO_7} PRAGMA user_version = 6;")
-    with closing(SqliteStore(tmp_path / "s")) as store:
-        assert [record.data for record in store.log("m", 0)] == [b"record"]
-        assert store.documents() == []
-        store.put_document(AT, DATA)
         assert store.document(AT) == DATA
 
 

@@ -15,7 +15,7 @@ import pytest
 from livesvm.service.errors import ModelUnavailable
 from livesvm.service.models.commands import Batch, Update
 from livesvm.service.store.base import Idempotency, Lease, LogRecord, Remembered, RequestKnown, Store, StoreDamaged
-from livesvm.service.store.redis import SCHEMA, RedisStore
+from livesvm.service.store.redis import RedisStore
 from livesvm.service.store.sqlite import SqliteStore
 from tests.contract.redis_server import RedisServer
 from tests.support.flips import flips
@@ -190,30 +190,6 @@ def test_a_mark_of_no_record_goes_when_all_records_of_then_are_gone(
     store.save_snapshot(lease, 5, b"", 5)
     assert kept.client.smembers(kept.name("aborted")) == set()
     assert [record.sequence for record in store.log("m", 0)] == [5]
-
-
-def test_what_redis_held_before_there_were_seals_is_sealed(
-    store: RedisStore, kept: Server, redis_server: RedisServer, prefix: str
-) -> None:
-    lease = fill(store)
-    client, sealed = kept.client, kept.client.hget(kept.name("requests"), "key")
-    answers = {"older": b"its answer", "key": client.hget(kept.name("answers"), "key")}
-    client.hset(kept.name("requests"), mapping={"older": b"1:older body", "broken": b"nothing", "open": b"2:"})
-    client.hset(kept.name("answers"), mapping=answers)
-    client.sadd(kept.name("aborted"), "1")
-    client.hdel(kept.name("meta"), "sealed")
-    client.set(f"{{{prefix}}}:schema", 1)
-    with closing(RedisStore(redis_server.url, "me", prefix=prefix)) as newer:
-        for _ in range(2):  # the second time there is nothing left to do
-            assert newer.acquire("m").epoch > lease.epoch
-            assert newer.recall("m", "older") == Remembered(b"older body", 1, b"its answer")
-            assert newer.recall("m", "open") == Remembered(b"", 2, None)
-            assert newer.recall("m", "key") == WHOLE
-            assert client.hget(kept.name("requests"), "key") == sealed
-            with pytest.raises(StoreDamaged, match="request 'broken'"):
-                newer.recall("m", "broken")
-            assert [record.aborted for record in newer.log("m", 0)] == [True, True]
-    assert int(client.get(f"{{{prefix}}}:schema")) == SCHEMA
 
 
 def an_update() -> Update:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,11 +23,11 @@ class Disk:
         words = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(self.path)]
         subprocess.run(words, check=True, capture_output=True)
 
-    def fill(self) -> None:
-        """Take every byte that is left."""
-        file = os.open(self.path / "filler", os.O_CREAT | os.O_WRONLY)
+    def fill(self, leave: int = 0) -> None:
+        """Take every byte that is free, but for so many."""
+        file = os.open(self.path / "filler", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
         with suppress(OSError):
-            while True:
+            while shutil.disk_usage(self.path).free > leave or not leave:
                 os.write(file, bytes(4096))
         os.close(file)
 

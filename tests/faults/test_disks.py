@@ -1,7 +1,7 @@
 """Disks that take nothing, before the start and during it: told within seconds, and what can be read is served.
 
 A limit on the size of files stands in for the full disk: it needs no rights, and is lifted while the service runs.
-``python -m tests.faults.watched`` does the same with real ones.
+``tests/operations/test_watched.py`` does the same with real ones.
 """
 
 from __future__ import annotations

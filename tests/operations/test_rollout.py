@@ -51,6 +51,10 @@ class Pod:
             elif "secretKeyRef" in entry["valueFrom"]:
                 name = entry["valueFrom"]["secretKeyRef"]["key"]
                 settings[entry["name"].removeprefix("LIVESVM_").lower()] = secrets[name]
+        mounted = directory.with_name("secret") / "api-keys"  # as the volume of the secret is
+        mounted.parent.mkdir(exist_ok=True)
+        mounted.write_text(secrets["api-keys"])
+        settings["api_keys_file"] = mounted
         self.process = ServiceProcess(directory, **settings)
         self.process.url = f"http://127.0.0.1:{settings['port']}"
         self.is_ready = self.is_ending = self.is_gone = False

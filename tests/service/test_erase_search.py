@@ -75,7 +75,7 @@ def test_in_a_record(entry: Command, store: Store, lease: Lease, tmp_path: Path)
 
 
 def test_in_a_state_that_a_record_holds(store: Store, lease: Lease, tmp_path: Path) -> None:
-    back, retrained = Restoration(1, of("k", "red").encode(), None), Retraining("j", of("l").encode(), None, 1.0)
+    back, retrained = Restoration(1, of("k", "red").encode(), None, 1.0), Retraining("j", of("l").encode(), None, 1.0)
     for sequence, record in enumerate((back.encode(), retrained.encode()), 1):
         store.append(lease, sequence, record, None, keep=10)
     assert found(store, tmp_path, ["k", "l", "m"]) == ({"k", "l"}, set())

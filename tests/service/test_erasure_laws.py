@@ -22,14 +22,14 @@ from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, FLEET, is_feed, stored_feed
 from livesvm.service.history.rescue import DIRECTORY, rescue
 from livesvm.service.hosting.handle import Erased
-from livesvm.service.lifecycle.deletions import DELETED_AT_ONCE, DELETING
+from livesvm.service.lifecycle.deletions import DELETED_AT_ONCE
 from livesvm.service.lifecycle.erasures import ErasureRequest, Erasures
 from livesvm.service.lifecycle.receipts import RECEIPT
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import DocumentName, StoreError, StoreUnavailable
+from livesvm.service.store.base import DELETING, DocumentName, StoreError, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import NotOptimal
 

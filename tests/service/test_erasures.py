@@ -20,14 +20,13 @@ from livesvm.service.history.journal import Source
 from livesvm.service.history.names import stored_feed
 from livesvm.service.history.rescue import DIRECTORY, rescue
 from livesvm.service.hosting.handle import Erased
-from livesvm.service.lifecycle.deletions import DELETING
 from livesvm.service.lifecycle.erasures import OTHERS_SECONDS, ErasureRequest, Erasures
 from livesvm.service.lifecycle.receipts import RECEIPT
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import DocumentName, Store, StoreUnavailable
+from livesvm.service.store.base import DELETING, DocumentName, Store, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 
 

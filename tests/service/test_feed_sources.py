@@ -89,7 +89,7 @@ def feeds_of(
     around = Context(settings, Source(held, Health(metrics), metrics), SolveScheduler(1), holder=holder)
     registry = Registry(around)
     feeds = registry.feeds
-    metrics.watch_feeds(feeds.states, feeds.samples, 9)
+    metrics.watch_feeds(feeds, 9)
     try:
         held.ping()
         registry.restore()

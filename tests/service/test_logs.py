@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +16,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from livesvm.service.access.keys import new_key
+from livesvm.service.logs import outlet
+from livesvm.service.logs.calls import tell
 from tests.service.process import ServiceProcess, ServiceStartedAfresh, blobs
 
 SECRET, ENTRY = new_key("gauge", "learn")
@@ -145,20 +148,69 @@ def test_nothing_secret_and_no_value_is_reported(reported: ServiceProcess) -> No
         assert what not in reported.errors
 
 
-def test_the_audit_log_has_a_file_of_its_own_if_asked_and_survives_its_rotation(tmp_path: Path) -> None:
-    file = tmp_path / "audit.log"
+def test_the_audit_log_has_a_file_of_its_own_if_asked_and_survives_its_rotation_and_its_loss(tmp_path: Path) -> None:
+    logs, away = tmp_path / "logs", tmp_path / "away"
+    logs.mkdir()
+    file = logs / "audit.log"
     process = ServiceProcess(tmp_path / "data", audit_file=file, log_level="error", log_format="text")
     with process, process.http() as http:
         http.post("/models", json={"id": "m"}, headers={"x-request-id": "made"}).raise_for_status()
         while not file.read_text().endswith("\n"):
             pass
-        file.rename(tmp_path / "audit.log.1")
+        file.rename(logs / "audit.log.1")
         http.delete("/models/m", headers={"x-request-id": "gone"}).raise_for_status()
+        while not file.exists() or not file.read_text().endswith("\n"):
+            pass
+        assert process.errors == ""
+        logs.rename(away)
+        for name in "ab":
+            http.post("/models", json={"id": name}, headers={"x-request-id": f"lost-{name}"}).raise_for_status()
+        while process.errors.count("create") < 2:
+            pass
+        away.rename(logs)
+        http.delete("/models/a", headers={"x-request-id": "back"}).raise_for_status()
         assert process.stop() == 0
-    before, after = (json.loads(path.read_text()) for path in (tmp_path / "audit.log.1", file))
-    assert [(line["event"], line["request"]) for line in (before, after)] == [("create", "made"), ("delete", "gone")]
-    assert process.errors == ""
-    assert (tmp_path / "audit.log.1").stat().st_mode & 0o077 == 0
+    texts = (logs / "audit.log.1").read_text(), *file.read_text().splitlines()
+    lines = [json.loads(text) for text in texts]
+    assert [(line["event"], line["request"]) for line in lines] == [
+        ("create", "made"),
+        ("delete", "gone"),
+        ("delete", "back"),
+    ]
+    assert [part in process.errors for part in ("lost-a", "lost-b", "made", "Traceback")] == [True, True, False, False]
+    assert process.errors.count("cannot be written") == 2  # at once, and counted
+    assert "(and 1 times more)" in process.errors
+    assert (logs / "audit.log.1").stat().st_mode & 0o077 == 0
+
+
+def test_what_is_said_again_and_again_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    handler = logging.Handler()
+    monkeypatch.setattr(handler, "emit", lambda record: written.append(record.getMessage()))
+    monkeypatch.setattr(outlet, "SAME_SECONDS", 0.3)
+    opened, log = outlet.Outlet(lambda: lambda name: handler), logging.getLogger("livesvm.again")
+    monkeypatch.setattr(log, "propagate", False)
+    log.addHandler(opened)
+    try:
+        for number in range(1000):
+            log.error("the part %d is away", number % 2)
+            tell(log, logging.ERROR, "called", {"number": number})
+        while len(written) < 1004:  # without another line
+            pass
+        log.error("the part 1 is away")
+    finally:
+        log.removeHandler(opened)
+        opened.close()
+    away = [text for text in written if "away" in text]
+    repeats = outlet.Repeats()
+    numbered = [logging.makeLogRecord({"name": "opentelemetry", "msg": f"again in {n}.5 s"}) for n in range(9)]
+    assert [repeats.has(record) for record in numbered] == [False] + [True] * 8
+    assert [record.getMessage() for record in repeats.due(is_over=True)] == ["again in 8.5 s (and 8 times more)"]
+    assert away[:2] == ["the part 0 is away", "the part 1 is away"]
+    counts = [int(text.split()[-3]) for text in away if "(and" in text]
+    assert sum(counts) + 2 == 1001
+    assert len(away) < 10
+    assert written.count("called") == 1000
 
 
 def test_an_audit_log_that_cannot_be_written_is_reported_at_the_start(tmp_path: Path) -> None:

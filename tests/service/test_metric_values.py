@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from livesvm.service.hosting.model import HostedModel
@@ -20,6 +22,7 @@ from livesvm.service.models.state import ModelState
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.store.base import StoreUnavailable
 from livesvm.solvers.errors import NotOptimal, UnknownKey
+from tests import documents
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 from tests.support.live_models import FailingStore, alive, batch
@@ -55,7 +58,13 @@ def changes(before: Series, after: Series) -> Series:
     found = {name: value - before.get(name, 0.0) for name, value in after.items()}
     found |= {name: -value for name, value in before.items() if name not in after}
     beside = tuple(f"livesvm_store_seconds_count{{operation={name}}}" for name in BESIDES)
-    sized = ("_seconds_sum{", "livesvm_model_", "livesvm_memory_held_bytes{kind=models}")
+    sized = (
+        "_seconds_sum{",
+        "livesvm_model_",
+        "livesvm_models_",
+        "livesvm_disk_",
+        "livesvm_memory_held_bytes{kind=models}",
+    )
     return {
         n: value for n, value in found.items() if value and n not in beside and not any(part in n for part in sized)
     }
@@ -165,6 +174,7 @@ def work(bookkeeping: Bookkeeping, task: str, model: str) -> None:
     while bookkeeping.call("GET", f"/jobs/{job}", "/jobs/{job}", 200).json()["state"] != "done":
         time.sleep(0.02)
     bookkeeping.note("jobs", state="done")
+    bookkeeping.note("jobs_ended_total", state="done")
     bookkeeping.note("job_seconds_count", kind="assessment")
     bookkeeping.call("POST", f"/models/{model}/assessment", route, 422, json={"method": "k-fold", "folds": 10**6})
 
@@ -241,6 +251,17 @@ def test_the_series_of_a_model_are_what_its_description_says(http: httpx.Client,
     assert reported["n_bound"] + reported["n_free"] <= reported["n_examples"] == 30
     http.delete(f"/models/{model}")
     assert not any(model in name for name in series(http.get("/metrics").text))
+
+
+def test_a_service_has_every_metric_that_an_alert_asks_for(http: httpx.Client) -> None:
+    groups = yaml.safe_load(documents.read("deploy/prometheus/alerts.yml"))["groups"]
+    queries = " ".join(rule["expr"] for group in groups for rule in group["rules"])
+    asked = {*re.findall(r"\b(?:livesvm|process)_[a-z0-9_]+", queries)}
+    elsewhere = tuple(f"livesvm_{part}_" for part in ("ray", "redis", "fleet"))
+    text = http.get("/metrics").text
+    families = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
+    named = {name for family in families for name in (family, f"{family}_total", f"{family}_bucket")}
+    assert {name for name in asked if not name.startswith(elsewhere)} <= named
 
 
 # What goes wrong with the store, with a model in this process.

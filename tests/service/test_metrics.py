@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from docs.generate.tables import all_of
 from livesvm.service.models.types import ServingState
+from livesvm.service.monitoring.feeds import FeedSample, SourceSample, StepSample
 from livesvm.service.monitoring.health import SILENCE_SECONDS, Health
 from livesvm.service.monitoring.metrics import Metrics, ModelSample
 from livesvm.service.store.base import OutOfSequence, StoreUnavailable
@@ -30,11 +32,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 def test_only_so_many_models_get_series(metrics: Metrics) -> None:
     samples = [ModelSample(f"m{n}", version=n, updated_at=1.5) for n in range(9)] + [ModelSample("bad", "failed")]
-    metrics.watch(
-        lambda: Counter(sample.state for sample in samples),
-        lambda limit: [sample for sample in samples if sample.state == "live"][:limit],
-        limit=3,
-    )
+    metrics.watch(all_of(samples), limit=3)
     text = metrics.render().decode()
     assert 'livesvm_models{state="live"} 9.0' in text
     assert 'livesvm_models{state="failed"} 1.0' in text
@@ -43,6 +41,47 @@ def test_only_so_many_models_get_series(metrics: Metrics) -> None:
     assert 'model="m3"' not in text
     samples.clear()
     assert 'model="m2"' not in metrics.render().decode()
+
+
+def values(metrics: Metrics, word: str) -> dict[str, float]:
+    """Return the numbers over all models, or feeds."""
+    lines = (line.split() for line in metrics.render().decode().splitlines() if line.startswith(f"livesvm_{word}_"))
+    return {name.removeprefix(f"livesvm_{word}_"): float(value) for name, value in lines}
+
+
+def test_numbers_over_all_models_have_no_limit(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = [ModelSample(f"m{n}", max_violation=1e-12, n_free=3, drift_alarm=0.0) for n in range(60)]
+    metrics.watch(all_of(samples), limit=50)
+    assert values(metrics, "models")["worst_violation"] == 1e-12
+    assert values(metrics, "models")["drifting"] == 0
+    samples[52] = ModelSample("m52", max_violation=1e-3, relative_gap=1e-5, drift_alarm=1.0)  # awake
+    samples[53] = ModelSample("m53", n_free=70, queue_depth=9, drift_alarm=1.0)  # and at rest
+    wanted = {"worst_violation": 1e-3, "largest_gap": 1e-5, "longest_queue": 9, "most_free_examples": 70, "drifting": 2}
+    assert values(metrics, "models") == wanted
+    monkeypatch.setattr("livesvm.service.monitoring.feeds.REST_SECONDS", 0.0)  # one at rest each time
+    samples[52] = samples[53] = samples[0]
+    assert values(metrics, "models")["drifting"] == 1
+    for _ in range(40):
+        found = values(metrics, "models")
+    assert (found["drifting"], found["longest_queue"]) == (0, 0)
+
+
+def test_numbers_over_all_feeds_have_no_limit(metrics: Metrics) -> None:
+    now, good = time.time(), StepSample(1, 1.0, 2.0, 0.9)
+    feeds = [FeedSample(f"f{n}", 9, 0, now, 60.0, 0.9, (good,), SourceSample(True, 0, 0)) for n in range(20)]
+    metrics.watch_feeds(all_of(feeds), limit=2)
+    assert set(values(metrics, "feeds").values()) == {0}
+    worse, down = (good, StepSample(2, 3.0, 2.0)), SourceSample(False, None, 0)
+    feeds[10] = FeedSample("f10", 9, 3, now - 301, 60.0, 0.9, worse, down)
+    feeds[11] = FeedSample("f11", 9, 0, None, None, 0.9, (StepSample(9, 1.0, 2.0, 0.79),), SourceSample(True, 600, 0))
+    assert values(metrics, "feeds") == {
+        "silent": 1,
+        "behind_naive": 1,
+        "band_off": 1,
+        "longest_queue": 3,
+        "sources_down": 1,
+        "most_backlog": 600,
+    }
 
 
 def test_counters_begin_at_zero(metrics: Metrics) -> None:

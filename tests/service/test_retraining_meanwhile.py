@@ -247,21 +247,10 @@ def test_the_scale_of_features_is_of_the_window_that_it_learnt(tmp_path: Path) -
     assert now.estimator.feature_scale_.is_of(state.estimator.window_features, np.ones(20))
 
 
-@pytest.mark.parametrize("case", ["balanced", "large"])
-def test_what_was_found_before_it_said_what_it_was_asked_for_is_applied_as_it_is(case: str) -> None:
-    model, found = begun(case, C=5.0)
-    document = codec.decode(found)
-    del document["asked"], document["scale"]
-    state = after(case, "C", restored(case, model))
-    now, count = brought(case, codec.encode(document), state)
-    assert (now.C, count) == (5.0, 0)
-    assert of_window(now) == of_window(state)
-
-
 def test_a_model_that_went_back_to_before_its_first_example_is_not_one_to_be_retrained() -> None:
     model, found = begun("two classes")
     state = restored("two classes", model)
-    Restoration(0, ModelState.empty(state.spec, CACHE_MB).encode(), None).apply(state)
+    Restoration(0, ModelState.empty(state.spec, CACHE_MB).encode(), None, 1.0).apply(state)
     with pytest.raises(EmptyModel, match="knows no example any more"):
         brought("two classes", found, state)
 

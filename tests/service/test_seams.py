@@ -189,7 +189,7 @@ def test_a_kind_of_hosted_thing_is_one_class_and_one_entry(store: SqliteStore) -
     assert one.add(-3).result().body == b"4"
     for name in ("a", "b"):
         tallies.create(name, TallySpec())
-    with pytest.raises(NotApplicable, match="there are 3 tallys, the limit"):
+    with pytest.raises(NotApplicable, match="there are 3 tallys, as many as LIVESVM_MAX_TALLYS allows"):
         tallies.create("c", TallySpec())
     with pytest.raises(UnknownTally, match="there is no tally 'c'"):
         tallies.get("c")

@@ -18,12 +18,18 @@ class Receiver:
     """Keeps what it verifies, and answers each message by what ``status`` returns for its number, from 0."""
 
     def __init__(self, status: Callable[[int], int] = lambda number: 204) -> None:
-        self.status, self.secret = status, ""
+        self.status, self.secret, self.headers, self.connections = status, "", dict[str, str](), 0
         self.messages: list[tuple[str, dict[str, Any]]] = []
         self.held = threading.Event()
         self.held.set()
 
         class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(handler) -> None:  # noqa: N805
+                super().setup()
+                self.connections += 1
+
             def do_POST(handler) -> None:  # noqa: N805
                 body = handler.rfile.read(int(handler.headers["content-length"]))
                 message = Webhook(self.secret).verify(body, dict(handler.headers))
@@ -31,7 +37,8 @@ class Receiver:
                 status = self.status(len(self.messages) - 1)
                 self.held.wait()
                 handler.send_response(status)
-                handler.send_header("location", self.url)
+                for name, value in ({"location": self.url, "content-length": "0"} | self.headers).items():
+                    handler.send_header(name, value)
                 handler.end_headers()
 
             def log_message(handler, *arguments: Any) -> None:  # noqa: N805
@@ -39,7 +46,7 @@ class Receiver:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/hook"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     @property
     def kinds(self) -> list[str]:

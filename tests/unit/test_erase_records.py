@@ -91,13 +91,3 @@ def test_requests_that_tell_of_a_key_go_and_the_others_stay() -> None:
     assert found.keys() == going | {"customer-17", "later", "later, cut off"}
     feed = replace(intent, by_time=True)
     assert feed.going("m", requests).keys() == requests.keys()
-
-
-def test_an_erasure_that_was_begun_before_there_were_others_is_read() -> None:
-    salt = "00" * 32
-    old = {"id": "e-0123456789ab", "model": "m", "salt": salt, "keys": ["k"], "requests": ["r"], "found": 1}
-    old |= {"version": 3, "at": 5.0, "asked_by": None, "rows": [], "unsearched": ["d"]}
-    intent = Intent.decode(json.dumps(old).encode())
-    assert (intent.target, intent.found, intent.keys, intent.by_time) == ("m", 1, ("k",), False)
-    assert (intent.at_store.name, intent.part("m").version) == ("m:e-0123456789ab", 3)
-    assert Intent.decode(json.dumps(old | {"model": "feed.m"}).encode()).by_time

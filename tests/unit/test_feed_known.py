@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import sys
 import time
-import zlib
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,7 +19,7 @@ from livesvm.service.feeds.interval import Every
 from livesvm.service.feeds.past_forecasts import what_if
 from livesvm.service.feeds.snapshot import from_arrays, to_arrays
 from livesvm.service.feeds.sources.base import Entry
-from livesvm.service.feeds.spec import spec_of, stored_spec
+from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.state import FeedState
 from livesvm.service.feeds.timeline import Row
 from livesvm.solvers.errors import InvalidInput
@@ -169,24 +165,6 @@ def test_what_is_known_is_stored_and_reported() -> None:
     assert [score["assumes"] for score in overall] == ["perfect", "perfect"]
     assert [f["known"] for f in presenter.forecasts(one.timeline, one.latest)] == ["announced", "announced"]
     assert presenter.settings(one)["chosen"]["known_ahead"] == 3
-
-
-def test_a_feed_that_was_stored_before_forecasts_as_it_did() -> None:
-    """``feed_before.json``: a snapshot, a log behind it and all before, and forecasts, of commit 738195b."""
-    stored = json.loads((Path(__file__).parents[1] / "support" / "feed_before.json").read_text())
-    spec = stored_spec(stored["spec"])
-    log = [base64.b64decode(record) for record in stored["log"]]
-    snapshot = zlib.decompress(base64.b64decode(stored["snapshot"]))
-    for state, first in ((FeedState.empty(spec), 0), (FeedState.decode(spec, snapshot), 5)):
-        for record, said in list(zip(log, stored["said"], strict=True))[first:]:
-            state.apply(decode_call(record))
-            found = [[f.step, f.value, f.low, f.high] for f in state.forecaster.latest]
-            assert np.array(found, float).ravel() == pytest.approx(np.array(said, float).ravel(), rel=1e-9, nan_ok=True)
-        again = FeedState.decode(spec, state.encode())
-        assert again.forecaster.latest == state.forecaster.latest
-    assert spec.generation == 1
-    new = Observations.of([{"time": 0.0, "y": 1.0}], None, 0.0)
-    assert (decode_call(new.encode()), new.moves, new.dated) == (new, False, True)
 
 
 @pytest.mark.parametrize("clock", [0.0, 1.0e9, 4.0e9])

@@ -19,7 +19,7 @@ from livesvm.solvers.estimators import training_data
 from livesvm.solvers.frank_wolfe import blocks, growth, problem, sampled
 from tests.oracle import Matrix, Vector
 
-VARIANTS = ("auto", "fw", "mfw", "core_vector")
+VARIANTS = ("auto", "fw", "mfw")
 
 
 def rings(n: int = 240, seed: int = 0) -> tuple[Matrix, Vector]:
@@ -159,7 +159,7 @@ def test_where_the_digits_do_not_suffice_the_gap_is_reported_all_the_same(seed: 
     assert model.relative_gap_ == pytest.approx(true_gap(Q, model), rel=1e-3, abs=1e-3)
 
 
-@pytest.mark.parametrize("variant", ["fw", "mfw", "core_vector"])
+@pytest.mark.parametrize("variant", ["fw", "mfw"])
 def test_without_a_full_pass_the_gap_is_reported_all_the_same(variant: str) -> None:
     X, y = rings()
     Q = twin(gram(X, "rbf", 0.7), y, np.full(y.size, 2.0))
@@ -171,7 +171,7 @@ def test_without_a_full_pass_the_gap_is_reported_all_the_same(variant: str) -> N
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("variant", ["fw", "mfw", "core_vector"])
+@pytest.mark.parametrize("variant", ["fw", "mfw"])
 def test_samples_find_what_a_look_at_all_finds(variant: str) -> None:
     X, y = rings(600)
     Q = twin(gram(X, "rbf", 0.7), y, np.full(y.size, 10.0))

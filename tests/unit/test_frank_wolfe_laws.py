@@ -210,7 +210,7 @@ class WatchedSamples(core_set.SampledSearch):
         return found
 
 
-@pytest.mark.parametrize("variant", ["fw", "mfw", "core_vector"])
+@pytest.mark.parametrize("variant", ["fw", "mfw"])
 @pytest.mark.parametrize("single", [False, True])
 def test_a_core_is_what_it_says_after_every_example_that_joins(
     variant: Any, single: bool, monkeypatch: pytest.MonkeyPatch

@@ -11,8 +11,7 @@ from livesvm.solvers.frank_wolfe import problem as problem_module
 from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
 from livesvm.solvers.frank_wolfe.core_set import NEAR, Core, SampledSearch
 from livesvm.solvers.frank_wolfe.one_versus_one import pairs
-from livesvm.solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap_of, since
-from livesvm.solvers.frank_wolfe.sampled import minimize_pairwise
+from livesvm.solvers.frank_wolfe.problem import Known, Problem, exact_parts, since
 from livesvm.solvers.frank_wolfe.solution import Trace
 from livesvm.solvers.frank_wolfe.warm_start import OLD, carried
 from livesvm.solvers.kernels.kernel import Kernel
@@ -56,17 +55,6 @@ def test_steps_are_exact_where_examples_are_alike_and_cost_much(seed: int) -> No
     x, slope, low = np.zeros(256), -np.ones(256), np.zeros(256)
     subproblem.minimize(Q, x, slope, low, 1e-3)
     assert subproblem.derivatives(x, slope, low).max() < 1e-10  # the last step needed no other after it
-
-
-def test_pairs_reach_the_optimum_of_the_simplex() -> None:
-    problem, Q = problem_of(40)
-    a = np.full(40, 1 / 40)
-    g = Q @ a
-    values = problem.y[:, None] * problem.y * (Q - np.diag(problem.ridge)) - 1.0
-    minimize_pairwise(values, problem.y, problem.ridge, problem.diagonal, a, g, 1e-8, 100_000)
-    assert a.sum() == pytest.approx(1.0)
-    np.testing.assert_allclose(g, Q @ a, atol=1e-10)
-    assert gap_of(problem, a, exact_parts(problem, a)).relative <= 1.01e-8
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.0001 * steps.SMALLEST_SCALE, 0.9999 / steps.SMALLEST_SCALE])

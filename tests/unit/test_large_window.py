@@ -320,22 +320,6 @@ def test_a_class_that_comes_or_goes_is_known_by_the_next_training() -> None:
         fixed.update(add=(X[:2], ["b", "a"]))
 
 
-def test_checkpoints_of_two_signs_from_before_there_were_other_labels() -> None:
-    made = model()
-    arrays = made.to_arrays()
-    y, trained = made.window_y, made._trained
-    assert trained is not None
-    old = {name: arrays[name] for name in ("X", "sample_weight", "keys", "next_key", "place", "gamma", "trained")}
-    old |= {name: arrays[name] for name in ("relative_gap", "support_shape", "gone", "support_X")}
-    other = (y < 0).astype(int)
-    old |= {"y": y, "parts": arrays["parts"][:, other, np.arange(80)], "parts_hold": True, "b": np.zeros(80)}
-    old |= {"coefficients": trained.coefficients[0], "R": float(trained.R[0])}
-    back = LiveL2SVC.from_arrays(made.get_params(), old)
-    assert np.array_equal(decisions(back), decisions(made))
-    assert np.array_equal(back.window_y, y)
-    assert back.retrain(tol=TOL).solutions[0].steps == made.retrain(tol=TOL).solutions[0].steps
-
-
 @pytest.mark.parametrize("variant", ["auto", "fw"])
 def test_a_kernel_that_is_not_positive_leaves_the_model_as_it_was(variant: str) -> None:
     made = model()

@@ -324,13 +324,10 @@ def test_an_error_that_has_ended_an_update_does_not_end_the_next_one() -> None:
         assert copied.certificate().relative_gap < 1e-9
 
 
-def test_what_pickles_hold_of_a_pair_is_what_they_held_before_pairs_were_solved_in_one_call() -> None:
+def test_a_pickled_model_learns_on() -> None:
     X, y = digits(340)
     model = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:300], y[:300])
     model.update(add=(X[300:320], y[300:320]), remove=model.keys_[:20])
-    window = cast(ClassWindow, model._window)
-    assert window.pairs[3, 7].__getstate__().keys() == {"shared", "state", "slot", "_undo", "_n_bound"}
-    vars(window.shared).pop("stop")
     other = pickle.loads(pickle.dumps(model))
     for each in (model, other):
         each.update(add=(X[320:], y[320:]), remove=each.keys_[:20])

@@ -72,7 +72,7 @@ def sizes():
     thin = sparse.csr_array(parts, shape=thin.shape)
     for kernel in ("linear", "rbf"):
         solvers.FrankWolfeSVC(kernel=kernel, gamma=0.1, tol=0.5).fit(thin, y[:200]).predict(thin[:3])
-    for variant in ("auto", "fw", "mfw", "core_vector"):
+    for variant in ("auto", "fw", "mfw"):
         for n, sampling in ((200, None), (200, 59), (2600, None)):
             solvers.FrankWolfeSVC(gamma=0.1, variant=variant, tol=0.5, sampling=sampling).fit(X[:n], y[:n])
 

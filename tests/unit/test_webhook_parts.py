@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import socket
+import time
 from collections import Counter
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from ipaddress import IPv6Address, ip_address, ip_network
+from itertools import chain, repeat
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,14 +27,14 @@ from livesvm.service.lifecycle.fencing import Fencing
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import WEBHOOK_DEAD, WEBHOOK_WAITING, DocumentName
+from livesvm.service.store.base import WEBHOOK_DEAD, WEBHOOK_WAITING, DocumentName, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
-from livesvm.service.webhooks import courier
+from livesvm.service.webhooks import courier, sending
 from livesvm.service.webhooks.address import Refused, check_address
 from livesvm.service.webhooks.courier import Courier
-from livesvm.service.webhooks.messages import Address, Happened, headers_of
+from livesvm.service.webhooks.messages import Address, Happened, Message, headers_of
 from livesvm.service.webhooks.outbox import Outbox
-from livesvm.service.webhooks.sending import post
+from livesvm.service.webhooks.sending import Connection
 from livesvm.service.webhooks.spec import Webhook, WebhookSpec, new_secret
 from livesvm.solvers.errors import InvalidInput
 from tests.support.receiver import Receiver, until
@@ -106,6 +113,15 @@ def test_no_special_address_is_sent_to_however_it_is_written() -> None:
             check_address(str(one))
 
 
+def post(url: str, body: bytes = b"", *, may_be_private: bool = True, seconds: float = 10.0) -> tuple[int, float]:
+    """Send a message to a receiver, on a connection of its own."""
+    connection = Connection(url, 4.0, may_be_private=may_be_private)
+    try:
+        return connection.post({}, body, seconds)
+    finally:
+        connection.close()
+
+
 def _resolved(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[str]:
     """Have each look-up of a name find the next address; the names that were looked up."""
     asked: list[str] = []
@@ -123,7 +139,7 @@ def test_a_name_that_leads_inside_is_refused_where_the_connection_is_made(monkey
         port = receiver.url.split(":")[2]
         _resolved(monkeypatch, "127.0.0.1")
         with pytest.raises(Refused, match=r"127\.0\.0\.1 is not an address"):
-            post(f"http://name.example:{port}", {}, b"", may_be_private=False, seconds=10.0)
+            post(f"http://name.example:{port}", may_be_private=False)
         assert receiver.messages == []
 
 
@@ -138,13 +154,65 @@ def test_a_name_is_looked_up_once_and_the_connection_goes_to_what_was_checked(
 
     monkeypatch.setattr(httpcore.SyncBackend, "connect_tcp", connect)
     with pytest.raises(httpcore.ConnectError, match="not here"):
-        post("https://name.example/", {}, b"", may_be_private=False, seconds=10.0)
+        post("https://name.example/", may_be_private=False)
     assert (asked, reached) == (["name.example"], ["8.8.8.8"])
 
 
-def test_an_answer_that_never_ends_is_cut_off() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(httpcore.ReadTimeout):
-        post(f"http://127.0.0.1:{silent.getsockname()[1]}", {}, b"x", may_be_private=True, seconds=0.2)
+@contextmanager
+def answering(parts: Iterable[bytes]) -> Iterator[str]:
+    """Yield the URL of a receiver that sends these parts, whatever it is asked, and then says nothing more."""
+    with socket.create_server(("127.0.0.1", 0)) as server, suppress(OSError):
+
+        def answer() -> None:
+            with suppress(OSError), server.accept()[0] as connection:
+                connection.recv(65_536)
+                for part in parts:
+                    connection.sendall(part)
+                connection.recv(1)  # until the other end is closed
+
+        thread = Thread(target=answer, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+        thread.join()
+
+
+def test_a_receiver_that_accepts_and_never_answers_is_left() -> None:
+    with answering([]) as url, pytest.raises(httpcore.ReadTimeout):
+        post(url, seconds=0.2)
+
+
+def test_a_head_that_never_ends_is_cut_off() -> None:
+    parts = chain([b"HTTP/1.1 200 OK\r\n"], repeat(b"a: b\r\n" * 1000))
+    with answering(parts) as url, pytest.raises(httpcore.RemoteProtocolError):
+        post(url)
+
+
+@pytest.mark.parametrize("after", [repeat(b"x" * 65_536), [b"x"]], ids=["endless", "halting"])
+def test_of_a_body_that_never_ends_only_the_beginning_is_read(
+    after: Iterable[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "REST_SECONDS", 0.1)
+    with answering(chain([b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\n"], after)) as url:
+        assert post(url) == (200, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        ("120", 120, 120),
+        (format_datetime(datetime.now(UTC) + timedelta(minutes=5), usegmt=True), 200, 300),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
+        ("-1", 0, 0),
+        ("soon", 0, 0),
+        ("", 0, 0),
+    ],
+    ids=["seconds", "date", "past", "negative", "word", "nothing"],
+)
+def test_for_how_long_a_receiver_wants_to_be_left_alone(text: str, least: float, most: float) -> None:
+    with answering([f"HTTP/1.1 503 Busy\r\nRetry-After: {text}\r\ncontent-length: 0\r\n\r\n".encode()]) as url:
+        status, seconds = post(url)
+    assert status == 503
+    assert least <= seconds <= most
 
 
 def test_what_is_signed_the_library_verifies() -> None:
@@ -252,6 +320,104 @@ def put(source: Source, hook: Webhook, count: int) -> list[Address]:
     assert [one for one, _ in outbox.messages(events)] != [one for one, _ in messages] or count == 0
     assert [one.id for one, _ in outbox.messages(events)] == [one.id for one, _ in messages]
     return [one for one, _ in messages]
+
+
+def delivering(source: Source, receiver: Receiver, count: int, **settings: Any) -> tuple[Courier, list[str]]:
+    """Return a courier with messages for a receiver, and their ids, oldest first."""
+    hook = Webhook("w-1", WebhookSpec(url=receiver.url, events=["drift"]), 0.0, new_secret())
+    receiver.secret = hook.secret
+    waiting = put(source, hook, count)
+    allowed: dict[str, Any] = {"webhook_private": True, "webhook_hosts": "127.0.0.1", "webhook_seconds": 1e6}
+    one = Courier(hook, source, Settings.model_construct(**allowed | settings))
+    one.offer(waiting)
+    return one, [address.id for address in sorted(waiting, key=lambda address: address.age)]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have attempts follow each other after hundredths of a second."""
+    for name, value in (("FIRST_SECONDS", 0.01), ("MOST_SECONDS", 0.02), ("APART_SECONDS", 0.001)):
+        monkeypatch.setattr(courier, name, value)
+
+
+def lines(caplog: pytest.LogCaptureFixture, event: str) -> list[dict[str, Any]]:
+    """Return the facts of the lines of one event."""
+    found = [record for record in caplog.records if record.getMessage() == event]
+    return [record.__dict__["facts"] for record in found]
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(("count", "status"), [(1, 500), (50, 302)])
+def test_a_receiver_that_fails_costs_the_same_however_much_waits(
+    source: Source, count: int, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "livesvm.webhooks")
+    with Receiver(lambda number: status if number < 20 else 204) as receiver:
+        one, ids = delivering(source, receiver, count)
+        until(lambda: not source.store.documents(WEBHOOK_WAITING))
+        one.stop()
+    tried = [id_ for id_, _ in receiver.messages]
+    assert tried == ids[:1] * 20 + ids  # one message is tried, the others wait, and come in their order
+    assert receiver.connections <= 21  # and one connection after that
+    (failure,) = lines(caplog, "not delivered")
+    assert (failure["status"], failure["failures"], failure["waiting"]) == (status, 1, count)
+    assert [line.get("failures") for line in lines(caplog, "delivered")] == [20] + [None] * (count - 1)
+
+
+@pytest.mark.usefixtures("quick")
+def test_lines_of_failures_are_counted(
+    source: Source, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(courier, "SAID_SECONDS", 0.1)
+    with Receiver(lambda number: 500) as receiver:
+        one, _ = delivering(source, receiver, 3)
+        until(lambda: len(lines(caplog, "not delivered")) == 3)
+        one.stop()
+    counted = [line["failures"] for line in lines(caplog, "not delivered")]
+    assert counted[0] == 1
+    assert len(receiver.messages) >= sum(counted) > 3
+
+
+def test_a_receiver_that_asks_to_wait_is_left_alone(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Receiver(lambda number: 503) as receiver:
+        receiver.headers["retry-after"] = "100000"
+        one, _ = delivering(source, receiver, 2)
+        until(lambda: one._due_at)
+        one.stop()
+    rest = one._due_at - time.monotonic()
+    assert courier.LONGEST_SECONDS - 100 < rest <= courier.LONGEST_SECONDS  # and not for longer than that
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_waits_too_long_is_dead_though_it_was_behind_others(source: Source) -> None:
+    with Receiver(lambda number: 500) as receiver:
+        one, ids = delivering(source, receiver, 5, webhook_seconds=0.3)
+        until(lambda: len(source.store.documents(WEBHOOK_DEAD)) == 5)
+        one.stop()
+    letters = {Address.of(at).id: source.store.document(at) for at in source.store.documents(WEBHOOK_DEAD)}
+    attempts = [Message.decode(letters[id_] or b"").attempts for id_ in ids]
+    assert sum(attempts) == len(receiver.messages)
+    assert attempts[0] > 3
+    assert max(attempts[1:]) <= 1
+    assert {Message.decode(one or b"").reason for one in letters.values()} == {"it was answered 500"}
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_the_store_cannot_be_rid_of_is_not_sent_again(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(courier, "STORE_SECONDS", 0.01)
+    remove, failures = source.store.delete_document, iter(range(3))
+
+    def delete(at: DocumentName) -> bool:
+        if next(failures, None) is not None:
+            raise StoreUnavailable("the disk is full")
+        return remove(at)
+
+    monkeypatch.setattr(source.store, "delete_document", delete)
+    with Receiver() as receiver:
+        one, ids = delivering(source, receiver, 2)
+        until(lambda: not source.store.documents(WEBHOOK_WAITING))
+        one.stop()
+    assert [id_ for id_, _ in receiver.messages] == ids
 
 
 def test_more_than_the_queue_holds_are_dead_letters_and_the_oldest_of_these_are_dropped(

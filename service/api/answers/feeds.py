@@ -73,7 +73,7 @@ class FeedSource(BaseModel):
     client_id: str | None = Field(default=None, description="Of a broker: under which it keeps the session.")
     dead_letters: str
     state: Literal["reading", "paused", "failing"]
-    fault: str | None = Field(default=None, description="Why it is not read; it is tried again every second.")
+    fault: str | None = Field(default=None, description="Why it is not read; it is tried again after 1 to 10 seconds.")
     taken: str | None = Field(default=None, description="The newest entry that had its effect, or was refused.")
     newest_at: datetime | None = Field(default=None, description="When the newest entries came.")
     backlog: int | None = Field(

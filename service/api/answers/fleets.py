@@ -114,11 +114,3 @@ class FleetList(BaseModel):
 
     fleets: list[FleetDescription]
     next: str | None = Field(default=None, description="Behind which there are more: `after` of the next call.")
-
-
-class ErasedSeries(BaseModel):
-    """A series that readings were erased from."""
-
-    series: str
-    version_after: int
-    in_window: int

@@ -20,12 +20,17 @@ import redis
 from livesvm.service.feeds.cells import cell
 from livesvm.service.feeds.sources.base import Backlog, DeadLetter, Entry, Position, SourceError
 from livesvm.service.feeds.sources.spec import RedisStreamSpec
-from livesvm.service.store.connect import connect
+from livesvm.service.store.base import StoreError
+from livesvm.service.store.connect import check_server, connect
 
 MOST_COLUMNS = 512
 LONGEST_NAME = 128
 PAGE = 1000
 """Entries that are asked for at once where they are only counted or acknowledged."""
+COMMANDS = """XGROUP CREATE KEY group $, XGROUP SETID KEY group 0, XGROUP DESTROY KEY group, XACK KEY group 1-0,
+XREADGROUP GROUP group consumer STREAMS KEY >, XAUTOCLAIM KEY group consumer 0 0, XPENDING KEY group, XRANGE KEY - +,
+XINFO STREAM KEY, XINFO GROUPS KEY, XADD KEY * field value, MULTI, EXEC"""
+"""What is asked of the server, as :func:`livesvm.service.store.connect.check_server` reads it."""
 META = ("_entry", "_feed", "_field", "_reason")
 """What a dead letter says before the fields of its entry."""
 
@@ -71,6 +76,7 @@ class RedisStream:
     def begin(self, taken: Position | None, dead: Sequence[DeadLetter]) -> bool:
         """Make the group where there is none, and acknowledge what was taken when a service died."""
         with self._errors():
+            check_server(self._client, COMMANDS, self._stream)
             self._make_group(taken)
             if taken is not None:
                 self._checked_end(taken)
@@ -207,6 +213,8 @@ class RedisStream:
         """Turn Redis's errors into the source's; connections that may be dead are not used again."""
         try:
             yield
+        except StoreError as error:
+            raise SourceError(f"stream {self._stream} cannot be read: {error}") from error
         except redis.RedisError as error:
             for client in (self._client, self._waiting):
                 client.connection_pool.disconnect(inuse_connections=False)
