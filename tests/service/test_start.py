@@ -24,6 +24,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.tasks import TASKS
 from livesvm.service.models.window import Limits
 from livesvm.solvers import leave_one_out, warm_up
+from livesvm.solvers.runtime.at_work import at_work
 
 warm_up()
 rng = np.random.default_rng(0)
@@ -43,7 +44,7 @@ for task in TASKS:
         leave_one_out(state.estimator)
 heavy = "matplotlib", "opentelemetry.sdk", "pandas", "pyarrow", "ray", "redis", "scipy.special", "skl2onnx", "sklearn"
 compiles = "numba.np.polynomial.polynomial_core"  # which Numba loads where something is compiled
-for name in (*heavy, "scipy.stats", compiles):
+for name in (*heavy, "scipy.stats", *[compiles] * (at_work.done == 0)):
     if name in sys.modules:
         print(name, "was imported")
 """
