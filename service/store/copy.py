@@ -23,7 +23,6 @@ from livesvm.service.store.base import (
 )
 from livesvm.service.store.embedded import open_embedded
 from livesvm.service.store.lock import DirectoryLock
-from livesvm.service.store.redis import RedisStore
 
 KEEP_ALL = 2**53
 _LOOK_SECONDS = 0.2
@@ -50,6 +49,8 @@ def open_place(place: str, prefix: str, opened: ExitStack) -> Store:
     """
     if "://" in place:
         holder = f"tool-{uuid.uuid4().hex}"
+        from livesvm.service.store.redis import RedisStore  # which an embedded store does not need
+
         return opened.enter_context(closing(RedisStore(place, holder, prefix=prefix, timeout=_TOOL_SECONDS)))
     lock = DirectoryLock(Path(place))
     opened.callback(lock.release)
