@@ -35,12 +35,15 @@ from livesvm.solvers.problem.state import PathState, empty_motion
 from livesvm.solvers.pu.problem import costs, pu_problem
 from livesvm.solvers.pu.usmo import usmo
 from livesvm.solvers.robust.settings import Robustness
+from livesvm.solvers.runtime.at_work import at_work
 from livesvm.solvers.runtime.machine_code import delete_unused, is_complete, set_complete
 from livesvm.solvers.sparse import SparseRows
 
-Family = Literal["updates", "regularization paths", "assessments", "outlier paths", "batch solvers"]
+Family = Literal["updates", "rare updates", "regularization paths", "assessments", "outlier paths", "batch solvers"]
 #: All of them, those that are needed most first.
 FAMILIES: tuple[Family, ...] = get_args(Family)
+#: How many functions are translated for each, where those before are compiled.
+FUNCTIONS: Mapping[Family, int] = dict(zip(FAMILIES, (146, 106, 5, 24, 0, 28), strict=True))
 
 Array = NDArray[Any]
 
@@ -52,15 +55,18 @@ def warm_up(*families: Family) -> None:
 
     Parameters
     ----------
-    *families : {"updates", "regularization paths", "assessments", "outlier paths", "batch solvers"}
-        What to compile; all by default.
+    *families : {"updates", "rare updates", "regularization paths", "assessments", "outlier paths", "batch solvers"}
+        What to compile; all by default. Updates are those of two classes, regression and one class; rare ones those of
+        several classes, of robust models and of small windows at rest, large fits, and what only a stall needs.
     """
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(24, 2)))  # a grid: ties, duplicates and dependent rows among it
     y = np.where(X[:, 0] + rng.normal(size=24) > 0, 1, -1)
-    for family in families or FAMILIES:
-        _RUN[family](X, y)
-        set_complete(family)
+    asked = families or FAMILIES
+    with at_work.expect(sum(FUNCTIONS[family] for family in asked if not is_compiled(family))):
+        for family in asked:
+            _RUN[family](X, y)
+            set_complete(family)
     delete_unused()
 
 
@@ -78,7 +84,8 @@ def compile_all() -> None:
 
 def compiler(*families: Family) -> list[str]:
     """Return the command that compiles some families in a process of its own."""
-    return [sys.executable, "-c", f"from livesvm.solvers.warm_up import warm_up; warm_up(*{list(families)!r})"]
+    script = f"import logging; from livesvm.solvers.warm_up import warm_up; logging.disable(); warm_up(*{families!r})"
+    return [sys.executable, "-c", script]
 
 
 def _updates(X: Array, y: Array) -> None:
@@ -89,16 +96,22 @@ def _updates(X: Array, y: Array) -> None:
             model.update(add=(X[:4], y[:4]), remove=model.keys_[:6])
             model.decision_function(X)
     model.from_arrays(model.get_params(), model.to_arrays()).prepare()
+    model.certificate()
     for loss in ("epsilon_insensitive", "absolute", "pinball"):
         LiveSVR(gamma=0.5, loss=loss).fit(X, y.astype(float))
     LiveOneClassSVM(gamma=0.5).fit(X)
-    _slides(X, y.astype(float))
-    several = LiveSVC(gamma=0.5).fit(X, np.arange(len(X)) % 3)
-    several.update(add=(SparseRows.of_dense(X[:4]), [0, 1, 2, 3]), remove=several.keys_[:6])
     held = SparseRows.of_dense(X)
     for function in (Kernel("rbf", 0.5), Kernel("linear")):
         function.matrix(held, held)
-    _what_comes_up_rarely(model)
+
+
+def _rare_updates(X: Array, y: Array) -> None:
+    """Compile what few models need, and few updates."""
+    _slides(X, y.astype(float))
+    several = LiveSVC(gamma=0.5).fit(X, np.arange(len(X)) % 3)
+    several.update(add=(SparseRows.of_dense(X[:4]), [0, 1, 2, 3]), remove=several.keys_[:6])
+    model = LiveSVC(C=10.0, kernel="poly", gamma=0.5, coef0=1.0, fit_intercept=False, classes=(-1, 1)).fit(X, y)
+    _what_only_a_stall_needs(model)
     state = PathState(Kernel("rbf", 0.5), refactorize, intercept=True, cache_bytes=2**20)
     fill(state, np.vstack([X, X]), hinge(np.tile(y.astype(float), 2), np.ones(2 * len(y))), 0.0, by_path=False)
     model.update(robust=Robustness(theta=0.5, s=-0.5))
@@ -142,7 +155,7 @@ def _frank_wolfe() -> None:
     subproblem.descend(np.eye(2), np.zeros(2), -np.ones(2), np.zeros(2), 1, 0.1)
 
 
-def _what_comes_up_rarely(model: LiveSVC) -> None:
+def _what_only_a_stall_needs(model: LiveSVC) -> None:
     """Compile what only a stall, a missing kernel row or a large window needs."""
     state = model._window.state
     motion = empty_motion(state.capacity)
@@ -158,7 +171,6 @@ def _what_comes_up_rarely(model: LiveSVC) -> None:
     rows = state.rows
     compute_f_of_new(state.examples, rows.values, rows.row_of, NO_EXAMPLES, w.n, 0.0, NO_EXAMPLES)
     state.drop_losses(NO_EXAMPLES)
-    model.certificate()
     Kernel("laplacian").matrix(np.zeros((1, 1)), np.zeros((1, 1)))
     state.rows.room_beside(NO_EXAMPLES)
     state.rows.update_columns(NO_EXAMPLES, NO_EXAMPLES, state.rows.values, NO_EXAMPLES)
@@ -191,6 +203,7 @@ def _outlier_paths(X: Array, y: Array) -> None:
 
 _RUN: Mapping[Family, Callable[[Array, Array], None]] = {
     "updates": _updates,
+    "rare updates": _rare_updates,
     "regularization paths": _paths,
     "assessments": _assessments,
     "outlier paths": _outlier_paths,

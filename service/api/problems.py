@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
+from math import ceil
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -18,10 +19,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from livesvm.service.api.methods import allowed
 from livesvm.service.api.problem_documents import INTERNAL, MEDIA_TYPE, Kind, kind_of, problem, reason_for_log
-from livesvm.service.errors import CutOff, InvalidRequest, ServiceError
+from livesvm.service.errors import CutOff, InvalidRequest, NotReady, ServiceError
 from livesvm.service.logs.calls import note
 from livesvm.service.store.base import StoreError
 from livesvm.solvers.errors import SolverError
+from livesvm.solvers.runtime.at_work import at_work
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +79,10 @@ async def _told(request: Request, error: Exception) -> Response:
     if kind is INTERNAL:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     note(problem=kind.slug, **reason_for_log(error))
-    return Response(to_json(_for(request, problem(error))), kind.status, headers_of(kind), MEDIA_TYPE)
+    headers = headers_of(kind)
+    if isinstance(error, NotReady) and at_work.progress():
+        headers["retry-after"] = str(2 + ceil(at_work.seconds_left()))  # more than where nothing is compiled
+    return Response(to_json(_for(request, problem(error))), kind.status, headers, MEDIA_TYPE)
 
 
 def headers_of(kind: Kind) -> dict[str, str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, TypedDict
 
 import httpx
-from tenacity import RetryCallState, retry_if_exception, retry_if_result, stop_after_delay
+from tenacity import RetryCallState, retry_if_exception, retry_if_result
 from tenacity.retry import retry_base
 
 from livesvm.service.client.tls import fault_of
@@ -29,13 +31,16 @@ class Policy(TypedDict):
     """What tenacity asks of a policy."""
 
     retry: retry_base
-    stop: stop_after_delay
+    stop: Callable[[RetryCallState], bool]
     wait: Any
     retry_error_callback: Any
 
 
 def policy(is_repeatable: bool, patience: float) -> Policy:
-    """Return the policy for a request that may take so many seconds; at their end the last answer or error stands."""
+    """Return the policy for a request that may take so many seconds; at their end the last answer or error stands.
+
+    Patience begins when a service that compiles, and says for how long, has compiled.
+    """
     busy = {429, *AWAY} if is_repeatable else {429}
     passing = httpx.TransportError if is_repeatable else UNSENT
 
@@ -43,8 +48,18 @@ def policy(is_repeatable: bool, patience: float) -> Policy:
         """Return whether it may be otherwise the next time."""
         return isinstance(error, passing) and not isinstance(error, FAULTY) and fault_of(error) is None
 
+    end = patience
+
+    def is_over(state: RetryCallState) -> bool:
+        """Say whether patience has ended."""
+        nonlocal end
+        spent = state.seconds_since_start or 0.0
+        if patience > 0.0 and _is_compiling(state):
+            end = spent + patience
+        return spent >= end
+
     again = retry_if_result(lambda answer: answer.status_code in busy) | retry_if_exception(passes)
-    return {"retry": again, "stop": stop_after_delay(patience), "wait": _wait, "retry_error_callback": _last}
+    return {"retry": again, "stop": is_over, "wait": _wait, "retry_error_callback": _last}
 
 
 def _wait(state: RetryCallState) -> float:
@@ -53,18 +68,29 @@ def _wait(state: RetryCallState) -> float:
     return least * random.uniform(1.0, 1.0 + JITTER)
 
 
+def _is_compiling(state: RetryCallState) -> bool:
+    """Say whether the last answer came from a service that compiles its solvers, and says for how long."""
+    assert state.outcome is not None
+    if state.outcome.failed or state.outcome.result().status_code != HTTPStatus.SERVICE_UNAVAILABLE:
+        return False
+    answer = state.outcome.result()
+    return _said(answer) > MOST_SECONDS and b":not-ready" in answer.content
+
+
 def _last(state: RetryCallState) -> Any:
     assert state.outcome is not None
     return state.outcome.result()
 
 
 def _asked_for(response: httpx.Response) -> float:
-    """Return the seconds that an answer says to wait, at most one.
+    """Return the seconds that an answer says to wait, at most one."""
+    said = _said(response)
+    return said if 0 <= said <= MOST_SECONDS else MOST_SECONDS
 
-    One where it says none, or a date, as proxies may.
-    """
+
+def _said(response: httpx.Response) -> float:
+    """Return the seconds that an answer says to wait; one where it says none, or a date, as proxies may."""
     try:
-        said = float(response.headers.get("retry-after", MOST_SECONDS))
+        return float(response.headers.get("retry-after", MOST_SECONDS))
     except ValueError:
         return MOST_SECONDS
-    return said if 0 <= said <= MOST_SECONDS else MOST_SECONDS

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.store.base import Durability, Store, StoreError, StoreUnavailable
+from livesvm.solvers.runtime.at_work import at_work
 
 SILENCE_SECONDS = 4.5
 """After which a store that neither answers nor refuses counts as away: a disk that hangs says nothing."""
@@ -135,7 +136,7 @@ class Health:
         found = {
             CLUSTERLESS: not (self._restored or self._came_back or self._head_is_up()),
             "models are being restored": not (self._restored or self._came_back),
-            "the solvers are being loaded or compiled": not (self._restored or self._warm),
+            at_work.progress() or "the solvers are being loaded or compiled": not (self._restored or self._warm),
             "requests are being rehearsed": not self._restored and self._came_back and self._warm,
             "the service is stopping": self._draining,
         }
@@ -146,7 +147,7 @@ class Health:
 
     def degraded(self) -> list[str]:
         """Return what a ready service does not do: models not served or read-only, waiting jobs, unread sources."""
-        waiting = [f"solvers of {family} are being compiled: jobs that need them wait" for family in self._uncompiled()]
+        waiting = [f"solvers of {each} are being compiled: what needs them takes longer" for each in self._uncompiled()]
         head = [] if self._head_is_up() else [HEADLESS]
         without = [f"model {name} has no training since an erasure: retrain it" for name in self._untrained()]
         weak = [found for found in (self._weakness, self._keys()) if found is not None]

@@ -9,17 +9,20 @@ of those is made once too, and called where it is.
 from __future__ import annotations
 
 import copy
+import gc
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar, cast
 
-from llvmlite.binding import Linkage, add_symbol
+from llvmlite.binding import Linkage, add_symbol, parse_assembly
 from numba.core import sigutils
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 
+from livesvm.solvers.runtime.at_work import at_work
 from livesvm.solvers.runtime.machine_code import MachineCode, shared
 
 P = ParamSpec("P")
@@ -88,6 +91,24 @@ class _Spent(threading.local):
 
 spent = _Spent()
 
+_SELDOM = 20_000, 50, 100  #: thresholds of collections: hardly any of what a translation is made of is garbage
+_collecting = threading.Lock()
+_usual: list[tuple[int, int, int]] = []  #: thresholds, once for each function that is being made
+
+
+@contextmanager
+def _collecting_seldom() -> Iterator[None]:
+    with _collecting:
+        _usual.append(_usual[0] if _usual else gc.get_threshold())
+        gc.set_threshold(*_SELDOM)
+    try:
+        yield
+    finally:
+        with _collecting:
+            usual = _usual.pop()
+            if not _usual:
+                gc.set_threshold(*usual)
+
 
 class Entry(CPUDispatcher):
     """A compiled function as Python calls it; compiled code calls the function itself."""
@@ -98,7 +119,8 @@ class Entry(CPUDispatcher):
             return super().compile(sig)
         spent.since = since = time.perf_counter()
         try:
-            return super().compile(sig)
+            with _collecting_seldom(), at_work.call():
+                return super().compile(sig)
         finally:
             spent.since = None
             spent.seconds += time.perf_counter() - since
@@ -165,6 +187,10 @@ class _Key:
 class _InnerLibrary(JITCodeLibrary):
     """The translation of a function, without what it calls."""
 
+    def _optimize_functions(self, module: Any) -> None:
+        """Leave them as they are: they are optimized where they are taken in."""
+        module.data_layout = self._codegen._data_layout
+
     def finalize(self) -> None:
         """Leave it as it is."""
         self._raise_if_finalized()
@@ -188,6 +214,11 @@ class _EntryLibrary(JITCodeLibrary):
                 libraries.extend(other for other in library._linking_libraries if other not in libraries)
         super().finalize()
 
+    def _get_module_for_linking(self) -> Any:
+        """Return a module that has the names alone: nothing takes this code in, and so it is not kept twice."""
+        names = (f'define void @"{name}"() {{ unreachable }}' for name in sorted(self._own))
+        return parse_assembly("\n".join([str(self._codegen._create_empty_module(self.name)), *names]))
+
     def _verify_declare_only_symbols(self) -> None:
         missing = [f.name for f in self._final_module.functions if f.is_declaration and f.name.startswith("_ZN")]
         assert not missing, missing  # they would be called all the same
@@ -203,11 +234,13 @@ class _EntryLibrary(JITCodeLibrary):
 class _InnerCompiler(Compiler):
     def __init__(self, typing: Any, target: Any, library: Any, args: Any, returns: Any, flags: Any, local: Any) -> None:
         flags.no_compile = True
+        at_work.translate()
         super().__init__(typing, target, _InnerLibrary(target.codegen(), "inner"), args, returns, flags, local)
 
 
 class _EntryCompiler(Compiler):
     def __init__(self, typing: Any, target: Any, library: Any, args: Any, returns: Any, flags: Any, local: Any) -> None:
+        at_work.translate()
         entry = _EntryLibrary(target.codegen(), "entry")
         entry.enable_object_caching()
         super().__init__(typing, target, entry, args, returns, flags, local)

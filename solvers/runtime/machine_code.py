@@ -36,6 +36,7 @@ from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic
+from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
 
 from livesvm.solvers.runtime.by_reference import Reference
@@ -74,7 +75,7 @@ class MachineCode(NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what was compiled before for these types, or None."""
-        target_context.refresh()
+        rtsys.initialize(target_context)  # all that kept code needs of Numba; what compiles loads the rest of it
         for file in _files(self.name(sig)):
             try:
                 payload = pickle.loads(file.read_bytes())

@@ -188,6 +188,7 @@ class Handler(BaseHTTPRequestHandler):
                 "dead_letters": [],
                 "next": None,
                 "receipts": [],
+                "type": "urn:livesvm:problem:not-ready",
                 "status": status,
                 "title": "so",
                 "detail": "why",
@@ -333,6 +334,13 @@ def test_what_was_refused_is_refused(status: int, script: Script, client: Client
         with pytest.raises(ServiceProblem) as caught:
             call(client)
         assert (caught.value.status, len(script.seen), clock.slept) == (status, 1, [])
+
+
+def test_a_service_that_says_how_long_it_compiles_is_waited_for(client: Client, script: Script, clock: Clock) -> None:
+    began, starting = clock.now, (503, {"retry-after": "30"})
+    script.answers = [*[starting] * int(2 * PATIENCE), (200, {})]
+    client.models()
+    assert clock.now - began > PATIENCE + 1.0
 
 
 @pytest.mark.parametrize(

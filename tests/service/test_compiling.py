@@ -83,7 +83,7 @@ def test_a_job_waits_for_its_solvers(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kept"))
     with ServiceProcess(tmp_path / "data") as service, service.http() as http:
         ready = http.get("/health/ready").json()
-        assert ready["degraded"] == ["solvers of assessments are being compiled: jobs that need them wait"]
+        assert ready["degraded"] == ["solvers of assessments are being compiled: what needs them takes longer"]
         http.post("/models", json={"id": "m", "task": "svc"}).raise_for_status()
         batch = {"add": {"X": [[0.0], [1.0], [2.0], [3.0]], "y": [-1, 1, -1, 1]}}
         http.post("/models/m/update", json=batch).raise_for_status()

@@ -1,0 +1,104 @@
+"""What this process is compiling: how much of it is done, how long the rest takes, and a line for a waiting person."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+FIRST = 144  #: functions that are translated for the first fit and update
+SETTLED = 10  #: functions after which their rate says how long the others take
+LINE_SECONDS = 0.2  #: between two lines on a terminal
+LOG_SECONDS = 10.0  #: and in a log
+BEFORE = "compiling the solvers for this processor: it is done once, and takes half a minute or so"
+
+log = logging.getLogger(__name__)
+
+
+class AtWork:
+    """Counts the functions that are translated, in all threads, as Numba translates in one at a time.
+
+    The first is logged as a warning, so that Python prints it where no log is set up; more is only logged as
+    information. On a terminal and in a notebook without a log a line of progress is shown too, and wiped at the end.
+    """
+
+    def __init__(self) -> None:
+        self.done = 0  #: functions so far
+        self._of = FIRST
+        self._expecting = 0
+        self._seconds = 0.0  #: that those took before ``_since``
+        self._since: float | None = None
+        self._shown = self._logged = 0.0
+        self._is_line_there = False
+
+    @contextmanager
+    def expect(self, functions: int) -> Iterator[None]:
+        """Know that what is done inside translates so many functions."""
+        self._of = self.done + functions
+        self._expecting += 1
+        try:
+            yield
+        finally:
+            self._expecting -= 1
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Load or translate inside."""
+        try:
+            yield
+        finally:
+            if self._since is not None:
+                self._seconds += time.perf_counter() - self._since
+                self._since = None
+            self._wipe()
+
+    def translate(self) -> None:
+        """Count one more."""
+        now = time.perf_counter()
+        if self._since is None:
+            self._since = now
+        if self.done == 0:
+            self._logged = now
+            log.warning(BEFORE)
+        self.done += 1
+        if now - self._logged > LOG_SECONDS:
+            self._logged = now
+            log.info(self.progress())
+        if now - self._shown > LINE_SECONDS and _is_watched():
+            self._shown = now
+            print(f"\r{self.progress():<60}", end="", file=sys.stderr, flush=True)
+            self._is_line_there = True
+
+    def progress(self) -> str:
+        """Say how much is done, and how long the rest takes as far as is known; empty where nothing is compiled."""
+        if self.done == 0 or (self._since is None and not self._expecting):
+            return ""
+        if self.done >= self._of:
+            return f"compiling: {self.done} functions so far"
+        left = self.seconds_left()
+        return f"compiling: {self.done} of {self._of} functions" + (f", about {left:.0f} s left" if left else "")
+
+    def seconds_left(self) -> float:
+        """Return how long the rest takes at the rate so far; 0.0 where that is not known, or nothing is compiled."""
+        if self.done < SETTLED or (self._since is None and not self._expecting):
+            return 0.0
+        now = time.perf_counter()
+        spent = self._seconds + (now - self._since if self._since is not None else 0.0)
+        return max(0, self._of - self.done) * spent / self.done
+
+    def _wipe(self) -> None:
+        if self._is_line_there:
+            self._is_line_there = False
+            print(f"\r{'':<60}\r", end="", file=sys.stderr, flush=True)
+
+
+def _is_watched() -> bool:
+    """Say whether there is a terminal or a notebook, and no log that lines would mix with."""
+    if logging.root.handlers or not log.isEnabledFor(logging.WARNING):
+        return False
+    return sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules)
+
+
+at_work = AtWork()
