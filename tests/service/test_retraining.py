@@ -387,7 +387,7 @@ def test_others_go_on_and_a_kill_in_the_middle_leaves_the_old_model(tmp_path: Pa
         assert failed == []
         service.kill()
         assert is_gone(worker)
-    with ServiceProcess(tmp_path) as service, Client(service.url) as client:
+    with ServiceProcess(tmp_path) as again, Client(again.url) as client:
         assert client.predict("m", Z)["decision"] == before["decision"]
         assert client.job(job)["state"] == "failed"
         assert refused(lambda: client.apply(job)) == (409, "job-not-done", None)
