@@ -18,7 +18,7 @@ from livesvm.service.store.files import put_in_place, unfinished
 from livesvm.service.store.sqlite import DATABASE, SqliteStore
 from livesvm.service.store.sqlite_file import COPY, connect, copy_log, open_database, sqlite_errors, transaction
 from livesvm.service.store.sqlite_marks import join_marks
-from livesvm.service.store.sqlite_schema import DIVIDED, is_divided, mark_joined
+from livesvm.service.store.sqlite_schema import DIVIDED, checked_schema, is_divided, mark_joined
 
 SHARES = "shares"
 """The directory of the databases of a divided store, below the data directory."""
@@ -44,10 +44,11 @@ def open_embedded(data_dir: Path) -> SqliteStore:
 
 
 def _is_divided(path: Path) -> bool:
-    """Read what the header of a database says, as SQLite cannot open it where the disk is full."""
+    """Read what the header of a database says: SQLite would change it, and cannot where the disk is full."""
     with suppress(FileNotFoundError), path.open("rb") as file:
-        file.seek(VERSION_AT)
-        return int.from_bytes(file.read(4), "big") == DIVIDED
+        header = file.read(VERSION_AT + 4)
+        if header.startswith(b"SQLite format 3"):
+            return checked_schema(int.from_bytes(header[VERSION_AT:], "big")) == DIVIDED
     return False
 
 

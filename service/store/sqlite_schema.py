@@ -81,7 +81,11 @@ def is_old(db: sqlite3.Connection) -> bool:
 
 
 def _schema(db: sqlite3.Connection) -> int:
-    found: int = db.execute("PRAGMA user_version").fetchone()[0]
+    return checked_schema(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def checked_schema(found: int) -> int:
+    """Return a schema that is read here; raises StoreTooNew, StoreUnavailable if it is too old."""
     if found > DIVIDED:
         raise StoreTooNew(f"the database has schema {found}; this version reads up to {DIVIDED}")
     if 0 < found < OLDEST:
