@@ -48,7 +48,7 @@ from livesvm.service.lifecycle.receipts import RECEIPT, Done, Receipts, conflict
 from livesvm.service.lifecycle.remote_erasure import ErasureOutcome, RemoteErasures
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import DocumentName, StoreError, StoreUnavailable
+from livesvm.service.store.base import DocumentName, StoreDamaged, StoreError, StoreUnavailable
 from livesvm.service.store.batches import batches
 from livesvm.solvers.errors import InvalidInput, SolverError
 
@@ -438,7 +438,12 @@ class Erasures:
     def _go_on_retraining(self) -> None:
         """Know what earlier erasures have left untrained, and ask again for jobs that a stop has ended."""
         for at in self._store.documents(RETRAINING):
-            data = None if at.name in self._retraining else self._store.document(at)
+            try:
+                data = None if at.name in self._retraining else self._store.document(at)
+            except StoreDamaged as error:
+                log.error("model %s may be untrained since an erasure: %s", at.name, error)
+                self._store.delete_document(at)
+                continue
             if data is None:
                 continue
             noted = json.loads(data)

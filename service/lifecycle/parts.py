@@ -352,7 +352,7 @@ class Service:
                 await self._in_background(give_back)
 
     async def _in_background(self, call: Callable[[], object]) -> None:
-        """Wait for a call in a thread that :meth:`close` joins, though whoever waits here is cancelled."""
+        """Wait for a call in a thread that :meth:`close` joins, even if the waiting task is cancelled."""
         await asyncio.get_running_loop().run_in_executor(self._background, call)
 
     async def watch_keys(self) -> None:

@@ -222,7 +222,7 @@ class Health:
     def _set_weakness(self, weakness: str | None) -> None:
         """Know why the store may lose what it acknowledges, if it may; each such reason is logged once."""
         if weakness not in (None, self._weakness):
-            log.error("updates are answered with durability memory: %s", weakness)
+            log.error("the durability is memory: %s", weakness)
         self._weakness = weakness
 
     def _set_store(self, fault: str | None) -> None:

@@ -377,7 +377,7 @@ class RedisStore:
         return None if found is None else StoredModel(model, spec, found.damage)
 
     def acquire(self, model: str) -> Lease:
-        """Take the lease if it is this service's own, or released, or its holder's counter has stood still."""
+        """Take the lease if it is this service's own, or released, or its holder shows no life."""
         with self._errors():
             lease, holder = self._client.hmget(self._key(model, "meta"), "lease", "holder")
             if lease is None and not self._without_meta([model]):

@@ -32,7 +32,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.receipts.receipt import hashed, verified
 from livesvm.service.resources.compiling import Compiling
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import StoreUnavailable
+from livesvm.service.store.base import DocumentName, StoreDamaged, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from tests.support.erasing import bytes_of_directory, intent_of, traces
@@ -284,6 +284,21 @@ def test_what_cannot_be_searched_is_said(service: Service) -> None:
     assert receipt["places"]["trainings"].endswith("model m (dataset unnamed)")
     assert verified(json.dumps(receipt).encode()) == receipt
     assert live.predict(PROBE).decision.size == len(PROBE)
+
+
+def test_a_damaged_note_of_a_retraining_keeps_no_erasure_from_its_end(
+    service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    service.store.put_document(DocumentName(RETRAINING, "m"), b"")
+
+    def damaged(at: DocumentName) -> bytes:
+        raise StoreDamaged(f"document {at.name} does not match its checksum")
+
+    monkeypatch.setattr(service.store, "document", damaged)
+    service.erasures.finish()
+    assert list(service.store.documents(RETRAINING)) == []
+    assert "model m may be untrained since an erasure" in caplog.text
+    assert "not ended yet" not in caplog.text
 
 
 @pytest.mark.parametrize("has_dataset", [True, False])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import re
 from pathlib import Path
+from urllib.parse import urljoin
 
 import httpx
 import pytest
@@ -70,3 +72,5 @@ def test_without_a_built_site_it_says_how_to_build_one(tmp_path: Path, path: str
     assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
     assert answer.json()["detail"] in page.text
     assert "style-src 'self'" in page.headers["content-security-policy"]
+    links = [urljoin(f"http://proxy.example/ml{path}", link) for link in re.findall(r'href="([^"]*)"', page.text)]
+    assert links == ["http://proxy.example/ml/page/style.css", "http://proxy.example/ml/docs"]

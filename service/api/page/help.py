@@ -28,9 +28,9 @@ ABSENT = (
 )
 _ABSENCE = f"""<!doctype html>
 <html lang="en">
-<head><meta charset="utf-8"><title>Help · LiveSVM</title><link rel="stylesheet" href="/page/style.css"></head>
+<head><meta charset="utf-8"><title>Help · LiveSVM</title><link rel="stylesheet" href="page/style.css"></head>
 <body><main><h1>Help</h1><p>{ABSENT}</p>
-<p><a href="/docs">/docs</a> describes every call of this service.</p></main></body>
+<p><a href="docs">docs</a> describes every call of this service.</p></main></body>
 </html>
 """
 _INLINE_SCRIPT = re.compile(rb"<script[^>]*>(.+?)</script>", re.DOTALL)
@@ -76,7 +76,9 @@ def _install_absence(app: FastAPI) -> None:
         """Say so: a browser gets a page."""
         if "text/html" not in request.headers.get("accept", ""):
             raise NoDocumentation(ABSENT)
-        return HTMLResponse(_ABSENCE, 404, {"content-security-policy": POLICY})
+        up = "../" * request.url.path.removeprefix(PREFIX).count("/")  # a proxy may have the service under a path
+        page = _ABSENCE.replace('href="', f'href="{up}')
+        return HTMLResponse(page, 404, {"content-security-policy": POLICY})
 
 
 @lru_cache(maxsize=256)
