@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -18,18 +17,11 @@ import pytest
 from livesvm.service.cli.main import main
 from tests.service.process import ServiceProcess
 from tests.support.updates_under_faults import MODEL, check_whole, send
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.alone(reason="damages, fills and moves the one file of the store")
 
-PATIENCE = 15.0
 """Seconds in which it has to be noticed on a busy machine; on an idle one it takes less than five."""
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def nothing_can_be_written() -> None:

@@ -12,9 +12,10 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.faults.test_disks import let_write, until
+from tests.faults.test_disks import let_write
 from tests.service.process import ServiceProcess
 from tests.support.erasing import KEYS, SPEC, bytes_of_directory, data, places
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.alone(reason="fills the disk beside the one file of the store")
 

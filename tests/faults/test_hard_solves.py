@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +12,7 @@ import httpx
 import numpy as np
 
 from tests.service.process import ServiceProcess, blobs
+from tests.support.waiting import until
 
 HARD = {"id": "hard", "C": 1e8, "kernel": {"name": "rbf", "gamma": 2.0}}
 NPZ = {"content-type": "application/x-npz"}
@@ -25,14 +24,6 @@ def hard_update() -> bytes:
     stream = io.BytesIO()
     np.savez(stream, X=rng.normal(size=(6000, 10)), y=rng.choice([-1.0, 1.0], 6000))
     return stream.getvalue()
-
-
-def until(condition: Callable[[], Any]) -> None:
-    for _ in range(3000):
-        if condition():
-            return
-        time.sleep(0.02)
-    raise AssertionError("that never held")
 
 
 def add(seed: int) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from livesvm.service.cli.main import main
 from livesvm.service.client import Client
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess
-from tests.support.redis_services import is_ready, service_on, start_model, until
+from tests.support.redis_services import is_ready, service_on, start_model
 from tests.support.updates_under_faults import MODEL, check_whole, send
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.alone(reason="of Redis without Ray")
 

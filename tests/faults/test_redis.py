@@ -14,8 +14,9 @@ import pytest
 from tests.contract.redis_server import RedisServer
 from tests.faults.proxy import Proxy
 from tests.service.process import ServiceProcess
-from tests.support.redis_services import is_ready, service_on, start_model, until
+from tests.support.redis_services import is_ready, service_on, start_model
 from tests.support.updates_under_faults import PROBE, check_whole, send
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.alone(reason="of Redis without Ray")
 

@@ -16,9 +16,10 @@ import pytest
 from livesvm.solvers import IncrementalSVC
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess, blobs
-from tests.support.redis_services import is_ready, service_on, start_model, until
+from tests.support.redis_services import is_ready, service_on, start_model
 from tests.support.updates_under_faults import PROBE, send
 from tests.support.updates_under_faults import check_whole as check_updates
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.alone(reason="of Redis without Ray")
 

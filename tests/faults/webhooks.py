@@ -22,7 +22,8 @@ import httpx
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.crash import POINTS, WEBHOOK_POINTS
 from tests.service.process import ServiceProcess
-from tests.support.receiver import Receiver, until
+from tests.support.receiver import Receiver
+from tests.support.waiting import until
 
 FEED: dict[str, Any] = {"target": "y", "window": 40, "steps": 1, "lags": 2, "C": 1.0, "gamma": 0.1, "epsilon": 0.05}
 ROWS = [{"time": float(hour * 3600), "y": float(hour % 5)} for hour in range(50)]

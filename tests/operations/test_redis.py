@@ -30,8 +30,9 @@ from tests.contract.sentinel import Sentinel
 from tests.documents import read
 from tests.service.process import ServiceProcess
 from tests.support.feeds import FEED
-from tests.support.redis_services import is_ready, service_on, start_model, until
+from tests.support.redis_services import is_ready, service_on, start_model
 from tests.support.updates_under_faults import MODEL, PROBE, batch, check_whole, send
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.operations
 

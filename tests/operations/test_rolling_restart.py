@@ -7,7 +7,7 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -21,20 +21,13 @@ from tests.contract.redis_server import RedisServer, free_port
 from tests.documents import blocks, read
 from tests.service.process import ServiceStartedAfresh
 from tests.support.updates_under_faults import MODEL, PROBE, batch
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.operations
 
 PAGE = "docs/howto/secure.md"
 CLIENTS, MODELS = 6, 3
 REPEATED = {429, 502, 503, 504}
-PATIENCE = 60.0
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def configuration(place: Path, port: int, services: list[int], authority: trustme.CA) -> str:

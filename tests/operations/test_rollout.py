@@ -19,20 +19,13 @@ from livesvm.service.access.keys import new_key
 from tests.contract.redis_server import RedisServer, free_port
 from tests.service.process import ServiceProcess
 from tests.support.updates_under_faults import MODEL, PROBE, batch, check_whole
+from tests.support.waiting import until
 from tests.unit.test_kubernetes import applied, named
 
 pytestmark = pytest.mark.operations
 
-PATIENCE = 120.0
 TICK = 0.1
 KEY, KEYS = new_key("test", "admin")
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(TICK)
 
 
 class Pod:

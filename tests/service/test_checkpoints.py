@@ -19,8 +19,8 @@ from livesvm.service.history.journal import Journal
 from livesvm.service.history.recovery import Recovered
 from livesvm.service.models.state import ModelState
 from livesvm.service.store.base import Fenced, Lease, StoreUnavailable
-from tests.support.jobs import until
 from tests.support.live_models import FailingStore, alive, batch, looked_after
+from tests.support.waiting import until
 
 MEGABYTE = 2**20
 DUE = Due(updates=5, seconds=60.0, replay_seconds=10.0, solution_seconds=1e9, worth_seconds=0.0, worth_at_rest=0.0)

@@ -27,7 +27,7 @@ from tests.service.process import ServiceProcess
 from tests.support.erasing import SPEC, Kept, data, keeping
 from tests.support.feeds import FEED, Stream
 from tests.support.jobs_over_rest import awaited
-from tests.support.redis_services import until
+from tests.support.waiting import until
 
 GONE = "customer-17"
 """A tag, and the text in other names."""

@@ -36,7 +36,7 @@ from livesvm.service.store.base import DocumentName, StoreDamaged, StoreUnavaila
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from tests.support.erasing import bytes_of_directory, intent_of, traces
-from tests.support.jobs import SECONDS
+from tests.support.waiting import PATIENCE
 
 N = 40
 RNG = np.random.default_rng(7)
@@ -104,7 +104,7 @@ def wait(service: Service, job: str) -> None:
 
 def retrained(live: ModelHandle) -> None:
     """Wait until the result of the job that an erasure has asked for is applied."""
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + PATIENCE
     while live.describe().warnings:
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -256,7 +256,7 @@ def test_a_job_that_works_on_a_copy_ends_with_what_it_knows(
     live = model(service)
     learn(live, PEOPLE, [[f"tag of {one}"] for one in PEOPLE])
     service.jobs.ask("retrain", live, RetrainRequest())
-    assert begun.wait(SECONDS)
+    assert begun.wait(PATIENCE)
     live.update(Update(remove=Removal(keys=[PEOPLE[GONE]])), None).result()
     for _ in range(4):
         live.update(Update(remove=Removal(oldest=0)), None).result()

@@ -37,7 +37,7 @@ from tests.contract.mosquitto import Mosquitto
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess
 from tests.support.feeds import FEED, rows_of, series
-from tests.support.redis_services import until
+from tests.support.waiting import until
 
 __all__ = ["redis_server"]
 

@@ -18,7 +18,7 @@ from tests.contract.conftest import redis_server
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess
 from tests.support.feeds import FEED, Stream, rows_of, series
-from tests.support.redis_services import until
+from tests.support.waiting import until
 
 __all__ = ["redis_server"]
 

@@ -23,7 +23,7 @@ from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.memory import Budget
 from livesvm.solvers.errors import Cancelled
 from livesvm.solvers.runtime.progress import Progress
-from tests.support.jobs import until
+from tests.support.waiting import until
 
 LIMITS = JobLimits(running=1, waiting=2, kept=2)
 MEMORY, GIVEN = 1000, 7

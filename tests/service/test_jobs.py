@@ -45,8 +45,8 @@ from livesvm.service.store.base import StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import Cancelled, InvalidInput, NotOptimal
 from livesvm.solvers.runtime.progress import Progress
-from tests.support.jobs import SECONDS, until
 from tests.support.live_models import alive, batch
+from tests.support.waiting import PATIENCE, until
 
 GROWTH = 16 * MEGABYTE
 
@@ -73,7 +73,7 @@ class Work:
     def show(self, asked: Document, model: ModelCopy, progress: Progress, place: Workplace) -> Document:
         place.show({"n": 1})
         self.begun.set()
-        assert self.go.wait(SECONDS)
+        assert self.go.wait(PATIENCE)
         return {"n": 2}
 
     def wait(self, asked: Document, model: ModelCopy, progress: Progress) -> Document:
@@ -154,7 +154,7 @@ def test_a_job_that_writes_down_too_much_fails_and_the_next_one_runs(
 
 def test_a_job_runs_to_its_end_and_is_kept(jobs: Jobs, live: HostedModel, work: Work, tmp_path: Path) -> None:
     record = jobs.submit("wait", live, {"by": 2})
-    assert work.begun.wait(SECONDS)
+    assert work.begun.wait(PATIENCE)
     until(lambda: jobs.get(record.id).done > 3)
     running = jobs.get(record.id)
     assert (running.state, running.total, running.version) == ("running", 10**6, 1)
@@ -173,7 +173,7 @@ def test_a_job_runs_to_its_end_and_is_kept(jobs: Jobs, live: HostedModel, work: 
 
 def test_the_time_of_a_job_is_from_its_start_to_its_end(jobs: Jobs, live: HostedModel, work: Work) -> None:
     running = jobs.submit("wait", live, {})
-    assert work.begun.wait(SECONDS)
+    assert work.begun.wait(PATIENCE)
     waiting = [jobs.submit(kind, live, {}).id for kind in ("count", "fail")]
     time.sleep(0.05)
     work.go.set()
@@ -200,7 +200,7 @@ def test_jobs_that_fail_say_why_and_no_more_than_the_caller_may_know(jobs: Jobs,
 
 def test_running_and_waiting_jobs_can_be_cancelled(jobs: Jobs, live: HostedModel, work: Work) -> None:
     running = jobs.submit("wait", live, {})
-    assert work.begun.wait(SECONDS)
+    assert work.begun.wait(PATIENCE)
     waiting = jobs.submit("wait", live, {})
     assert jobs.get(waiting.id).state == "queued"
     assert jobs.cancel(waiting.id).state == "cancelled"
@@ -220,13 +220,13 @@ def crowded(live: HostedModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
     def held(state: ModelState, command: Any) -> Any:
         begun.set()
-        go.wait(SECONDS)
+        go.wait(PATIENCE)
         return apply(state, command)
 
     monkeypatch.setattr(ModelState, "apply", held)
     updates = [live.update(batch(1), None)]
     try:
-        assert begun.wait(SECONDS)
+        assert begun.wait(PATIENCE)
         updates += [live.update(batch(seed, 1), None) for seed in range(2, 66)]
         with pytest.raises(QueueFull):
             live.update(batch(66, 1), None)
@@ -271,7 +271,7 @@ def test_one_that_is_cancelled_asks_its_model_for_nothing_any_more(jobs: Jobs, l
 
 def test_only_so_many_wait_and_only_so_many_are_kept(jobs: Jobs, live: HostedModel, work: Work, tmp_path: Path) -> None:
     first = jobs.submit("wait", live, {})
-    assert work.begun.wait(SECONDS)
+    assert work.begun.wait(PATIENCE)
     others = [jobs.submit("count", live, {}) for _ in range(2)]
     with pytest.raises(QueueFull):
         jobs.submit("count", live, {})
@@ -295,7 +295,7 @@ def test_one_key_has_half_of_the_jobs_that_may_wait(jobs: Jobs, live: HostedMode
         return jobs.submit("wait", live, {})
 
     first = copy_context().run(submit, "a")
-    assert work.begun.wait(SECONDS)
+    assert work.begun.wait(PATIENCE)
     waiting = [copy_context().run(submit, "a")]
     with pytest.raises(QueueFull, match="LIVESVM_JOBS_WAITING"):
         copy_context().run(submit, "a")
@@ -307,7 +307,7 @@ def test_one_key_has_half_of_the_jobs_that_may_wait(jobs: Jobs, live: HostedMode
 
 def test_what_an_orderly_stop_cuts_off_has_failed(jobs: Jobs, live: HostedModel, work: Work, tmp_path: Path) -> None:
     running = jobs.submit("wait", live, {})
-    assert work.begun.wait(SECONDS)
+    assert work.begun.wait(PATIENCE)
     waiting = jobs.submit("count", live, {})
     jobs.stop()
     for id in (running.id, waiting.id):
@@ -335,7 +335,7 @@ def test_what_a_crash_cut_off_has_failed_and_damaged_records_are_passed_over(tmp
 
 def test_a_job_goes_with_its_model(jobs: Jobs, live: HostedModel, work: Work, tmp_path: Path) -> None:
     running = jobs.submit("wait", live, {})
-    assert work.begun.wait(SECONDS)
+    assert work.begun.wait(PATIENCE)
     jobs.submit("count", live, {})
     jobs.forget("other")
     assert len(jobs.all()) == 2
@@ -385,7 +385,7 @@ def test_what_is_said_of_a_job_is_on_the_disk_by_then(
     files.jobs = jobs = Jobs(files, JobLimits(1, 2, 3), Metrics(), work.kinds)
     record = jobs.submit(kind, live, {})
     if kind == "wait":
-        assert work.begun.wait(SECONDS)
+        assert work.begun.wait(PATIENCE)
         jobs.cancel(record.id)
     ended = finished(jobs, record.id)
     assert files.noted == [("queued", "unknown"), ("running", "running"), (last, "running")]
@@ -397,7 +397,7 @@ def test_a_job_that_never_ran_is_cancelled_on_the_disk_first(live: HostedModel, 
     files = NotingFiles(tmp_path / "jobs")
     files.jobs = jobs = Jobs(files, JobLimits(1, 2, 3), Metrics(), work.kinds)
     jobs.submit("wait", live, {})
-    assert work.begun.wait(SECONDS)
+    assert work.begun.wait(PATIENCE)
     waiting = jobs.submit("count", live, {})
     files.noted.clear()
     jobs.cancel(waiting.id)
@@ -460,7 +460,7 @@ def test_a_retraining_is_applied_with_the_version_that_it_worked_on(jobs: Jobs, 
 
 def test_a_plot_is_of_what_there_is_so_far_and_then_of_the_result(jobs: Jobs, live: HostedModel, work: Work) -> None:
     record = jobs.submit("show", live, {})
-    assert work.begun.wait(SECONDS)
+    assert work.begun.wait(PATIENCE)
     assert jobs.plot(record.id, "svg") == b"1"
     work.go.set()
     finished(jobs, record.id)
@@ -522,7 +522,7 @@ def test_an_erasure_ends_the_jobs_of_a_model_and_those_that_use_a_dataset(
     ended = finished(jobs, jobs.submit("count", live, used).id)
     stays = finished(jobs, jobs.submit("count", live, other).id)
     running = jobs.submit("wait", live, used)
-    assert work.begun.wait(SECONDS)
+    assert work.begun.wait(PATIENCE)
     assert jobs.erase("another", {"d-1"}) == 2
     assert [record.id for record in jobs.all()] == [stays.id]
     assert not [path for path in (tmp_path / "jobs").iterdir() if ended.id in path.name or running.id in path.name]
@@ -590,7 +590,7 @@ def test_memory_of_what_a_job_was_given_is_given_back(
     with ExitStack() as ending:
         ending.callback(jobs.stop)
         jobs.submit("wait", live, {}, given)
-        assert work.begun.wait(SECONDS)
+        assert work.begun.wait(PATIENCE)
         if is_refused:
             jobs.submit("wait", live, {}, given)
             before = budget.held()["jobs"]

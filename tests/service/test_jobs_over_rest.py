@@ -13,8 +13,8 @@ from livesvm.service.client import Client, ServiceProblem
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
-from tests.support.jobs import until
 from tests.support.jobs_over_rest import awaited
+from tests.support.waiting import until
 
 LEARNERS: dict[str, tuple[dict[str, Any], Any]] = {
     "svc": ({"task": "svc", "C": 3.0}, IncrementalSVC(C=3.0, gamma=0.4, classes=(-1, 1))),

@@ -24,7 +24,7 @@ from tests.service.process import ServiceProcess
 from tests.service.test_feed_sources import PASSWORD, at, feeds_of, same
 from tests.support import elsewhere
 from tests.support.feeds import FEED, rows_of, series
-from tests.support.redis_services import until
+from tests.support.waiting import until
 
 pytestmark = needs_mosquitto
 

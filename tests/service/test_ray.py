@@ -25,10 +25,10 @@ from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess, blobs
 from tests.service.starts import Forked
 from tests.support.erasing import bytes_of_directory, bytes_of_redis, places
-from tests.support.jobs import until
 from tests.support.jobs_over_rest import awaited, of_seconds
 from tests.support.ray_cluster import TASK, RayCluster
 from tests.support.updates_under_faults import MODEL, PROBE, batch, check_whole, send
+from tests.support.waiting import until
 
 PATIENCE = 60.0
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -16,8 +15,8 @@ from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess
 from tests.support.npz import npz
 from tests.support.ray_cluster import RayCluster
+from tests.support.waiting import PATIENCE, until
 
-PATIENCE = 120.0  # each job starts workers of its own
 SHARD = b"ray::ShardActor"
 pytestmark = pytest.mark.slow
 
@@ -48,13 +47,6 @@ def http(services: list[ServiceProcess]) -> Iterator[Fronts]:
         first.post("/models", json={"id": "m", "task": "l2svc", "C": 5.0}).raise_for_status()
         yield first, second
         first.delete("/models/m")
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def awaited(http: httpx.Client, job: str) -> dict[str, Any]:

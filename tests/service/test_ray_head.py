@@ -15,9 +15,9 @@ import pytest
 from livesvm.service.monitoring.health import CLUSTERLESS, HEADLESS
 from tests.contract.redis_server import RedisServer, free_port
 from tests.service.process import ServiceProcess
-from tests.support.jobs import until
 from tests.support.ray_cluster import RayCluster
 from tests.support.updates_under_faults import MODEL, check_whole, send
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -15,10 +15,10 @@ from livesvm.service.access.keys import digest
 from livesvm.service.jobs.kind import without_keys
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess
-from tests.support.jobs import until
 from tests.support.jobs_over_rest import awaited, of_seconds
 from tests.support.ray_cluster import RayCluster
 from tests.support.updates_under_faults import MODEL, send
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -27,9 +27,9 @@ from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 from tests.support.erasing import intent_of
 from tests.support.feeds import FEED, rows_of, series
-from tests.support.jobs import until
 from tests.support.live_models import SPEC, FailingStore, batch, context_of, decisions
 from tests.support.many_stored import fill
+from tests.support.waiting import until
 
 
 class CountingStore(FailingStore):

@@ -26,8 +26,8 @@ from livesvm.service.store import codec
 from livesvm.service.store.base import Durability, Lease, ModelExists
 from livesvm.service.store.sqlite import SqliteStore
 from tests.service.process import ServiceStartedAfresh
-from tests.support.jobs import until
 from tests.support.live_models import context_of
+from tests.support.waiting import until
 
 
 def test_a_task_and_a_kind_of_job_are_one_entry_each(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from livesvm.service.errors import CutOff, NotSolved, OutOfTime, TurnMissed, Withdrawn
 from livesvm.service.resources.solve_scheduler import Solve, SolveScheduler
 from livesvm.solvers.runtime.interrupt import check
+from tests.support.waiting import until
 
 
 class Work:
@@ -35,16 +36,6 @@ class Work:
 def threads() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(8) as pool:
         yield pool
-
-
-def until(condition: object) -> None:
-    """Wait until it holds."""
-    assert callable(condition)
-    for _ in range(2000):
-        if condition():
-            return
-        time.sleep(0.005)
-    raise AssertionError("that never held")
 
 
 def has_moved(*works: Work) -> None:

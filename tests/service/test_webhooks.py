@@ -19,7 +19,8 @@ from tests.contract.redis_server import RedisServer
 from tests.documents import LOCAL, blocks
 from tests.service.process import ServiceProcess
 from tests.support import elsewhere
-from tests.support.receiver import Receiver, until
+from tests.support.receiver import Receiver
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(elsewhere.ACTORS is not None, reason="webhooks are not sent over Ray")
 

@@ -9,11 +9,11 @@ import httpx
 import numpy as np
 
 from tests.service.process import blobs
-from tests.support.jobs import SECONDS
+from tests.support.waiting import PATIENCE
 
 
 def awaited(http: httpx.Client, job: str) -> dict[str, Any]:
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + PATIENCE
     while (found := http.get(f"/jobs/{job}").json())["state"] in ("queued", "running"):
         assert time.monotonic() < end
         time.sleep(0.03)

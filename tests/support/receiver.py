@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -11,7 +10,7 @@ from typing import Any, Self
 
 from standardwebhooks import Webhook
 
-PATIENCE = 60.0
+from tests.support.waiting import until
 
 
 class Receiver:
@@ -68,11 +67,3 @@ class Receiver:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
-
-
-def until(is_so: Callable[[], object]) -> None:
-    """Return when it is so."""
-    end = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.02)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +11,9 @@ from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess
 from tests.support.updates_under_faults import MODEL, send
 
-PATIENCE = 15.0
-"""Seconds until something must have been noticed; `make faults` measures how long it takes."""
-
 
 def service_on(server: RedisServer, directory: Path, **settings: Any) -> ServiceProcess:
     return ServiceProcess(directory, redis_url=server.url, lease_seconds=1, **settings)
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def is_ready(http: httpx.Client) -> bool:

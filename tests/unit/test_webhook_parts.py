@@ -37,7 +37,8 @@ from livesvm.service.webhooks.outbox import Outbox
 from livesvm.service.webhooks.sending import Connection
 from livesvm.service.webhooks.spec import Webhook, WebhookSpec, new_secret
 from livesvm.solvers.errors import InvalidInput
-from tests.support.receiver import Receiver, until
+from tests.support.receiver import Receiver
+from tests.support.waiting import until
 
 INSIDE = [
     "127.0.0.1",
