@@ -31,7 +31,7 @@ def create_feed(id: str | None = None, **settings: Any) -> Request[Document]:
 
 
 def feeds(after: str = "") -> Request[Page]:
-    """Describe every feed."""
+    """List every feed, by id."""
     return page("feeds", after)
 
 
@@ -41,7 +41,7 @@ def feed(id: str) -> Request[Document]:
 
 
 def delete_feed(id: str) -> Request[None]:
-    """Delete a feed."""
+    """Delete a feed, its models, all that is stored of it, and its jobs; entries stay in its source."""
     return delete(f"/feeds/{id}")
 
 

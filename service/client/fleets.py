@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
-
-import httpx
+from typing import TYPE_CHECKING, Any, Literal
 
 from livesvm.service.client.feeds import Rows, rows_content
 from livesvm.service.client.requests import Document, Page, Request, delete, get, once, page, post
+
+if TYPE_CHECKING:
+    import httpx
 
 _MEDIA = {b"PAR1": "application/vnd.apache.parquet", b"PK\x03\x04": "application/zip"}
 _FORMATS = Literal["csv", "parquet", "arrow"]
@@ -20,7 +21,7 @@ def create_fleet(id: str, **settings: Any) -> Request[Document]:
 
 
 def fleets(after: str = "") -> Request[Page]:
-    """Describe every fleet, without scores."""
+    """List every fleet, by id, without scores."""
     return page("fleets", after)
 
 
@@ -30,7 +31,7 @@ def fleet(id: str) -> Request[Document]:
 
 
 def delete_fleet(id: str) -> Request[None]:
-    """Delete a fleet and all its series."""
+    """Delete a fleet, its series and all that is stored of them."""
     return delete(f"/fleets/{id}")
 
 
@@ -71,7 +72,10 @@ def fleet_forecast_file(
 
 
 def series(after: str, id: str) -> Request[Page]:
-    """Return the series of a fleet with their scores, page by page; ``feed`` is the id of each as a feed."""
+    """List every series of a fleet, with its error over the better naive one's.
+
+    ``feed`` of each is its id as a feed.
+    """
     return Request("GET", f"/fleets/{id}/series", _page_of("series"), True, params={"after": after} if after else {})
 
 

@@ -13,9 +13,8 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
-import httpx
-
 if TYPE_CHECKING:  # NumPy is loaded by the first call that sends numbers
+    import httpx
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
@@ -70,7 +69,7 @@ class Page:
 
 
 def models(after: str = "") -> Request[Page]:
-    """Describe every model."""
+    """List every model, by id."""
     return page("models", after)
 
 
@@ -87,12 +86,12 @@ def page(name: str, after: str) -> Request[Page]:
 
 
 def model(id: str) -> Request[Document]:
-    """Describe one model."""
+    """Describe one model as it is now."""
     return get(f"/models/{id}")
 
 
 def delete_model(id: str) -> Request[None]:
-    """Delete a model."""
+    """Delete a model, all that is stored of it, and its jobs."""
     return delete(f"/models/{id}")
 
 
@@ -324,7 +323,7 @@ def drift(
 
 
 def certificate(id: str) -> Request[Document]:
-    """Return the certificate of the newest version."""
+    """Prove that a model is optimal: return the certificate of its newest version."""
     return get(f"/models/{id}/certificate")
 
 
