@@ -20,14 +20,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from livesvm.service.access.keys import SCOPES, ApiKey, allows
-from livesvm.service.api.problem_documents import MEDIA_TYPE
-from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
 from livesvm.service.api.vouched import VOUCHED, asked_of
 from livesvm.service.errors import Forbidden, ModelUnavailable, Restoring, TurnMissed, Unauthorized, Withdrawn
 from livesvm.service.fleets.names import FLEET_ID, OF_FEEDS, SERIES_ID
 from livesvm.service.hosting.collection import Collection
 from livesvm.service.hosting.handle import NEWS_SECONDS, Hosted, Reply
-from livesvm.service.jobs.plots import MEDIA
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.logs.calls import known_as, note
 from livesvm.service.models.fields import MODEL_ID
@@ -81,13 +78,6 @@ class _FeedPath(Convertor[str]):
 
 
 register_url_convertor("feed", _FeedPath())
-
-
-def plainly_named(routes: Iterable[BaseRoute]) -> None:
-    """Show routes in metrics and logs by paths without the kinds of their parts."""
-    for route in routes:
-        if isinstance(route, APIRoute):
-            route.path = route.path_format
 
 
 After = Annotated[str, Query(max_length=64, description="Only those after this id, the `next` of a page.")]
@@ -247,37 +237,6 @@ def replied(reply: Reply) -> Response:
     if reply.replayed:
         note(outcome="replayed")
     return Response(reply.body, 200, headers, "application/json")
-
-
-def answers(status: int, model: Any, description: str) -> dict[int | str, dict[str, Any]]:
-    """Return OpenAPI's responses: one good one, and problem documents."""
-    return {status: {"model": model, "description": description}, **_refusals()}
-
-
-def also(found: dict[int | str, dict[str, Any]], *media: str) -> dict[int | str, dict[str, Any]]:
-    """Return OpenAPI's responses with other media of the good one."""
-    content = {one: {"schema": {"type": "string", "format": "binary"}} for one in media}
-    return found | {200: found[200] | {"content": content}}
-
-
-def stream_answers(description: str) -> dict[int | str, dict[str, Any]]:
-    """Return OpenAPI's responses of a call that answers with server-sent events."""
-    content = {EVENT_STREAM: {"schema": {"type": "string"}}}
-    return {200: {"description": description, "content": content}, **_refusals()}
-
-
-def image_answers(description: str) -> dict[int | str, dict[str, Any]]:
-    """Return OpenAPI's responses of a call that answers with a picture."""
-    content = {media: {"schema": {"type": "string", "format": "binary"}} for media in MEDIA.values()}
-    return {200: {"description": description, "content": content}, **_refusals()}
-
-
-def _refusals() -> dict[int | str, dict[str, Any]]:
-    problem = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {
-        "4XX": {"description": "The request was refused; nothing changed.", "content": problem},
-        "5XX": {"description": "The service cannot do it now.", "content": problem},
-    }
 
 
 def moment(seconds: float | None) -> datetime | None:

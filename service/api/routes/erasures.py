@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
@@ -17,9 +17,10 @@ from livesvm.service.api.answers.erasures import (
     ReceiptList,
     Verification,
 )
-from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content, with_json
+from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, with_json
 from livesvm.service.api.requests import EraseRequest, FeedEraseRequest, FleetEraseRequest
-from livesvm.service.api.routes.access import FeedId, FleetId, ModelId, Parts, answers, response_of, scope
+from livesvm.service.api.routes.access import FeedId, FleetId, ModelId, Parts, response_of
+from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.fleets.names import feed_of, name_of
 from livesvm.service.fleets.readings import ids_of
@@ -30,19 +31,14 @@ from livesvm.service.logs.calls import current, note
 from livesvm.service.receipts.receipt import hashed
 from livesvm.solvers.errors import InvalidInput
 
-router = APIRouter(tags=["erasing"])
+calls = Calls("erasing")
 
 MOST_SERIES = 1000
 """Of a fleet, where series are not named."""
 
 
-@router.post(
-    "/models/{id}/erase",
-    summary="Erase examples for good",
-    dependencies=[scope("admin")],
-    responses=answers(200, EraseAnswer, "Nothing of them remains, as the receipt says."),
-    openapi_extra=schema_content("EraseRequest"),
-)
+@calls("POST /models/{id}/erase", "admin", "Erase examples for good", body=EraseRequest)
+@answers(EraseAnswer, "Nothing of them remains, as the receipt says.")
 async def erase(id: ModelId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
     """Forget examples by key or tag, of the window and of all that is stored, whether they are in it or left before.
 
@@ -62,13 +58,8 @@ async def erase(id: ModelId, request: Request, service: Parts, idempotency_key: 
         return await _erased(service, erase, wanted, idempotency_key)
 
 
-@router.post(
-    "/erase",
-    summary="Erase examples from everywhere for good",
-    dependencies=[scope("admin")],
-    responses=answers(200, EraseEverywhereAnswer, "Nothing of them remains, as the receipt says."),
-    openapi_extra=schema_content("EraseRequest"),
-)
+@calls("POST /erase", "admin", "Erase examples from everywhere for good", body=EraseRequest)
+@answers(EraseEverywhereAnswer, "Nothing of them remains, as the receipt says.")
 async def erase_everywhere(request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
     """Forget examples by key or tag in all models, feeds and datasets that know any of them, with one receipt.
 
@@ -113,13 +104,8 @@ def _told(receipt: dict[str, Any], wanted: EraseRequest | FeedEraseRequest) -> d
     return {"version": receipt["version_after"], **answer}
 
 
-@router.post(
-    "/feeds/{id:feed}/erase",
-    summary="Erase readings for good",
-    dependencies=[scope("admin")],
-    responses=answers(200, EraseAnswer, "Nothing of them remains, as the receipt says."),
-    openapi_extra=schema_content("FeedEraseRequest"),
-)
+@calls("POST /feeds/{id:feed}/erase", "admin", "Erase readings for good", body=FeedEraseRequest)
+@answers(EraseAnswer, "Nothing of them remains, as the receipt says.")
 async def erase_readings(
     id: FeedId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None
 ) -> Response:
@@ -137,13 +123,8 @@ async def erase_readings(
         return await _erased(service, erase, wanted, idempotency_key)
 
 
-@router.post(
-    "/fleets/{id}/erase",
-    summary="Erase readings of series for good",
-    dependencies=[scope("admin")],
-    responses=answers(200, EraseEverywhereAnswer, "Nothing of them remains, as the receipt says."),
-    openapi_extra=schema_content("FleetEraseRequest"),
-)
+@calls("POST /fleets/{id}/erase", "admin", "Erase readings of series for good", body=FleetEraseRequest)
+@answers(EraseEverywhereAnswer, "Nothing of them remains, as the receipt says.")
 async def erase_series(
     id: FleetId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None
 ) -> Response:
@@ -170,13 +151,8 @@ def _series_of(service: Service, id: str, names: Sequence[str | int] | None) -> 
     return ids_of(service.feeds(), fleet)
 
 
-@router.post(
-    "/receipts/verify",
-    summary="Verify a receipt",
-    dependencies=[scope("read")],
-    responses=answers(200, Verification, "Whether it is as this service, or another one, signed it."),
-    openapi_extra={"requestBody": {"required": True, "content": {JSON: {"schema": {"type": "object"}}}}},
-)
+@calls("POST /receipts/verify", "read", "Verify a receipt", body={JSON: {"schema": {"type": "object"}}})
+@answers(Verification, "Whether it is as this service, or another one, signed it.")
 async def verify(request: Request, service: Parts) -> Response:
     """Say whether a receipt, in the bytes in which it was kept, is as a service signed it, and whether as this one.
 
@@ -189,12 +165,8 @@ async def verify(request: Request, service: Parts) -> Response:
     return response_of(Verification.model_validate(found))
 
 
-@router.get(
-    "/receipts",
-    summary="List the receipts of erasures",
-    dependencies=[scope("admin")],
-    responses=answers(200, ReceiptList, "Every receipt that is kept, oldest first."),
-)
+@calls("GET /receipts", "admin", "List the receipts of erasures")
+@answers(ReceiptList, "Every receipt that is kept, oldest first.")
 async def receipts(service: Parts) -> Response:
     """List every receipt that is kept, of deleted models too."""
     service.models()
@@ -205,12 +177,8 @@ async def receipts(service: Parts) -> Response:
         )
 
 
-@router.get(
-    "/receipts/key",
-    summary="Tell the public key of receipts",
-    dependencies=[scope("read")],
-    responses=answers(200, PublicKeys, "What receipts of this service are verified by."),
-)
+@calls("GET /receipts/key", "read", "Tell the public key of receipts")
+@answers(PublicKeys, "What receipts of this service are verified by.")
 async def key(service: Parts) -> Response:
     """Return the public key that signs receipts, and earlier ones, so that a receipt's own need not be trusted."""
     service.models()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
@@ -22,10 +22,11 @@ from livesvm.service.api.answers.fleets import (
 from livesvm.service.api.arrow import ARROW
 from livesvm.service.api.bodies.fleet_rows import MEDIA, parse_table, read_fleet_rows
 from livesvm.service.api.bodies.observations import BYTES_A_CELL, CSV
-from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content
+from livesvm.service.api.bodies.reading import JSON, parse_json, read_body
 from livesvm.service.api.fleet_tables import PARQUET, csv_of, parquet_of
 from livesvm.service.api.requests import FleetRequest, SeriesRequest
-from livesvm.service.api.routes.access import FleetId, Parts, also, answers, in_control, moment, response_of, scope
+from livesvm.service.api.routes.access import FleetId, Parts, in_control, moment, response_of
+from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.api.routes.feeds import source_told
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.routes.readings import rows_content
@@ -39,7 +40,7 @@ from livesvm.service.fleets.split import Table
 from livesvm.service.lifecycle.parts import Service
 from livesvm.solvers.errors import InvalidInput
 
-router = APIRouter(tags=["fleets"])
+calls = Calls("fleets")
 
 PAGE, MOST = 1000, 10_000
 """Series of a page, unless more or fewer are asked for, and at most."""
@@ -60,14 +61,8 @@ Format = Annotated[
 ]
 
 
-@router.post(
-    "/fleets",
-    status_code=201,
-    summary="Create a fleet",
-    dependencies=[scope("admin")],
-    responses=answers(201, FleetDescription, "The new fleet, without a series."),
-    openapi_extra=schema_content("FleetRequest"),
-)
+@calls("POST /fleets", "admin", "Create a fleet", body=FleetRequest)
+@answers(FleetDescription, "The new fleet, without a series.", status=201)
 async def create(request: Request, service: Parts) -> Response:
     """Create a fleet: the settings of a feed, and which column names the series.
 
@@ -89,9 +84,8 @@ async def create(request: Request, service: Parts) -> Response:
     return await in_control(service, make)
 
 
-@router.get(
-    "/fleets", summary="List the fleets", dependencies=[scope("read")], responses=answers(200, FleetList, "By id.")
-)
+@calls("GET /fleets", "read", "List the fleets")
+@answers(FleetList, "By id.")
 async def list_all(
     service: Parts, after: After = "", limit: Annotated[int, Query(ge=1, le=MOST, description="At most so many.")] = 200
 ) -> Response:
@@ -107,12 +101,8 @@ async def list_all(
     return await in_control(service, tell)
 
 
-@router.get(
-    "/fleets/{id}",
-    summary="Describe a fleet",
-    dependencies=[scope("read")],
-    responses=answers(200, FleetDescription, "The fleet as it is now, with the scores of all series."),
-)
+@calls("GET /fleets/{id}", "read", "Describe a fleet")
+@answers(FleetDescription, "The fleet as it is now, with the scores of all series.")
 async def describe(id: FleetId, service: Parts) -> Response:
     """Describe one fleet: its settings with the chosen values, its scores against naive forecasts, the worst series.
 
@@ -128,13 +118,8 @@ async def describe(id: FleetId, service: Parts) -> Response:
     return await _in_fleets(service, tell)
 
 
-@router.delete(
-    "/fleets/{id}",
-    status_code=204,
-    summary="Delete a fleet",
-    dependencies=[scope("admin")],
-    responses=answers(204, None, "The fleet, its series and all that was stored of them are gone."),
-)
+@calls("DELETE /fleets/{id}", "admin", "Delete a fleet")
+@answers(None, "The fleet, its series and all that was stored of them are gone.", status=204)
 async def delete(id: FleetId, service: Parts) -> Response:
     """Delete a fleet and every series; once begun it is ended, by a restart if need be."""
     service.feeds()
@@ -147,13 +132,8 @@ async def delete(id: FleetId, service: Parts) -> Response:
     return await _in_fleets(service, remove)
 
 
-@router.post(
-    "/fleets/{id}/observations",
-    summary="Take readings of many series",
-    dependencies=[scope("learn")],
-    responses=answers(200, FleetObservationAnswer, "What is not refused is learnt, and as durable as it says."),
-    openapi_extra=rows_content(MEDIA),
-)
+@calls("POST /fleets/{id}/observations", "learn", "Take readings of many series", body=rows_content(MEDIA))
+@answers(FleetObservationAnswer, "What is not refused is learnt, and as durable as it says.")
 async def observe(id: FleetId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
     """Take readings of many series, each series' whole or not at all.
 
@@ -170,13 +150,8 @@ async def observe(id: FleetId, request: Request, service: Parts, idempotency_key
     return await _taken(take, id, request, service, idempotency_key)
 
 
-@router.post(
-    "/fleets/{id}/announce",
-    summary="Announce known columns to many series",
-    dependencies=[scope("learn")],
-    responses=answers(200, FleetObservationAnswer, "The forecasts are as they are with it."),
-    openapi_extra=rows_content(MEDIA),
-)
+@calls("POST /fleets/{id}/announce", "learn", "Announce known columns to many series", body=rows_content(MEDIA))
+@answers(FleetObservationAnswer, "The forecasts are as they are with it.")
 async def announce(id: FleetId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
     """Take values of known columns for times to come: of the series that rows name, or, where none does, of all."""
 
@@ -187,17 +162,8 @@ async def announce(id: FleetId, request: Request, service: Parts, idempotency_ke
     return await _taken(take, id, request, service, idempotency_key)
 
 
-@router.get(
-    "/fleets/{id}/forecast",
-    summary="Forecast many series",
-    dependencies=[scope("read")],
-    responses=also(
-        answers(200, FleetForecasts, "What is to come; a `Link` header leads to the next page."),
-        CSV,
-        PARQUET,
-        ARROW,
-    ),
-)
+@calls("GET /fleets/{id}/forecast", "read", "Forecast many series")
+@answers(FleetForecasts, "What is to come; a `Link` header leads to the next page.", other=(CSV, PARQUET, ARROW))
 async def forecast(
     id: FleetId,
     request: Request,
@@ -236,12 +202,8 @@ async def forecast(
     return await _in_fleets(service, tell)
 
 
-@router.get(
-    "/fleets/{id}/series",
-    summary="List the series of a fleet",
-    dependencies=[scope("read")],
-    responses=answers(200, SeriesList, "By id."),
-)
+@calls("GET /fleets/{id}/series", "read", "List the series of a fleet")
+@answers(SeriesList, "By id.")
 async def list_series(id: FleetId, service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
     """List series by id, with their scores against naive forecasts; none is woken."""
     service.feeds()
@@ -254,13 +216,8 @@ async def list_series(id: FleetId, service: Parts, after: After = "", limit: Lim
     return await _in_fleets(service, tell)
 
 
-@router.post(
-    "/fleets/{id}/series",
-    summary="Create series",
-    dependencies=[scope("admin")],
-    responses=answers(200, SeriesMade, "They take readings, also where the fleet refuses new ones."),
-    openapi_extra=schema_content("SeriesRequest"),
-)
+@calls("POST /fleets/{id}/series", "admin", "Create series", body=SeriesRequest)
+@answers(SeriesMade, "They take readings, also where the fleet refuses new ones.")
 async def create_series(id: FleetId, request: Request, service: Parts) -> Response:
     """Create series before their first readings; those that there are stay as they are."""
     feeds = service.feeds()
@@ -284,23 +241,15 @@ async def _paused(paused: bool, id: str, service: Service) -> Response:
     return await in_control(service, pause)
 
 
-@router.post(
-    "/fleets/{id}/pause",
-    summary="Pause a fleet's source",
-    dependencies=[scope("admin")],
-    responses=answers(200, FleetDescription, "Entries wait in the source from now on, over restarts too."),
-)
+@calls("POST /fleets/{id}/pause", "admin", "Pause a fleet's source")
+@answers(FleetDescription, "Entries wait in the source from now on, over restarts too.")
 async def pause(id: FleetId, service: Parts) -> Response:
     """Take nothing more from the source; readings that are sent are taken as before."""
     return await _paused(True, id, service)
 
 
-@router.post(
-    "/fleets/{id}/resume",
-    summary="Resume a fleet's source",
-    dependencies=[scope("admin")],
-    responses=answers(200, FleetDescription, "Entries are taken again, from where it was paused."),
-)
+@calls("POST /fleets/{id}/resume", "admin", "Resume a fleet's source")
+@answers(FleetDescription, "Entries are taken again, from where it was paused.")
 async def resume(id: FleetId, service: Parts) -> Response:
     """Take what waits in the source."""
     return await _paused(False, id, service)

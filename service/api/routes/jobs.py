@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request
+from fastapi import Path, Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.feeds import ObservationAnswer
 from livesvm.service.api.answers.jobs import Job, JobList
 from livesvm.service.api.answers.learn import UpdateAnswer
-from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
+from livesvm.service.api.bodies.reading import parse_json, read_body
 from livesvm.service.api.problem_documents import problem_of_failure
 from livesvm.service.api.requests import ApplyRequest
 from livesvm.service.api.routes.access import (
     MaxSeconds,
     ModelId,
     Parts,
-    answers,
     awaited,
-    image_answers,
     in_control,
     may,
     moment,
     replied,
     response_of,
-    scope,
-    stream_answers,
     up_to_date,
     within,
 )
+from livesvm.service.api.routes.calls import EVENTS, PICTURE, Calls, answers
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.api.vouched import check_vouched
@@ -45,31 +41,18 @@ from livesvm.service.lifecycle.parts import Service
 from livesvm.service.models.commands import Update
 from livesvm.service.models.fields import JOB_ID
 
-router = APIRouter(tags=["jobs"])
+calls = Calls("jobs")
+submissions = Calls("jobs")
 
 JobId = Annotated[str, Path(json_schema_extra={"pattern": JOB_ID})]
 
 
-def submissions() -> APIRouter:
-    """Return one route for each kind of job in the table."""
-    made = APIRouter(tags=["jobs"])
-    for name, kind in KINDS.items():
-        made.add_api_route(
-            f"/models/{{id}}/{kind.path or name}",
-            _submission(name, kind),
-            methods=["POST"],
-            status_code=202,
-            name=name,
-            summary=kind.summary,
-            description=kind.description.strip(),
-            dependencies=[scope("learn")],
-            responses=answers(202, Job, "The job waits for its turn."),
-            openapi_extra=schema_content(kind.request.__name__),
-        )
-    return made
+def _submit(name: str, kind: JobKind) -> None:
+    """Add the call that asks for a job of a kind."""
+    path, about = f"/models/{{id}}/{kind.path or name}", kind.description.strip()
 
-
-def _submission(name: str, kind: JobKind) -> Callable[..., Awaitable[Response]]:
+    @submissions(f"POST {path}", "learn", kind.summary, body=kind.request, name=name, description=about)
+    @answers(Job, "The job waits for its turn.", status=202)
     async def submit(id: ModelId, request: Request, service: Parts) -> Response:
         """Read what is asked of a model and submit it as a job; where to look for that."""
         await up_to_date(service.models().find(id))
@@ -77,18 +60,15 @@ def _submission(name: str, kind: JobKind) -> Callable[..., Awaitable[Response]]:
         body = await read_body(request)
         with service.control.place():
             record = await service.control.run(lambda: service.jobs.ask(name, live, parse_json(body, kind.request)))
-        return _told(record, status=202, headers={"location": f"/jobs/{record.id}"})
-
-    return submit
+        return job_told(record)
 
 
-@router.get(
-    "/jobs/{job}/plot.{extension}",
-    summary="See a job's result as a plot",
-    dependencies=[scope("read")],
-    response_class=Response,
-    responses=image_answers("The plot."),
-)
+for name, kind in KINDS.items():
+    _submit(name, kind)
+
+
+@calls("GET /jobs/{job}/plot.{extension}", "read", "See a job's result as a plot")
+@answers(PICTURE, "The plot.")
 async def plot(job: JobId, extension: Extension, request: Request, service: Parts) -> Response:
     """Plot a path: validation error, and number of support vectors or of outliers, over the parameter.
 
@@ -99,7 +79,8 @@ async def plot(job: JobId, extension: Extension, request: Request, service: Part
     return await in_control(service, lambda: Response(service.jobs.plot(job, extension), media_type=MEDIA[extension]))
 
 
-@router.get("/jobs", summary="List the jobs", dependencies=[scope("read")], responses=answers(200, JobList, "All."))
+@calls("GET /jobs", "read", "List the jobs")
+@answers(JobList, "All.")
 async def list_all(request: Request, service: Parts) -> Response:
     """List every job, oldest first, without results; `unanswered` are front ends that did not answer."""
     found = [_job(record) for record in service.jobs.all()]
@@ -117,7 +98,8 @@ async def list_all(request: Request, service: Parts) -> Response:
     return response_of(JobList(jobs=jobs, unanswered=silent or None), exclude_none=True)
 
 
-@router.get("/jobs/{job}", summary="See a job", dependencies=[scope("read")], responses=answers(200, Job, "The job."))
+@calls("GET /jobs/{job}", "read", "See a job")
+@answers(Job, "The job.")
 async def see(job: JobId, request: Request, service: Parts) -> Response:
     """Show one job as it is now, with its result when it is done or its error when it has failed.
 
@@ -130,13 +112,8 @@ async def see(job: JobId, request: Request, service: Parts) -> Response:
     return await in_control(service, lambda: _told(service.jobs.get(job), service, names=names))
 
 
-@router.get(
-    "/jobs/{job}/events",
-    summary="Watch a job",
-    dependencies=[scope("read")],
-    response_class=Response,
-    responses=stream_answers("Events, until the last one."),
-)
+@calls("GET /jobs/{job}/events", "read", "Watch a job")
+@answers(EVENTS, "Events, until the last one.")
 async def watch(job: JobId, request: Request, service: Parts) -> Response:
     """Server-sent events: the job, without its result, each time it has changed; the last one is its final state."""
     if (theirs := await _elsewhere(job, request, service)) is not None:
@@ -154,12 +131,8 @@ async def watch(job: JobId, request: Request, service: Parts) -> Response:
     return event_stream(request, look)
 
 
-@router.delete(
-    "/jobs/{job}",
-    summary="Cancel or delete a job",
-    dependencies=[scope("learn")],
-    responses=answers(200, Job, "The job is stopping; or, if it had ended, as it was."),
-)
+@calls("DELETE /jobs/{job}", "learn", "Cancel or delete a job")
+@answers(Job, "The job is stopping; or, if it had ended, as it was.")
 async def cancel(job: JobId, request: Request, service: Parts) -> Response:
     """Have a job stop at its next step; delete one that has ended, with its result."""
     if (theirs := await _elsewhere(job, request, service)) is not None:
@@ -167,13 +140,8 @@ async def cancel(job: JobId, request: Request, service: Parts) -> Response:
     return await in_control(service, lambda: _told(service.jobs.remove(job)))
 
 
-@router.post(
-    "/jobs/{job}/apply",
-    summary="Apply a job's result",
-    dependencies=[scope("learn")],
-    responses=answers(200, UpdateAnswer | ObservationAnswer, "The live model, or feed, has taken the result over."),
-    openapi_extra=schema_content("ApplyRequest"),
-)
+@calls("POST /jobs/{job}/apply", "learn", "Apply a job's result", body=ApplyRequest)
+@answers(UpdateAnswer | ObservationAnswer, "The live model, or feed, has taken the result over.")
 async def apply(
     job: JobId,
     request: Request,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.models import (
@@ -17,23 +17,21 @@ from livesvm.service.api.answers.models import (
     Warned,
     Watched,
 )
-from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
+from livesvm.service.api.bodies.reading import parse_json, read_body
 from livesvm.service.api.routes.access import (
     PAGE,
     After,
     Limit,
     ModelId,
     Parts,
-    answers,
     in_control,
     moment,
     page_of,
     remove,
     response_of,
-    scope,
-    stream_answers,
     up_to_date,
 )
+from livesvm.service.api.routes.calls import EVENTS, Calls, answers
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.errors import ModelUnavailable, Restoring, UnknownModel
 from livesvm.service.hosting.handle import ModelHandle
@@ -41,17 +39,11 @@ from livesvm.service.models.learners import CHANGEABLE, task_of
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 
-router = APIRouter(tags=["models"])
+calls = Calls("models")
 
 
-@router.post(
-    "/models",
-    status_code=201,
-    summary="Create a model",
-    dependencies=[scope("admin")],
-    responses=answers(201, ModelDescription, "The new, empty model."),
-    openapi_extra=schema_content("ModelSpec"),
-)
+@calls("POST /models", "admin", "Create a model", body=ModelSpec)
+@answers(ModelDescription, "The new, empty model.", status=201)
 async def create(request: Request, service: Parts) -> Response:
     """Create a live model; it can be updated at once and predicts once it knows an example."""
     models = service.models()
@@ -68,12 +60,8 @@ async def create(request: Request, service: Parts) -> Response:
     return response_of(description(live, service), status=201, headers=headers)
 
 
-@router.get(
-    "/models",
-    summary="List the models",
-    dependencies=[scope("read")],
-    responses=answers(200, ModelList, "Models, by id."),
-)
+@calls("GET /models", "read", "List the models")
+@answers(ModelList, "Models, by id.")
 async def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
     """List models by id; beyond `limit`, `next` is the id after which to ask for more."""
     models = service.models()
@@ -86,12 +74,8 @@ async def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Re
     return await in_control(service, tell)
 
 
-@router.get(
-    "/models/{id}",
-    summary="Describe a model",
-    dependencies=[scope("read")],
-    responses=answers(200, ModelDescription, "The model as it is now."),
-)
+@calls("GET /models/{id}", "read", "Describe a model")
+@answers(ModelDescription, "The model as it is now.")
 async def describe(id: ModelId, service: Parts) -> Response:
     """Describe one model in its present state."""
     model = service.models().find(id)
@@ -99,26 +83,16 @@ async def describe(id: ModelId, service: Parts) -> Response:
     return response_of(description(model, service))
 
 
-@router.delete(
-    "/models/{id}",
-    status_code=204,
-    summary="Delete a model",
-    dependencies=[scope("admin")],
-    responses=answers(204, None, "The model and all that was stored of it are gone."),
-)
+@calls("DELETE /models/{id}", "admin", "Delete a model")
+@answers(None, "The model and all that was stored of it are gone.", status=204)
 async def delete(id: ModelId, service: Parts) -> Response:
     """Delete a model and everything that is stored of it, its jobs too."""
     service.models().find(id)
     return await remove(service, id)
 
 
-@router.get(
-    "/models/{id}/events",
-    summary="Watch a model",
-    dependencies=[scope("read")],
-    response_class=Response,
-    responses=stream_answers("Events, until the model is deleted or the service stops."),
-)
+@calls("GET /models/{id}/events", "read", "Watch a model")
+@answers(EVENTS, "Events, until the model is deleted or the service stops.")
 async def watch(id: ModelId, request: Request, service: Parts) -> Response:
     """Server-sent events: the newest version, each time there is one; a reader slower than the updates misses some."""
     service.models().get(id)
@@ -134,12 +108,8 @@ async def watch(id: ModelId, request: Request, service: Parts) -> Response:
     return event_stream(request, look)
 
 
-@router.get(
-    "/models/{id}/recent",
-    summary="See what the newest updates did",
-    dependencies=[scope("read")],
-    responses=answers(200, RecentUpdates, "The newest updates since the model came back, newest first."),
-)
+@calls("GET /models/{id}/recent", "read", "See what the newest updates did")
+@answers(RecentUpdates, "The newest updates since the model came back, newest first.")
 async def recent(id: ModelId, service: Parts) -> Response:
     """Return what the newest updates did and how long their paths took; none of it is stored."""
     live = service.models().get(id)

@@ -6,16 +6,17 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Annotated, Any, Protocol, TypeVar
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
 from livesvm.service.api.answers.questions import DriftAnswer, ExplainAnswer, WhatIfAnswer
 from livesvm.service.api.arrow import ARROW, OF_ROWS, of_answer
-from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
+from livesvm.service.api.bodies.reading import parse_json, read_body
 from livesvm.service.api.predictions import BLOCK, of_rows
 from livesvm.service.api.requests import ExplainRequest, WhatIfRequest
-from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, scope, within
+from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, awaited, within
+from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.datasets.arrays import blocks
 from livesvm.service.hosting.coverage import Covering, Wanted, check, cover, memory_without_each
 from livesvm.service.hosting.drift import COPIES, DriftQuestion, look_for_drift
@@ -30,7 +31,7 @@ from livesvm.service.resources.shared_threads import A_SECOND, Steps
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.solvers.errors import InvalidInput
 
-router = APIRouter(tags=["learning"])
+calls = Calls("learning")
 
 T = TypeVar("T")
 C = TypeVar("C")
@@ -56,13 +57,8 @@ class Copied(Protocol[C]):
         """Copy it as it is when its turn comes."""
 
 
-@router.post(
-    "/models/{id}/what-if",
-    summary="Ask what an update or an erasure would do",
-    dependencies=[scope("learn")],
-    responses=answers(200, WhatIfAnswer, "What the model would be; it is as it was."),
-    openapi_extra=schema_content("WhatIfRequest"),
-)
+@calls("POST /models/{id}/what-if", "learn", "Ask what an update or an erasure would do", body=WhatIfRequest)
+@answers(WhatIfAnswer, "What the model would be; it is as it was.")
 async def weigh(id: ModelId, request: Request, service: Parts, max_seconds: MaxSeconds = None) -> Response:
     """Work out, on a copy, what the model would be after an update or an erasure, and how its predictions would differ.
 
@@ -83,13 +79,13 @@ async def weigh(id: ModelId, request: Request, service: Parts, max_seconds: MaxS
     return Response(reported, media_type="application/json")
 
 
-@router.post(
-    "/models/{id}/explain",
-    summary="Ask why rows are decided as they are, and what examples are worth",
-    dependencies=[scope("learn")],
-    responses=answers(200, ExplainAnswer, "The examples that matter most."),
-    openapi_extra=schema_content("ExplainRequest"),
+@calls(
+    "POST /models/{id}/explain",
+    "learn",
+    "Ask why rows are decided as they are, and what examples are worth",
+    body=ExplainRequest,
 )
+@answers(ExplainAnswer, "The examples that matter most.")
 async def tell_why(id: ModelId, request: Request, service: Parts, max_seconds: MaxSeconds = None) -> Response:
     """List the examples of the window without which the decisions of rows would differ the most, signed.
 
@@ -111,12 +107,8 @@ async def tell_why(id: ModelId, request: Request, service: Parts, max_seconds: M
     return Response(reported, media_type="application/json")
 
 
-@router.get(
-    "/models/{id}/drift",
-    summary="Ask whether the window has changed, and what would help",
-    dependencies=[scope("learn")],
-    responses=answers(200, DriftAnswer, "What has changed, and remedies."),
-)
+@calls("GET /models/{id}/drift", "learn", "Ask whether the window has changed, and what would help")
+@answers(DriftAnswer, "What has changed, and remedies.")
 async def tell_drift(
     id: ModelId, request: Request, service: Parts, asked: Asked, max_seconds: MaxSeconds = None
 ) -> Response:

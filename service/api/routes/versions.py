@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
 from livesvm.service.api.answers.versions import RestoreAnswer, Versions
-from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
+from livesvm.service.api.bodies.reading import parse_json, read_body
 from livesvm.service.api.requests import RestoreRequest
-from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, replied, scope, within
+from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, awaited, replied, within
+from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.api.routes.learn import IdempotencyKey
 
-router = APIRouter(tags=["versions"])
+calls = Calls("versions")
 
 
-@router.get(
-    "/models/{id}/versions",
-    summary="List the versions that can be had",
-    dependencies=[scope("read")],
-    responses=answers(200, Versions, "Every version from the oldest to the current can be restored."),
-)
+@calls("GET /models/{id}/versions", "read", "List the versions that can be had")
+@answers(Versions, "Every version from the oldest to the current can be restored.")
 async def versions(id: ModelId, service: Parts) -> Response:
     """List the kept snapshots, and the oldest version that they and the log reach."""
     live = service.models().get(id)
@@ -28,13 +25,8 @@ async def versions(id: ModelId, service: Parts) -> Response:
         return Response(to_json(await service.control.run(live.versions)), media_type="application/json")
 
 
-@router.post(
-    "/models/{id}/restore",
-    summary="Go back to a version",
-    dependencies=[scope("learn")],
-    responses=answers(200, RestoreAnswer, "A new version holds what the restored one held, as durable as it says."),
-    openapi_extra=schema_content("RestoreRequest"),
-)
+@calls("POST /models/{id}/restore", "learn", "Go back to a version", body=RestoreRequest)
+@answers(RestoreAnswer, "A new version holds what the restored one held, as durable as it says.")
 async def restore(
     id: ModelId,
     request: Request,

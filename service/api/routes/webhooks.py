@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query, Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.webhooks import (
@@ -17,27 +17,22 @@ from livesvm.service.api.answers.webhooks import (
     WebhookList,
     WebhookMade,
 )
-from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
+from livesvm.service.api.bodies.reading import parse_json, read_body
 from livesvm.service.api.requests import WebhookRequest
-from livesvm.service.api.routes.access import Parts, answers, in_control, moment, response_of, scope
+from livesvm.service.api.routes.access import Parts, in_control, moment, response_of
+from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.webhooks.spec import Webhook
 
-router = APIRouter(tags=["webhooks"])
+calls = Calls("webhooks")
 
 WebhookId = Annotated[str, Path(json_schema_extra={"pattern": r"^w-[0-9a-f]{12}$", "maxLength": 14})]
 Message = Annotated[str | None, Query(max_length=64, description="Only the message of this id.")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
 
 
-@router.post(
-    "/webhooks",
-    status_code=201,
-    summary="Create a webhook",
-    dependencies=[scope("admin")],
-    responses=answers(201, WebhookMade, "The new webhook with its secret, which is not shown again."),
-    openapi_extra=schema_content("WebhookRequest"),
-)
+@calls("POST /webhooks", "admin", "Create a webhook", body=WebhookRequest)
+@answers(WebhookMade, "The new webhook with its secret, which is not shown again.", status=201)
 async def create(request: Request, service: Parts) -> Response:
     """Create a webhook: events are sent to a URL from now on, signed as Standard Webhooks has it.
 
@@ -59,12 +54,8 @@ async def create(request: Request, service: Parts) -> Response:
     return await in_control(service, make)
 
 
-@router.get(
-    "/webhooks",
-    summary="List the webhooks",
-    dependencies=[scope("admin")],
-    responses=answers(200, WebhookList, "All, oldest first, without their secrets."),
-)
+@calls("GET /webhooks", "admin", "List the webhooks")
+@answers(WebhookList, "All, oldest first, without their secrets.")
 async def list_all(service: Parts) -> Response:
     """List every webhook."""
     service.models()
@@ -72,25 +63,16 @@ async def list_all(service: Parts) -> Response:
     return response_of(WebhookList(webhooks=found))
 
 
-@router.get(
-    "/webhooks/{id}",
-    summary="Describe a webhook",
-    dependencies=[scope("admin")],
-    responses=answers(200, WebhookDescription, "The webhook as it is now, without its secret."),
-)
+@calls("GET /webhooks/{id}", "admin", "Describe a webhook")
+@answers(WebhookDescription, "The webhook as it is now, without its secret.")
 async def describe(id: WebhookId, service: Parts) -> Response:
     """Show one webhook: what it is sent, how much waits, and what came of the newest attempt."""
     service.models()
     return response_of(WebhookDescription(**_described(service, service.webhooks.get(id))))
 
 
-@router.delete(
-    "/webhooks/{id}",
-    status_code=204,
-    summary="Delete a webhook",
-    dependencies=[scope("admin")],
-    responses=answers(204, None, "The webhook, what waited for it and its dead letters are gone."),
-)
+@calls("DELETE /webhooks/{id}", "admin", "Delete a webhook")
+@answers(None, "The webhook, what waited for it and its dead letters are gone.", status=204)
 async def delete(id: WebhookId, service: Parts) -> Response:
     """Delete a webhook; an attempt that is under way ends."""
     service.models()
@@ -103,25 +85,16 @@ async def delete(id: WebhookId, service: Parts) -> Response:
     return await in_control(service, remove)
 
 
-@router.post(
-    "/webhooks/{id}/ping",
-    status_code=202,
-    summary="Send a test",
-    dependencies=[scope("admin")],
-    responses=answers(202, MessageSent, "The test waits to be delivered; `last` of the webhook says what came of it."),
-)
+@calls("POST /webhooks/{id}/ping", "admin", "Send a test")
+@answers(MessageSent, "The test waits to be delivered; `last` of the webhook says what came of it.", status=202)
 async def ping(id: WebhookId, service: Parts) -> Response:
     """Send a message of type `ping`."""
     service.models()
     return await in_control(service, lambda: response_of(MessageSent(id=service.webhooks.ping(id)), status=202))
 
 
-@router.get(
-    "/webhooks/{id}/dead-letters",
-    summary="List dead letters",
-    dependencies=[scope("admin")],
-    responses=answers(200, DeadLetters, "Newest first."),
-)
+@calls("GET /webhooks/{id}/dead-letters", "admin", "List dead letters")
+@answers(DeadLetters, "Newest first.")
 async def dead_letters(id: WebhookId, service: Parts, limit: Limit = 100) -> Response:
     """List messages that were given up, with the reason."""
     service.models()
@@ -136,12 +109,8 @@ async def dead_letters(id: WebhookId, service: Parts, limit: Limit = 100) -> Res
     return await in_control(service, tell)
 
 
-@router.post(
-    "/webhooks/{id}/resend",
-    summary="Send dead letters again",
-    dependencies=[scope("admin")],
-    responses=answers(200, Resent, "They wait to be delivered, under the ids that they had."),
-)
+@calls("POST /webhooks/{id}/resend", "admin", "Send dead letters again")
+@answers(Resent, "They wait to be delivered, under the ids that they had.")
 async def resend(id: WebhookId, service: Parts, message: Message = None) -> Response:
     """Try dead letters again: one, or all."""
     service.models()

@@ -1,0 +1,122 @@
+"""The table of calls: verb and path of each, the scope that it needs, its body and its answers, as OpenAPI shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from livesvm.service.api.bodies.reading import schema_content
+from livesvm.service.api.problem_documents import MEDIA_TYPE
+from livesvm.service.api.routes.access import scope
+from livesvm.service.api.routes.quick import quick
+from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
+from livesvm.service.jobs.plots import MEDIA
+
+E = TypeVar("E", bound=Callable[..., Any])
+Content = dict[str, Any]
+
+
+def binary(*media: str) -> Content:
+    """Return OpenAPI's content of some media that are not JSON."""
+    return {one: {"schema": {"type": "string", "format": "binary"}} for one in media}
+
+
+EVENTS: Content = {EVENT_STREAM: {"schema": {"type": "string"}}}
+PICTURE = binary(*MEDIA.values())
+_PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"description": "The request was refused; nothing changed.", "content": _PROBLEM},
+    "5XX": {"description": "The service cannot do it now.", "content": _PROBLEM},
+}
+
+
+def answers(answer: Any, says: str, *, status: int = 200, other: Sequence[str] = ()) -> Callable[[E], E]:
+    """Return the decorator that says what a good answer of a function is; a function may have several, by status.
+
+    Parameters
+    ----------
+    answer : its model, or content that is not JSON
+    says : what it means
+    other : other media that it may have
+    """
+    said = {"content": answer} if isinstance(answer, dict) else {"model": answer}
+    if other:
+        said["content"] = binary(*other)
+
+    def note(endpoint: E) -> E:
+        """Keep it with the function, until that is added to the table."""
+        vars(endpoint).setdefault("answers", {})[status] = {"description": says, **said}
+        return endpoint
+
+    return note
+
+
+class Calls:
+    """Calls under one heading of OpenAPI: each a row above the function that answers it, and below it its answers.
+
+    Parameters
+    ----------
+    routes : of the calls, in the order in which they match
+    bodies : models of bodies, which the functions read themselves
+    """
+
+    def __init__(self, tag: str) -> None:
+        self._router = APIRouter(tags=[tag])
+        self.routes = self._router.routes
+        self.bodies: list[type[BaseModel]] = []
+
+    def __call__(
+        self,
+        call: str,
+        needed: str | None,
+        summary: str,
+        *,
+        body: type[BaseModel] | Content | None = None,
+        media: Sequence[str] = (),
+        is_quick: bool = False,
+        **more: Any,
+    ) -> Callable[[E], E]:
+        """Return the decorator that has a function answer a call.
+
+        Parameters
+        ----------
+        call : verb and path
+        needed : scope of the caller's key; None: no key is needed
+        body, media : model, or content, of the body; other media than JSON that it may have
+        is_quick : whether it is made hundreds of times a second
+        """
+        verb, path = call.split(" ")
+        if isinstance(body, dict):
+            more["openapi_extra"] = {"requestBody": {"required": True, "content": body}}
+        elif body is not None:
+            self.bodies.append(body)
+            more["openapi_extra"] = schema_content(body.__name__, *media)
+        if is_quick and needed:
+            more["route_class_override"] = quick(needed)
+
+        def add(endpoint: E) -> E:
+            """Add the route."""
+            good = vars(endpoint).pop("answers")
+            if any("model" not in said for said in good.values()):
+                more["response_class"] = Response
+            self._router.add_api_route(
+                path,
+                endpoint,
+                methods=[verb],
+                status_code=min(good),
+                summary=summary,
+                dependencies=[scope(needed)] if needed else [],
+                responses=good | _REFUSALS,
+                **more,
+            )
+            added = self.routes[-1]
+            assert isinstance(added, APIRoute)
+            added.path = added.path_format  # metrics and logs show paths without the kinds of their parts
+            return endpoint
+
+        return add
