@@ -15,6 +15,7 @@ from fastapi.params import Depends as Dependency
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel
+from pydantic_core import to_json
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import Response
 from starlette.routing import BaseRoute
@@ -159,10 +160,10 @@ def let_in(held: ApiKey | None, needed: str) -> ApiKey:
     return held
 
 
-async def in_control(service: Service, call: Callable[[], Response]) -> Response:
-    """Return the response of a call that may wait for a disk or a lock, made by one of the control threads."""
+async def in_control(service: Service, call: Callable[..., T], *arguments: object) -> T:
+    """Return what a function returns that may wait for a disk or a lock, run by one of the control threads."""
     with service.control.place():
-        return await service.control.run(call)
+        return await service.control.run(call, *arguments)
 
 
 async def up_to_date(one: Hosted) -> None:
@@ -178,11 +179,8 @@ async def up_to_date(one: Hosted) -> None:
 
 async def remove(service: Service, stored: str) -> Response:
     """Delete a model or a feed, by what it is stored under, with all that is kept of it; the response to that."""
-    with service.control.place():
-        deleted = await service.control.run(service.erasures.begin_deletion, stored)
-    await asyncio.wrap_future(deleted)
-    with service.control.place():
-        await service.control.run(service.erasures.end_deletion, stored)
+    await asyncio.wrap_future(await in_control(service, service.erasures.begin_deletion, stored))
+    await in_control(service, service.erasures.end_deletion, stored)
     return Response(status_code=204)
 
 
@@ -229,6 +227,11 @@ def response_of(
 ) -> Response:
     """Return the response that holds an answer; what the answer leaves open is null, or is left out."""
     return Response(answer.model_dump_json(exclude_none=exclude_none), status, headers, "application/json")
+
+
+def json_of(found: Any) -> Response:
+    """Return the response that holds a document; numbers that JSON does not have are null."""
+    return Response(to_json(found, inf_nan_mode="null"), media_type="application/json")
 
 
 def replied(reply: Reply) -> Response:

@@ -97,8 +97,7 @@ async def describe(name: DatasetName, service: Parts) -> Response:
 async def delete(name: DatasetName, service: Parts) -> Response:
     """Delete a dataset; a job that waits to use it will fail, one that does goes on."""
     service.models()
-    with service.control.place():
-        await service.control.run(service.datasets.delete, name)
+    await in_control(service, service.datasets.delete, name)
     return Response(status_code=204)
 
 

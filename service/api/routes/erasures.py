@@ -19,15 +19,16 @@ from livesvm.service.api.answers.erasures import (
 )
 from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, with_json
 from livesvm.service.api.requests import EraseRequest, FeedEraseRequest, FleetEraseRequest
-from livesvm.service.api.routes.access import FeedId, FleetId, ModelId, Parts, response_of
+from livesvm.service.api.routes.access import FeedId, FleetId, ModelId, Parts, in_control, json_of, replied, response_of
 from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.fleets.names import feed_of, name_of
 from livesvm.service.fleets.readings import ids_of
+from livesvm.service.hosting.handle import Reply
 from livesvm.service.lifecycle.erasures import Answered, ErasureRequest
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.lifecycle.search import respelled
-from livesvm.service.logs.calls import current, note
+from livesvm.service.logs.calls import current
 from livesvm.service.receipts.receipt import hashed
 from livesvm.solvers.errors import InvalidInput
 
@@ -84,10 +85,7 @@ async def _erased(
     call = current()
     asked = ErasureRequest(None if call is None else call.key, request, wanted.model_dump_json())
     found = await service.erasing.run(erase, asked)
-    if found.replayed:
-        note(outcome="replayed")
-    headers = {"idempotent-replayed": "true"} if found.replayed else None
-    return Response(to_json(_told(found.receipt, wanted)), 200, headers, "application/json")
+    return replied(Reply(to_json(_told(found.receipt, wanted)), found.replayed))
 
 
 def _told(receipt: dict[str, Any], wanted: EraseRequest | FeedEraseRequest) -> dict[str, Any]:
@@ -160,8 +158,7 @@ async def verify(request: Request, service: Parts) -> Response:
     """
     service.models()
     body = await read_body(request)
-    with service.control.place():
-        found = await service.control.run(with_json, body, service.erasures.receipts.verify)
+    found = await in_control(service, with_json, body, service.erasures.receipts.verify)
     return response_of(Verification.model_validate(found))
 
 
@@ -170,11 +167,7 @@ async def verify(request: Request, service: Parts) -> Response:
 async def receipts(service: Parts) -> Response:
     """List every receipt that is kept, of deleted models too."""
     service.models()
-    with service.control.place():
-        return Response(
-            to_json({"receipts": await service.control.run(service.erasures.receipts.all)}),
-            media_type="application/json",
-        )
+    return json_of({"receipts": await in_control(service, service.erasures.receipts.all)})
 
 
 @calls("GET /receipts/key", "read", "Tell the public key of receipts")
@@ -182,6 +175,5 @@ async def receipts(service: Parts) -> Response:
 async def key(service: Parts) -> Response:
     """Return the public key that signs receipts, and earlier ones, so that a receipt's own need not be trusted."""
     service.models()
-    with service.control.place():
-        *earlier, now = await service.control.run(service.erasures.receipts.public_keys)
+    *earlier, now = await in_control(service, service.erasures.receipts.public_keys)
     return response_of(PublicKeys(public_key=now, earlier=earlier))

@@ -55,8 +55,7 @@ async def backtest(id: FeedId, request: Request, service: Parts) -> Response:
         given = {} if rows is None else {"given": Given(rows)}
         return job_told(service.jobs.submit("backtest", Subject(live), {**asked, "memory": memory}, given))
 
-    with service.control.place():
-        return await service.control.run(submit)
+    return await in_control(service, submit)
 
 
 @calls("POST /feeds/{id:feed}/tune", "learn", FEED_KINDS["tune"].summary, description=FEED_KINDS["tune"].description)

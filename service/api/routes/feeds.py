@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from fastapi import Request
-from pydantic_core import to_json
 from starlette.responses import Response
 
 from livesvm.service.api.answers.feeds import FeedDescription, FeedList, FeedSource
 from livesvm.service.api.answers.learn import Writeback
 from livesvm.service.api.answers.models import Recovery
-from livesvm.service.api.bodies.reading import JSON, parse_json, read_body
+from livesvm.service.api.bodies.reading import parse_json, read_body
 from livesvm.service.api.requests import FeedRequest
 from livesvm.service.api.routes.access import (
     PAGE,
@@ -19,6 +18,7 @@ from livesvm.service.api.routes.access import (
     Parts,
     awaited,
     in_control,
+    json_of,
     moment,
     page_of,
     remove,
@@ -49,8 +49,7 @@ async def create(request: Request, service: Parts) -> Response:
         wanted = parse_json(body, FeedRequest)
         return feeds.create(wanted.id, wanted.spec())
 
-    with service.control.place():
-        live = await service.control.run(make)
+    live = await in_control(service, make)
     return response_of(description(feeds.find(live.id), service), status=201, headers={"location": f"/feeds/{live.id}"})
 
 
@@ -110,7 +109,7 @@ async def resume(id: FeedId, request: Request, service: Parts) -> Response:
 async def write_back(id: FeedId, request: Request, service: Parts) -> Response:
     """Have the store hold what memory does, where it has lost the feed or some of its readings; as of models."""
     found = await awaited(request, service.feeds().get(id).write_back(), Solve())
-    return Response(to_json(found), media_type=JSON)
+    return json_of(found)
 
 
 def description(feed: FeedHandle, service: Service, *, whole: bool = True) -> FeedDescription:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import Query, Request
-from pydantic_core import to_json
 from starlette.responses import Response
 
 from livesvm.service.api import arrow
@@ -22,10 +21,10 @@ from livesvm.service.api.answers.fleets import (
 from livesvm.service.api.arrow import ARROW
 from livesvm.service.api.bodies.fleet_rows import MEDIA, parse_table, read_fleet_rows
 from livesvm.service.api.bodies.observations import BYTES_A_CELL, CSV
-from livesvm.service.api.bodies.reading import JSON, parse_json, read_body
+from livesvm.service.api.bodies.reading import parse_json, read_body
 from livesvm.service.api.fleet_tables import PARQUET, csv_of, parquet_of
 from livesvm.service.api.requests import FleetRequest, SeriesRequest
-from livesvm.service.api.routes.access import FleetId, Parts, in_control, moment, response_of
+from livesvm.service.api.routes.access import FleetId, Parts, in_control, json_of, moment, response_of
 from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.api.routes.feeds import source_told
 from livesvm.service.api.routes.learn import IdempotencyKey
@@ -191,7 +190,7 @@ async def forecast(
             found, following = fleets_told.check_served(feeds, [feed_of(id, name) for name in series]), None
         rows = fleets_told.forecasts(found, wanted)
         if form == "json":
-            return _json({"rows": rows, "next": following})
+            return json_of({"rows": rows, "next": following})
         headers = {} if following is None else {"link": f'</fleets/{id}/forecast?after={following}>; rel="next"'}
         if form == "csv":
             return Response(csv_of(rows), 200, headers, CSV)
@@ -211,7 +210,7 @@ async def list_series(id: FleetId, service: Parts, after: After = "", limit: Lim
     def tell() -> Response:
         """Put one page together."""
         found, following = _page(service, service.fleets.get(id), after, limit)
-        return _json({"series": [vars(fleets_told.series_told(feed)) for feed in found], "next": following})
+        return json_of({"series": [vars(fleets_told.series_told(feed)) for feed in found], "next": following})
 
     return await _in_fleets(service, tell)
 
@@ -226,7 +225,7 @@ async def create_series(id: FleetId, request: Request, service: Parts) -> Respon
     def make() -> Response:
         """Read what is asked and store it."""
         wanted = parse_json(body, SeriesRequest)
-        return _json(readings.create_series(feeds, service.fleets.live(id), wanted.series))
+        return json_of(readings.create_series(feeds, service.fleets.live(id), wanted.series))
 
     return await _in_fleets(service, make)
 
@@ -263,13 +262,12 @@ async def _taken(
     key: str | None,
 ) -> Response:
     service.feeds()
-    with service.control.place():
-        fleet = await service.control.run(service.fleets.live, id)
+    fleet = await in_control(service, service.fleets.live, id)
     body = await read_fleet_rows(request)
     with service.workers.place():
         table = await service.workers.run(parse_table, body, fleet.spec)
     with service.budget.holding("updates", BYTES_A_CELL * len(table) * (2 + len(fleet.spec.columns))):
-        return await _in_fleets(service, lambda: _json(take(fleet, table, key)))
+        return await _in_fleets(service, lambda: json_of(take(fleet, table, key)))
 
 
 async def _in_fleets(service: Service, call: Callable[[], Response]) -> Response:
@@ -302,7 +300,3 @@ def _described(service: Service, fleet: Fleet, scores: dict[str, Any] | None = N
 def _source_told(service: Service, fleet: Fleet) -> FeedSource | None:
     flow = service.fleet_supervisor.sources.flow(fleet)
     return source_told(fleet.id, fleet.spec.source, flow, fleet.progress)
-
-
-def _json(found: dict[str, Any]) -> Response:
-    return Response(to_json(found, inf_nan_mode="null"), media_type=JSON)

@@ -58,9 +58,8 @@ def _submit(name: str, kind: JobKind) -> None:
         await up_to_date(service.models().find(id))
         live = service.models().get(id)
         body = await read_body(request)
-        with service.control.place():
-            record = await service.control.run(lambda: service.jobs.ask(name, live, parse_json(body, kind.request)))
-        return job_told(record)
+        ask = service.jobs.ask
+        return await in_control(service, lambda: job_told(ask(name, live, parse_json(body, kind.request))))
 
 
 for name, kind in KINDS.items():
@@ -91,9 +90,7 @@ async def list_all(request: Request, service: Parts) -> Response:
 
     if forwarding.is_for(request, fronts):
         return response_of(JobList(jobs=found), exclude_none=True)
-    with service.control.place():
-        others = await service.control.run(fronts.others)
-    theirs, silent = await forwarding.others_jobs(request, others)
+    theirs, silent = await forwarding.others_jobs(request, await in_control(service, fronts.others))
     jobs = sorted([*found, *map(Job.model_validate, theirs)], key=lambda job: job.created_at)
     return response_of(JobList(jobs=jobs, unanswered=silent or None), exclude_none=True)
 
@@ -178,8 +175,7 @@ async def _elsewhere(job: str, request: Request, service: Service) -> Response |
 
     if forwarding.is_for(request, fronts) or job.endswith(fronts.mark):
         return None
-    with service.control.place():
-        front = await service.control.run(fronts.holding, job)
+    front = await in_control(service, fronts.holding, job)
     return None if front is None else await forwarding.forward(request, front, service)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Header, Request
-from pydantic_core import to_json
 from starlette.responses import Response
 
 from livesvm.service.api.answers.certificates import Certificate
 from livesvm.service.api.answers.learn import Checkpoint, UpdateAnswer, Writeback
 from livesvm.service.api.bodies.reading import NPZ, parse_update, read_body
 from livesvm.service.api.requests import UpdateRequest
-from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, awaited, replied, within
+from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, awaited, json_of, replied, within
 from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.api.routes.quick import LONGEST_KEY
 from livesvm.service.resources.solve_scheduler import Solve
@@ -71,7 +70,7 @@ async def certificate(id: ModelId, request: Request, service: Parts, max_seconds
     """Recompute the duality gap and the violations from the window's data; waits for its turn behind updates."""
     solve = within(max_seconds)
     found = await awaited(request, service.models().get(id).certificate(solve), solve, changes=False)
-    return Response(to_json(found), media_type="application/json")
+    return json_of(found)
 
 
 @calls("POST /models/{id}/checkpoint", "learn", "Write a snapshot")
@@ -79,7 +78,7 @@ async def certificate(id: ModelId, request: Request, service: Parts, max_seconds
 async def checkpoint(id: ModelId, request: Request, service: Parts) -> Response:
     """Write a snapshot now; nothing acknowledged needs it, but a restart is quicker after it."""
     found = await awaited(request, service.models().get(id).checkpoint(), Solve())
-    return Response(to_json(found), media_type="application/json")
+    return json_of(found)
 
 
 @calls("POST /models/{id}/writeback", "admin", "Write a model back that the store has lost")
@@ -91,4 +90,4 @@ async def write_back(id: ModelId, request: Request, service: Parts) -> Response:
     store has more, or another service has the model.
     """
     found = await awaited(request, service.models().get(id).write_back(), Solve())
-    return Response(to_json(found), media_type="application/json")
+    return json_of(found)

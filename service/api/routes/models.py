@@ -54,10 +54,8 @@ async def create(request: Request, service: Parts) -> Response:
         spec = parse_json(body, ModelSpec)
         return models.create(spec.id, spec)
 
-    with service.control.place():
-        live = await service.control.run(make)
-    headers = {"location": f"/models/{live.id}"}
-    return response_of(description(live, service), status=201, headers=headers)
+    live = await in_control(service, make)
+    return response_of(description(live, service), status=201, headers={"location": f"/models/{live.id}"})
 
 
 @calls("GET /models", "read", "List the models")

@@ -29,6 +29,7 @@ from livesvm.service.api.routes.access import (
     Parts,
     awaited,
     in_control,
+    json_of,
     replied,
     up_to_date,
     within,
@@ -110,7 +111,7 @@ async def forecast_if(id: FeedId, request: Request, service: Parts) -> Response:
         rows = await service.workers.run(parse_announcements, body, live.spec)
     with service.budget.holding("updates", BYTES_A_CELL * sum(len(row) + 1 for row in rows)):
         found = await awaited(request, live.what_if(rows), Solve(), changes=False)
-    return _json(found)
+    return json_of(found)
 
 
 @calls("GET /feeds/{id:feed}/forecast", "read", "Forecast")
@@ -122,7 +123,7 @@ async def forecast(id: FeedId, service: Parts) -> Response:
     live = feeds.get(id)
     seen = live.view
     found = {name: getattr(seen, name) for name in ("position", "time", "state", "forecasts")}
-    return _json({**found, "stale": live.stale})
+    return json_of({**found, "stale": live.stale})
 
 
 @calls("POST /feeds/{id:feed}/update", "learn", "Change what models hold, or their C", body=FeedUpdateRequest)
@@ -193,7 +194,7 @@ async def look_back(
     found = await awaited(request, live.history(PastForecastsQuery(limit, *ends, step, points)), Solve(), changes=False)
     if as_arrow:
         return await in_control(service, lambda: Response(arrow.of_history(found), media_type=ARROW))
-    return await in_control(service, lambda: _json(found))
+    return await in_control(service, lambda: json_of(found))
 
 
 @calls("GET /feeds/{id:feed}/certificate", "read", "Prove that a feed's models are optimal")
@@ -202,7 +203,7 @@ async def certificate(id: FeedId, request: Request, service: Parts, max_seconds:
     """Recompute the duality gap of every step's models from their examples; waits for its turn behind readings."""
     solve = within(max_seconds)
     found = await awaited(request, service.feeds().get(id).certificate(solve), solve, changes=False)
-    return _json(found)
+    return json_of(found)
 
 
 @calls("GET /feeds/{id:feed}/events", "read", "Watch a feed")
@@ -279,7 +280,3 @@ def _events_after(events: Sequence[dict[str, Any]], seen: int) -> list[Event]:
 def _event(event: dict[str, Any]) -> Event:
     data = {name: value for name, value in event.items() if name not in ("id", "kind")}
     return Event(event["kind"], data, number=event["id"])
-
-
-def _json(found: dict[str, Any]) -> Response:
-    return Response(to_json(found, inf_nan_mode="null"), media_type=JSON)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from fastapi import Request
-from pydantic_core import to_json
 from starlette.responses import Response
 
 from livesvm.service.api.answers.versions import RestoreAnswer, Versions
 from livesvm.service.api.bodies.reading import parse_json, read_body
 from livesvm.service.api.requests import RestoreRequest
-from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, awaited, replied, within
+from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, awaited, in_control, json_of, replied, within
 from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.api.routes.learn import IdempotencyKey
 
@@ -21,8 +20,7 @@ calls = Calls("versions")
 async def versions(id: ModelId, service: Parts) -> Response:
     """List the kept snapshots, and the oldest version that they and the log reach."""
     live = service.models().get(id)
-    with service.control.place():
-        return Response(to_json(await service.control.run(live.versions)), media_type="application/json")
+    return json_of(await in_control(service, live.versions))
 
 
 @calls("POST /models/{id}/restore", "learn", "Go back to a version", body=RestoreRequest)
