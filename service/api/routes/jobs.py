@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import Path, Request
@@ -201,20 +200,8 @@ def _told(
 
 def _job(record: JobRecord, service: Service | None = None) -> Job:
     """Return what the API says of a job; with its result, if it has one, when the service is given."""
-    return Job(
-        id=record.id,
-        kind=record.kind,
-        model=record.model,
-        state=record.state,
-        progress=record.progress,
-        done=record.done,
-        total=record.total,
-        version=record.version,
-        waits_for=record.waits_for,
-        asked=record.asked,
-        created_at=datetime.fromtimestamp(record.created_at, UTC),
-        started_at=moment(record.started_at),
-        finished_at=moment(record.finished_at),
-        result=service.jobs.result(record.id) if service is not None and record.state == "done" else None,
-        error=record.error and problem_of_failure(record.error),
-    )
+    told = vars(record) | {name: moment(getattr(record, name)) for name in ("created_at", "started_at", "finished_at")}
+    told |= {"progress": record.progress, "error": record.error and problem_of_failure(record.error)}
+    if service is not None and record.state == "done":
+        told["result"] = service.jobs.result(record.id)
+    return Job.model_validate(told)
