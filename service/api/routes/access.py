@@ -14,6 +14,7 @@ from fastapi import Depends, Path, Query, Request, Security
 from fastapi.params import Depends as Dependency
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security.utils import get_authorization_scheme_param
 from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.convertors import Convertor, register_url_convertor
@@ -158,6 +159,12 @@ def let_in(held: ApiKey | None, needed: str) -> ApiKey:
     if not allows(held.scope, needed):
         raise Forbidden(f"this call needs a key of scope {needed}, yours has {held.scope}")
     return held
+
+
+def bearer_of(request: Request) -> str:
+    """Return the secret that a request has as its bearer token; empty where there is none."""
+    scheme, secret = get_authorization_scheme_param(request.headers.get("authorization", ""))
+    return secret if scheme.lower() == "bearer" else ""
 
 
 async def in_control(service: Service, call: Callable[..., T], *arguments: object) -> T:

@@ -11,11 +11,10 @@ from inspect import signature
 from typing import Any
 
 from fastapi.routing import APIRoute
-from fastapi.security.utils import get_authorization_scheme_param
 from starlette.requests import Request
 from starlette.responses import Response
 
-from livesvm.service.api.routes.access import let_in
+from livesvm.service.api.routes.access import bearer_of, let_in
 from livesvm.service.lifecycle.parts import Service
 
 LONGEST_KEY = 200
@@ -40,7 +39,7 @@ def quick(needed: str) -> type[APIRoute]:
                 if request.scope["query_string"] or len(keys) > 1 or not all(_is_plain(key) for key in keys):
                     return await thorough(request)
                 if service.keys.known:
-                    let_in(service.keys.find(_bearer(request.headers.get("authorization", ""))), needed)
+                    let_in(service.keys.find(bearer_of(request)), needed)
                 named = {"idempotency_key": keys[0]} if keys else {}
                 answer: Response = await endpoint(request.path_params["id"], request, service, **named)
                 return answer
@@ -52,9 +51,3 @@ def quick(needed: str) -> type[APIRoute]:
 
 def _is_plain(key: str) -> bool:
     return 1 <= len(key) <= LONGEST_KEY
-
-
-def _bearer(authorization: str) -> str:
-    """Return the secret in the header; empty where there is none."""
-    scheme, secret = get_authorization_scheme_param(authorization)
-    return secret if scheme.lower() == "bearer" else ""
