@@ -12,7 +12,6 @@ from livesvm.service.cli.feeds import CALL_ROWS, File, columns_in, settings_in, 
 from livesvm.service.cli.output import Told
 from livesvm.service.cli.readings import Line, csv_of, table
 from livesvm.service.client import fleets
-from livesvm.service.feeds.cells import inert
 
 if TYPE_CHECKING:
     from livesvm.service.client import Client
@@ -104,13 +103,10 @@ def forecast(
     rows = client.fleet_forecast(fleet, series, steps_among(steps))
     if output is None:
         return Told(rows, [(rows, FORECASTS)])
-    if output.suffix.lower() in (".parquet", ".pq"):
-        from livesvm.service.api.fleet_tables import parquet_of
+    from livesvm.service.api import fleet_tables
 
-        output.write_bytes(parquet_of(rows))
-    else:
-        lines = [["" if row[name] is None else inert(str(row[name])) for name in FORECASTS] for row in rows]
-        output.write_bytes(csv_of([list(FORECASTS), *lines]))
+    is_parquet = output.suffix.lower() in (".parquet", ".pq")
+    output.write_bytes(fleet_tables.parquet_of(rows) if is_parquet else fleet_tables.csv_of(rows))
     return None
 
 

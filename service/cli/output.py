@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -41,6 +43,18 @@ def show(found: Any, as_json: bool) -> None:
             _table(columns, rows)
         else:
             _table(("", ""), [{"": name, " ": value} for name, value in part.items() if not isinstance(value, list)])
+
+
+@contextmanager
+def failing(*errors: type[Exception]) -> Iterator[None]:
+    """End the command with 1 where one of these errors, an OSError or a ValueError comes, and say which."""
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, (*errors, OSError, ValueError)):
+            raise
+        print(f"livesvm: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
 
 
 def confirm(question: str, yes: bool) -> None:

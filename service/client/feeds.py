@@ -12,6 +12,7 @@ from livesvm.service.client.requests import (
     delete,
     document,
     get,
+    given,
     json_content,
     listed,
     once,
@@ -100,8 +101,7 @@ def erase_readings(
 
     Times are as the feed's readings have them, or datetimes.
     """
-    given = {"times": list(times), "from": begin, "to": end}
-    body = {name: value for name, value in given.items() if value is not None and value != []}
+    body = given(times=list(times) or None, **{"from": begin, "to": end})
     return once(f"/feeds/{id}/erase", body, idempotency_key)
 
 
