@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, Path, Query, Request, Security
+from fastapi import Depends, Header, Path, Query, Request, Security
 from fastapi.params import Depends as Dependency
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -37,6 +37,8 @@ SOON_SECONDS = 0.05
 PAGE = 200
 """Models or feeds in a list, unless more or fewer are asked for."""
 MOST = 1000
+LONGEST_KEY = 200
+"""Characters of an ``Idempotency-Key``."""
 BUSY = "the model was busy for as long as the caller could wait; nothing was changed"
 T = TypeVar("T")
 A = TypeVar("A", bound=Hosted)
@@ -86,25 +88,38 @@ After = Annotated[str, Query(max_length=64, description="Only those after this i
 Limit = Annotated[int, Query(ge=1, le=MOST, description="At most so many.")]
 
 
-MaxSeconds = Annotated[
-    float | None,
-    Query(
-        gt=0,
-        le=86_400,
-        description="Time until the answer has to be there, waiting included; past it nothing is changed.",
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=LONGEST_KEY,
+        description="The client's name for this request: sent again, it has one effect and the same answer.",
     ),
 ]
+
+
+async def _within(
+    max_seconds: Annotated[
+        float | None,
+        Query(
+            gt=0,
+            le=86_400,
+            description="Time until the answer has to be there, waiting included; past it nothing is changed.",
+        ),
+    ] = None,
+) -> Solve:
+    """Return a solve that has to be done within so many seconds from now; None: the service's own limit is all."""
+    return Solve() if max_seconds is None else Solve(until=time.monotonic() + max_seconds)
+
+
+Within = Annotated[Solve, Depends(_within)]
 
 
 def page_of(home: Collection[A], after: str, limit: int) -> tuple[Sequence[A], str | None]:
     """Return some models or feeds in the order of ids, and the one behind which the next are, if there are more."""
     found = home.page(after, limit + 1)
     return found[:limit], found[limit - 1].id if len(found) > limit else None
-
-
-def within(seconds: float | None) -> Solve:
-    """Return a solve that has to be done within so many seconds from now; None: the service's own limit is all."""
-    return Solve() if seconds is None else Solve(until=time.monotonic() + seconds)
 
 
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]

@@ -19,9 +19,18 @@ from livesvm.service.api.answers.erasures import (
 )
 from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, with_json
 from livesvm.service.api.requests import EraseRequest, FeedEraseRequest, FleetEraseRequest
-from livesvm.service.api.routes.access import FeedId, FleetId, ModelId, Parts, in_control, json_of, replied, response_of
+from livesvm.service.api.routes.access import (
+    FeedId,
+    FleetId,
+    IdempotencyKey,
+    ModelId,
+    Parts,
+    in_control,
+    json_of,
+    replied,
+    response_of,
+)
 from livesvm.service.api.routes.calls import Calls, answers
-from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.fleets.names import feed_of, name_of
 from livesvm.service.fleets.readings import ids_of
 from livesvm.service.hosting.handle import Reply
@@ -40,7 +49,7 @@ MOST_SERIES = 1000
 
 @calls("POST /models/{id}/erase", "admin", "Erase examples for good", body=EraseRequest)
 @answers(EraseAnswer, "Nothing of them remains, as the receipt says.")
-async def erase(id: ModelId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+async def erase(id: ModelId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Forget examples by key or tag, of the window and of all that is stored, whether they are in it or left before.
 
     The model is solved without them, and that replaces its history: earlier versions cannot be had again. Its jobs go
@@ -56,12 +65,12 @@ async def erase(id: ModelId, request: Request, service: Parts, idempotency_key: 
     with service.erasing.place():
         wanted = await service.erasing.run(parse_json, body, EraseRequest)
         erase = partial(service.erasures.erase, id, wanted.sought())
-        return await _erased(service, erase, wanted, idempotency_key)
+        return await _erased(service, erase, wanted, key)
 
 
 @calls("POST /erase", "admin", "Erase examples from everywhere for good", body=EraseRequest)
 @answers(EraseEverywhereAnswer, "Nothing of them remains, as the receipt says.")
-async def erase_everywhere(request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+async def erase_everywhere(request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Forget examples by key or tag in all models, feeds and datasets that know any of them, with one receipt.
 
     What knows none of them stays as it is. Of feeds, whose readings have times and no keys, requests that are named
@@ -73,7 +82,7 @@ async def erase_everywhere(request: Request, service: Parts, idempotency_key: Id
     with service.erasing.place():
         wanted = await service.erasing.run(parse_json, body, EraseRequest)
         erase = partial(service.erasures.erase_everywhere, wanted.sought())
-        return await _erased(service, erase, wanted, idempotency_key)
+        return await _erased(service, erase, wanted, key)
 
 
 async def _erased(
@@ -104,9 +113,7 @@ def _told(receipt: dict[str, Any], wanted: EraseRequest | FeedEraseRequest) -> d
 
 @calls("POST /feeds/{id:feed}/erase", "admin", "Erase readings for good", body=FeedEraseRequest)
 @answers(EraseAnswer, "Nothing of them remains, as the receipt says.")
-async def erase_readings(
-    id: FeedId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None
-) -> Response:
+async def erase_readings(id: FeedId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Forget readings of some times, or of a range, in a feed's window, record and all that is stored of it.
 
     It is then as if they had been missing: their places hold the reading before, and every model learns the window
@@ -118,14 +125,12 @@ async def erase_readings(
     with service.erasing.place():
         wanted = await service.erasing.run(parse_json, body, FeedEraseRequest)
         erase = partial(service.erasures.erase_readings, id, wanted.wanted())
-        return await _erased(service, erase, wanted, idempotency_key)
+        return await _erased(service, erase, wanted, key)
 
 
 @calls("POST /fleets/{id}/erase", "admin", "Erase readings of series for good", body=FleetEraseRequest)
 @answers(EraseEverywhereAnswer, "Nothing of them remains, as the receipt says.")
-async def erase_series(
-    id: FleetId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None
-) -> Response:
+async def erase_series(id: FleetId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Forget readings of some times, or of a range, of some series of a fleet or of all, with one receipt.
 
     Of each series the same goes as of a feed; those that have no such reading stay as they are.
@@ -136,7 +141,7 @@ async def erase_series(
         wanted = await service.erasing.run(parse_json, body, FleetEraseRequest)
         feeds = await service.erasing.run(_series_of, service, id, wanted.series)
         erase = partial(service.erasures.erase_series, id, feeds, wanted.wanted())
-        return await _erased(service, erase, wanted, idempotency_key)
+        return await _erased(service, erase, wanted, key)
 
 
 def _series_of(service: Service, id: str, names: Sequence[str | int] | None) -> list[str]:

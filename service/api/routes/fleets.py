@@ -24,10 +24,9 @@ from livesvm.service.api.bodies.observations import BYTES_A_CELL, CSV
 from livesvm.service.api.bodies.reading import parse_json, read_body
 from livesvm.service.api.fleet_tables import PARQUET, csv_of, parquet_of
 from livesvm.service.api.requests import FleetRequest, SeriesRequest
-from livesvm.service.api.routes.access import FleetId, Parts, in_control, json_of, moment, response_of
+from livesvm.service.api.routes.access import FleetId, IdempotencyKey, Parts, in_control, json_of, moment, response_of
 from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.api.routes.feeds import source_told
-from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.routes.readings import rows_content
 from livesvm.service.feeds.sources.opening import url_of
 from livesvm.service.fleets import presenter as fleets_told
@@ -133,7 +132,7 @@ async def delete(id: FleetId, service: Parts) -> Response:
 
 @calls("POST /fleets/{id}/observations", "learn", "Take readings of many series", body=rows_content(MEDIA))
 @answers(FleetObservationAnswer, "What is not refused is learnt, and as durable as it says.")
-async def observe(id: FleetId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+async def observe(id: FleetId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Take readings of many series, each series' whole or not at all.
 
     Rows have the column that names the series next to those of a feed: JSON `{"rows": [..]}`, CSV, npz or Parquet.
@@ -146,19 +145,19 @@ async def observe(id: FleetId, request: Request, service: Parts, idempotency_key
         """Have the series learn."""
         return readings.observe(service.fleets, service.feeds(), fleet, table, request)
 
-    return await _taken(take, id, request, service, idempotency_key)
+    return await _taken(take, id, request, service, key)
 
 
 @calls("POST /fleets/{id}/announce", "learn", "Announce known columns to many series", body=rows_content(MEDIA))
 @answers(FleetObservationAnswer, "The forecasts are as they are with it.")
-async def announce(id: FleetId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+async def announce(id: FleetId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Take values of known columns for times to come: of the series that rows name, or, where none does, of all."""
 
     def take(fleet: Fleet, table: Table, request: str | None) -> dict[str, Any]:
         """Have the series know."""
         return readings.announce(service.feeds(), fleet, table, request)
 
-    return await _taken(take, id, request, service, idempotency_key)
+    return await _taken(take, id, request, service, key)
 
 
 @calls("GET /fleets/{id}/forecast", "read", "Forecast many series")

@@ -14,9 +14,10 @@ from livesvm.service.api.bodies.reading import parse_json, read_body
 from livesvm.service.api.problem_documents import problem_of_failure
 from livesvm.service.api.requests import ApplyRequest
 from livesvm.service.api.routes.access import (
-    MaxSeconds,
+    IdempotencyKey,
     ModelId,
     Parts,
+    Within,
     awaited,
     in_control,
     may,
@@ -24,10 +25,8 @@ from livesvm.service.api.routes.access import (
     replied,
     response_of,
     up_to_date,
-    within,
 )
 from livesvm.service.api.routes.calls import EVENTS, PICTURE, Calls, answers
-from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.api.vouched import check_vouched
 from livesvm.service.errors import UnknownJob
@@ -138,17 +137,10 @@ async def cancel(job: JobId, request: Request, service: Parts) -> Response:
 
 @calls("POST /jobs/{job}/apply", "learn", "Apply a job's result", body=ApplyRequest)
 @answers(UpdateAnswer | ObservationAnswer, "The live model, or feed, has taken the result over.")
-async def apply(
-    job: JobId,
-    request: Request,
-    service: Parts,
-    idempotency_key: IdempotencyKey = None,
-    max_seconds: MaxSeconds = None,
-) -> Response:
+async def apply(job: JobId, request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
     """Bring what a job found into its live model, as one logged update; 409 for kinds of which that makes no sense."""
     if (theirs := await _elsewhere(job, request, service)) is not None:
         return theirs
-    solve = within(max_seconds)
     body = await read_body(request)
     check_vouched(request, body.data)
     with service.control.place():
@@ -156,12 +148,9 @@ async def apply(
         model, found = await service.control.run(service.jobs.update_of, job, chosen.choice)
     if is_feed(model):
         feed = service.feeds().get(model.removeprefix(FEEDS))
-        return replied(await awaited(request, feed.take(job, found, idempotency_key), solve))
+        return replied(await awaited(request, feed.take(job, found, key), solve))
     live = service.models().get(model)
-    if isinstance(found, Update):
-        asked = live.update(found, idempotency_key, solve)
-    else:
-        asked = live.swap(found, idempotency_key, solve)
+    asked = live.update(found, key, solve) if isinstance(found, Update) else live.swap(found, key, solve)
     return replied(await awaited(request, asked, solve))
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import Header, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.certificates import Certificate
 from livesvm.service.api.answers.learn import Checkpoint, UpdateAnswer, Writeback
 from livesvm.service.api.bodies.reading import NPZ, parse_update, read_body
 from livesvm.service.api.requests import UpdateRequest
-from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, awaited, json_of, replied, within
+from livesvm.service.api.routes.access import IdempotencyKey, ModelId, Parts, Within, awaited, json_of, replied
 from livesvm.service.api.routes.calls import Calls, answers
-from livesvm.service.api.routes.quick import LONGEST_KEY
 from livesvm.service.resources.solve_scheduler import Solve
 
 QUICK_BYTES = 2**14
@@ -21,16 +18,6 @@ QUICK_BYTES = 2**14
 
 calls = Calls("learning")
 updates = Calls("learning")
-
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=LONGEST_KEY,
-        description="The client's name for this request: sent again, it has one effect and the same answer.",
-    ),
-]
 
 
 @updates(
@@ -42,33 +29,26 @@ IdempotencyKey = Annotated[
     is_quick=True,
 )
 @answers(UpdateAnswer, "The update is applied, published, and as durable as it says.")
-async def update(
-    id: ModelId,
-    request: Request,
-    service: Parts,
-    idempotency_key: IdempotencyKey = None,
-    max_seconds: MaxSeconds = None,
-) -> Response:
+async def update(id: ModelId, request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
     """Add, remove, correct and reweight examples and change C, along one path, whole or not at all.
 
     Besides JSON this reads an npz file with members `X`, `y`, `keys`, `weights`, `on_repeat`, `remove_keys`,
     `remove_oldest`, `relabel_keys`, `relabel_y`, `reweight_keys`, `reweight_weights`, `decay`, `C`, each where it is
     needed.
     """
-    solve, live = within(max_seconds), service.models().get(id)
+    live = service.models().get(id)
     body = await read_body(request)
     with service.workers.place():
         wanted = parse_update(body) if len(body.data) <= QUICK_BYTES else await service.workers.run(parse_update, body)
     with service.budget.holding("updates", wanted.memory()):
-        reply = await awaited(request, live.update(wanted, idempotency_key, solve), solve)
+        reply = await awaited(request, live.update(wanted, key, solve), solve)
     return replied(reply)
 
 
 @calls("GET /models/{id}/certificate", "read", "Prove that a model is optimal")
 @answers(Certificate, "Recomputed from the data of the window.")
-async def certificate(id: ModelId, request: Request, service: Parts, max_seconds: MaxSeconds = None) -> Response:
+async def certificate(id: ModelId, request: Request, service: Parts, solve: Within) -> Response:
     """Recompute the duality gap and the violations from the window's data; waits for its turn behind updates."""
-    solve = within(max_seconds)
     found = await awaited(request, service.models().get(id).certificate(solve), solve, changes=False)
     return json_of(found)
 

@@ -14,11 +14,9 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from livesvm.service.api.routes.access import bearer_of, let_in
+from livesvm.service.api.routes.access import LONGEST_KEY, bearer_of, let_in
 from livesvm.service.lifecycle.parts import Service
-
-LONGEST_KEY = 200
-"""Characters of an ``Idempotency-Key``."""
+from livesvm.service.resources.solve_scheduler import Solve
 
 
 def quick(needed: str) -> type[APIRoute]:
@@ -30,17 +28,18 @@ def quick(needed: str) -> type[APIRoute]:
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             """Return what answers a request."""
             thorough, endpoint = super().get_route_handler(), self.endpoint
-            takes_key = "idempotency_key" in signature(endpoint).parameters
+            takes = signature(endpoint).parameters
+            is_update = "key" in takes and "solve" in takes
 
             async def handle(request: Request) -> Response:
                 """Call the endpoint, or have the framework read what is out of the ordinary."""
                 service: Service = request.app.state.service
-                keys = request.headers.getlist("idempotency-key") if takes_key else []
+                keys = request.headers.getlist("idempotency-key") if is_update else []
                 if request.scope["query_string"] or len(keys) > 1 or not all(_is_plain(key) for key in keys):
                     return await thorough(request)
                 if service.keys.known:
                     let_in(service.keys.find(bearer_of(request)), needed)
-                named = {"idempotency_key": keys[0]} if keys else {}
+                named = {"key": keys[0] if keys else None, "solve": Solve()} if is_update else {}
                 answer: Response = await endpoint(request.path_params["id"], request, service, **named)
                 return answer
 

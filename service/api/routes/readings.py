@@ -25,17 +25,16 @@ from livesvm.service.api.bodies.reading import JSON, Body, parse_json, read_body
 from livesvm.service.api.feed_updates import FeedUpdateRequest
 from livesvm.service.api.routes.access import (
     FeedId,
-    MaxSeconds,
+    IdempotencyKey,
     Parts,
+    Within,
     awaited,
     in_control,
     json_of,
     replied,
     up_to_date,
-    within,
 )
 from livesvm.service.api.routes.calls import EVENTS, PICTURE, Calls, answers, binary
-from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.routes.questions import Asked, worked_out
 from livesvm.service.api.streams import Event, every_event
 from livesvm.service.errors import ModelUnavailable, Restoring, UnknownFeed
@@ -85,20 +84,20 @@ ROWS = rows_content(MEDIA)
 
 @calls("POST /feeds/{id:feed}/observations", "learn", "Take readings", body=ROWS)
 @answers(ObservationAnswer, "The readings are learnt, and as durable as it says.")
-async def observe(id: FeedId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+async def observe(id: FeedId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Take one call's readings, in order, whole or not at all, and forecast from the newest.
 
     JSON `{"rows": [{"time": .., "demand": .., ..}, ..]}`, CSV with a row of names, or npz with an array a column. Rows
     of a fault count from 0; its field is the column.
     """
-    return await _taken(parse_rows, id, request, service, idempotency_key)
+    return await _taken(parse_rows, id, request, service, key)
 
 
 @calls("POST /feeds/{id:feed}/announce", "learn", "Announce known columns", body=ROWS)
 @answers(ObservationAnswer, "The forecasts, as they are with it.")
-async def announce(id: FeedId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+async def announce(id: FeedId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Take values of known columns for times to come; forecasts change at once, and the clock does not move."""
-    return await _taken(parse_announcements, id, request, service, idempotency_key)
+    return await _taken(parse_announcements, id, request, service, key)
 
 
 @calls("POST /feeds/{id:feed}/forecast", "read", "Forecast what if", body=ROWS)
@@ -128,13 +127,7 @@ async def forecast(id: FeedId, service: Parts) -> Response:
 
 @calls("POST /feeds/{id:feed}/update", "learn", "Change what models hold, or their C", body=FeedUpdateRequest)
 @answers(ObservationAnswer, "The models of these steps are others, as durable as it says.")
-async def update(
-    id: FeedId,
-    request: Request,
-    service: Parts,
-    idempotency_key: IdempotencyKey = None,
-    max_seconds: MaxSeconds = None,
-) -> Response:
+async def update(id: FeedId, request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
     """Have the models of some steps forget all but their newest examples, or have another C, each along one path.
 
     The window grows again with the next readings. Forecasts that were made stay as they are.
@@ -143,14 +136,13 @@ async def update(
     body = await read_body(request)
     with service.workers.place():
         changes = (await service.workers.run(parse_json, body, FeedUpdateRequest)).changes()
-    solve = within(max_seconds)
-    return replied(await awaited(request, live.update(changes, idempotency_key, solve), solve))
+    return replied(await awaited(request, live.update(changes, key, solve), solve))
 
 
 @calls("GET /feeds/{id:feed}/drift", "learn", "Ask whether the windows of a feed have changed, and what would help")
 @answers(FeedDriftAnswer, "What has changed, and remedies, by step.")
 async def tell_drift(
-    id: FeedId, request: Request, service: Parts, asked: Asked, step: Steps = None, max_seconds: MaxSeconds = None
+    id: FeedId, request: Request, service: Parts, solve: Within, asked: Asked, step: Steps = None
 ) -> Response:
     """Test the window of each step for change by exact leave-one-out errors, with a stated rate of false alarms.
 
@@ -164,7 +156,7 @@ async def tell_drift(
             live,
             request,
             service,
-            within(max_seconds),
+            solve,
             lambda copy: to_json(look_for_drift_of_feed(copy, question)),
             lambda copy: feed_memory(copy.spec),
         )
@@ -199,9 +191,8 @@ async def look_back(
 
 @calls("GET /feeds/{id:feed}/certificate", "read", "Prove that a feed's models are optimal")
 @answers(FeedCertificate, "Recomputed from the data of the window.")
-async def certificate(id: FeedId, request: Request, service: Parts, max_seconds: MaxSeconds = None) -> Response:
+async def certificate(id: FeedId, request: Request, service: Parts, solve: Within) -> Response:
     """Recompute the duality gap of every step's models from their examples; waits for its turn behind readings."""
-    solve = within(max_seconds)
     found = await awaited(request, service.feeds().get(id).certificate(solve), solve, changes=False)
     return json_of(found)
 

@@ -8,9 +8,17 @@ from starlette.responses import Response
 from livesvm.service.api.answers.versions import RestoreAnswer, Versions
 from livesvm.service.api.bodies.reading import parse_json, read_body
 from livesvm.service.api.requests import RestoreRequest
-from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, awaited, in_control, json_of, replied, within
+from livesvm.service.api.routes.access import (
+    IdempotencyKey,
+    ModelId,
+    Parts,
+    Within,
+    awaited,
+    in_control,
+    json_of,
+    replied,
+)
 from livesvm.service.api.routes.calls import Calls, answers
-from livesvm.service.api.routes.learn import IdempotencyKey
 
 calls = Calls("versions")
 
@@ -25,16 +33,10 @@ async def versions(id: ModelId, service: Parts) -> Response:
 
 @calls("POST /models/{id}/restore", "learn", "Go back to a version", body=RestoreRequest)
 @answers(RestoreAnswer, "A new version holds what the restored one held, as durable as it says.")
-async def restore(
-    id: ModelId,
-    request: Request,
-    service: Parts,
-    idempotency_key: IdempotencyKey = None,
-    max_seconds: MaxSeconds = None,
-) -> Response:
+async def restore(id: ModelId, request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
     """Go back to a kept version, as a new version: examples, targets, weights and C are what they were then."""
-    solve, live = within(max_seconds), service.models().get(id)
+    live = service.models().get(id)
     body = await read_body(request)
     with service.workers.place():
         wanted = await service.workers.run(parse_json, body, RestoreRequest)
-    return replied(await awaited(request, live.restore(wanted.version, idempotency_key, solve), solve))
+    return replied(await awaited(request, live.restore(wanted.version, key, solve), solve))
