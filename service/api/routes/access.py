@@ -22,6 +22,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from livesvm.service.access.keys import SCOPES, ApiKey, allows
+from livesvm.service.api.bodies.reading import Body, read_body
 from livesvm.service.api.vouched import VOUCHED, asked_of
 from livesvm.service.errors import Forbidden, ModelUnavailable, Restoring, TurnMissed, Unauthorized, Withdrawn
 from livesvm.service.fleets.names import FLEET_ID, OF_FEEDS, SERIES_ID
@@ -180,6 +181,14 @@ def bearer_of(request: Request) -> str:
     """Return the secret that a request has as its bearer token; empty where there is none."""
     scheme, secret = get_authorization_scheme_param(request.headers.get("authorization", ""))
     return secret if scheme.lower() == "bearer" else ""
+
+
+async def _whole_body(request: Request) -> Body:
+    return await read_body(request)
+
+
+Whole = Annotated[Body, Depends(_whole_body)]
+"""The body, of one of the media that most calls read."""
 
 
 async def in_control(service: Service, call: Callable[..., T], *arguments: object) -> T:

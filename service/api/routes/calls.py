@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from inspect import iscoroutinefunction, signature
+from typing import Any, Literal, TypeVar
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
@@ -16,6 +18,8 @@ from livesvm.service.api.routes.access import scope
 from livesvm.service.api.routes.quick import quick
 from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
 from livesvm.service.jobs.plots import MEDIA
+from livesvm.service.lifecycle.parts import Service
+from livesvm.service.resources.pools import Pool
 
 E = TypeVar("E", bound=Callable[..., Any])
 Content = dict[str, Any]
@@ -56,6 +60,21 @@ def answers(answer: Any, says: str, *, status: int = 200, other: Sequence[str] =
     return note
 
 
+def _in_threads(endpoint: Callable[..., Response], threads: str) -> Callable[..., Awaitable[Response]]:
+    """Return what has a function run by threads of the service that it takes."""
+
+    async def answer(service: Service, **given: Any) -> Response:
+        """Wait for a place, and run it."""
+        pool: Pool = getattr(service, threads)
+        with pool.place():
+            found: Response = await pool.run(partial(endpoint, service=service, **given))
+            return found
+
+    answer.__name__, answer.__doc__ = endpoint.__name__, endpoint.__doc__
+    answer.__signature__ = signature(endpoint, eval_str=True)  # type: ignore[attr-defined]
+    return answer
+
+
 class Calls:
     """Calls under one heading of OpenAPI: each a row above the function that answers it, and below it its answers.
 
@@ -79,9 +98,12 @@ class Calls:
         body: type[BaseModel] | Content | None = None,
         media: Sequence[str] = (),
         is_quick: bool = False,
+        threads: Literal["control", "batches"] = "control",
         **more: Any,
     ) -> Callable[[E], E]:
         """Return the decorator that has a function answer a call.
+
+        One that is not ``async`` may wait for a disk or a lock: it is run by ``threads`` that are reserved for that.
 
         Parameters
         ----------
@@ -102,11 +124,12 @@ class Calls:
         def add(endpoint: E) -> E:
             """Add the route."""
             good = vars(endpoint).pop("answers")
+            answer = endpoint if iscoroutinefunction(endpoint) else _in_threads(endpoint, threads)
             if any("model" not in said for said in good.values()):
                 more["response_class"] = Response
             self._router.add_api_route(
                 path,
-                endpoint,
+                answer,
                 methods=[verb],
                 status_code=min(good),
                 summary=summary,

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from livesvm.service.api.answers.datasets import Dataset, DatasetList
 from livesvm.service.api.edge.body_limits import BodyLimits
 from livesvm.service.api.edge.clients import is_admitted
-from livesvm.service.api.routes.access import Parts, in_control, response_of
+from livesvm.service.api.routes.access import Parts, response_of
 from livesvm.service.api.routes.calls import Calls, answers, binary
 from livesvm.service.datasets.catalogue import Upload, UploadFormat
 from livesvm.service.datasets.parsing import Format
@@ -76,28 +76,26 @@ async def put(
 
 @calls("GET /datasets", "read", "List the datasets")
 @answers(DatasetList, "Every dataset, by name.")
-async def list_all(service: Parts) -> Response:
+def list_all(service: Parts) -> Response:
     """List every dataset, by name."""
     service.models()
-    return await in_control(
-        service, lambda: response_of(DatasetList(datasets=[_dataset(found) for found in service.datasets.all()]))
-    )
+    return response_of(DatasetList(datasets=[_dataset(found) for found in service.datasets.all()]))
 
 
 @calls("GET /datasets/{name}", "read", "Describe a dataset")
 @answers(Dataset, "The dataset.")
-async def describe(name: DatasetName, service: Parts) -> Response:
+def describe(name: DatasetName, service: Parts) -> Response:
     """Show one dataset."""
     service.models()
-    return await in_control(service, lambda: response_of(_dataset(service.datasets.get(name))))
+    return response_of(_dataset(service.datasets.get(name)))
 
 
 @calls("DELETE /datasets/{name}", "learn", "Delete a dataset")
 @answers(None, "The dataset is gone.", status=204)
-async def delete(name: DatasetName, service: Parts) -> Response:
+def delete(name: DatasetName, service: Parts) -> Response:
     """Delete a dataset; a job that waits to use it will fail, one that does goes on."""
     service.models()
-    await in_control(service, service.datasets.delete, name)
+    service.datasets.delete(name)
     return Response(status_code=204)
 
 

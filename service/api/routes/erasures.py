@@ -25,7 +25,7 @@ from livesvm.service.api.routes.access import (
     IdempotencyKey,
     ModelId,
     Parts,
-    in_control,
+    Whole,
     json_of,
     replied,
     response_of,
@@ -156,29 +156,27 @@ def _series_of(service: Service, id: str, names: Sequence[str | int] | None) -> 
 
 @calls("POST /receipts/verify", "read", "Verify a receipt", body={JSON: {"schema": {"type": "object"}}})
 @answers(Verification, "Whether it is as this service, or another one, signed it.")
-async def verify(request: Request, service: Parts) -> Response:
+def verify(service: Parts, body: Whole) -> Response:
     """Say whether a receipt, in the bytes in which it was kept, is as a service signed it, and whether as this one.
 
     It can be done without the service too: `livesvm receipt verify FILE`.
     """
     service.models()
-    body = await read_body(request)
-    found = await in_control(service, with_json, body, service.erasures.receipts.verify)
-    return response_of(Verification.model_validate(found))
+    return response_of(Verification.model_validate(with_json(body, service.erasures.receipts.verify)))
 
 
 @calls("GET /receipts", "admin", "List the receipts of erasures")
 @answers(ReceiptList, "Every receipt that is kept, oldest first.")
-async def receipts(service: Parts) -> Response:
+def receipts(service: Parts) -> Response:
     """List every receipt that is kept, of deleted models too."""
     service.models()
-    return json_of({"receipts": await in_control(service, service.erasures.receipts.all)})
+    return json_of({"receipts": service.erasures.receipts.all()})
 
 
 @calls("GET /receipts/key", "read", "Tell the public key of receipts")
 @answers(PublicKeys, "What receipts of this service are verified by.")
-async def key(service: Parts) -> Response:
+def key(service: Parts) -> Response:
     """Return the public key that signs receipts, and earlier ones, so that a receipt's own need not be trusted."""
     service.models()
-    *earlier, now = await in_control(service, service.erasures.receipts.public_keys)
+    *earlier, now = service.erasures.receipts.public_keys()
     return response_of(PublicKeys(public_key=now, earlier=earlier))

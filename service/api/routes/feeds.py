@@ -8,7 +8,7 @@ from starlette.responses import Response
 from livesvm.service.api.answers.feeds import FeedDescription, FeedList, FeedSource
 from livesvm.service.api.answers.learn import Writeback
 from livesvm.service.api.answers.models import Recovery
-from livesvm.service.api.bodies.reading import parse_json, read_body
+from livesvm.service.api.bodies.reading import parse_json
 from livesvm.service.api.requests import FeedRequest
 from livesvm.service.api.routes.access import (
     PAGE,
@@ -16,8 +16,8 @@ from livesvm.service.api.routes.access import (
     FeedId,
     Limit,
     Parts,
+    Whole,
     awaited,
-    in_control,
     json_of,
     moment,
     page_of,
@@ -39,32 +39,20 @@ calls = Calls("feeds")
 
 @calls("POST /feeds", "admin", "Create a feed", body=FeedRequest)
 @answers(FeedDescription, "The new feed, before its first reading.", status=201)
-async def create(request: Request, service: Parts) -> Response:
+def create(service: Parts, body: Whole) -> Response:
     """Create a feed; all that it needs to know is which column is to be forecast."""
-    feeds = service.feeds()
-    body = await read_body(request)
-
-    def make() -> FeedHandle:
-        """Read what is asked and store it."""
-        wanted = parse_json(body, FeedRequest)
-        return feeds.create(wanted.id, wanted.spec())
-
-    live = await in_control(service, make)
+    feeds, wanted = service.feeds(), parse_json(body, FeedRequest)
+    live = feeds.create(wanted.id, wanted.spec())
     return response_of(description(feeds.find(live.id), service), status=201, headers={"location": f"/feeds/{live.id}"})
 
 
 @calls("GET /feeds", "read", "List the feeds")
 @answers(FeedList, "By id.")
-async def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
+def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
     """List feeds by id, without what was tried; beyond `limit`, `next` says where to go on."""
     feeds = service.feeds()
-
-    def tell() -> Response:
-        """Put one page together."""
-        found, following = page_of(feeds, after, limit)
-        return response_of(FeedList(feeds=[description(feed, service, whole=False) for feed in found], next=following))
-
-    return await in_control(service, tell)
+    found, following = page_of(feeds, after, limit)
+    return response_of(FeedList(feeds=[description(feed, service, whole=False) for feed in found], next=following))
 
 
 @calls("GET /feeds/{id:feed}", "read", "Describe a feed")

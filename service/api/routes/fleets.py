@@ -21,10 +21,19 @@ from livesvm.service.api.answers.fleets import (
 from livesvm.service.api.arrow import ARROW
 from livesvm.service.api.bodies.fleet_rows import MEDIA, parse_table, read_fleet_rows
 from livesvm.service.api.bodies.observations import BYTES_A_CELL, CSV
-from livesvm.service.api.bodies.reading import parse_json, read_body
+from livesvm.service.api.bodies.reading import parse_json
 from livesvm.service.api.fleet_tables import PARQUET, csv_of, parquet_of
 from livesvm.service.api.requests import FleetRequest, SeriesRequest
-from livesvm.service.api.routes.access import FleetId, IdempotencyKey, Parts, in_control, json_of, moment, response_of
+from livesvm.service.api.routes.access import (
+    FleetId,
+    IdempotencyKey,
+    Parts,
+    Whole,
+    in_control,
+    json_of,
+    moment,
+    response_of,
+)
 from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.api.routes.feeds import source_told
 from livesvm.service.api.routes.readings import rows_content
@@ -61,73 +70,52 @@ Format = Annotated[
 
 @calls("POST /fleets", "admin", "Create a fleet", body=FleetRequest)
 @answers(FleetDescription, "The new fleet, without a series.", status=201)
-async def create(request: Request, service: Parts) -> Response:
+def create(service: Parts, body: Whole) -> Response:
     """Create a fleet: the settings of a feed, and which column names the series.
 
     Each series is a feed of its own under the id `fleet/series`, made by its first readings.
     """
     service.feeds()
-    body = await read_body(request)
-
-    def make() -> Response:
-        """Read what is asked and keep it."""
-        wanted = parse_json(body, FleetRequest)
-        spec = wanted.spec()
-        if spec.source is not None:
-            url_of(spec.source, service.settings)
-        fleet = service.fleets.create(wanted.id, spec)
-        service.fleet_supervisor.sources.start(fleet)
-        return response_of(_described(service, fleet), status=201, headers={"location": f"/fleets/{fleet.id}"})
-
-    return await in_control(service, make)
+    wanted = parse_json(body, FleetRequest)
+    spec = wanted.spec()
+    if spec.source is not None:
+        url_of(spec.source, service.settings)
+    fleet = service.fleets.create(wanted.id, spec)
+    service.fleet_supervisor.sources.start(fleet)
+    return response_of(_described(service, fleet), status=201, headers={"location": f"/fleets/{fleet.id}"})
 
 
 @calls("GET /fleets", "read", "List the fleets")
 @answers(FleetList, "By id.")
-async def list_all(
+def list_all(
     service: Parts, after: After = "", limit: Annotated[int, Query(ge=1, le=MOST, description="At most so many.")] = 200
 ) -> Response:
     """List fleets by id, without their scores."""
     service.feeds()
-
-    def tell() -> Response:
-        """Put one page together."""
-        names = [name for name in service.fleets.names() if name > after]
-        found = [_described(service, service.fleets.get(name)) for name in names[:limit]]
-        return response_of(FleetList(fleets=found, next=names[limit - 1] if len(names) > limit else None))
-
-    return await in_control(service, tell)
+    names = [name for name in service.fleets.names() if name > after]
+    found = [_described(service, service.fleets.get(name)) for name in names[:limit]]
+    return response_of(FleetList(fleets=found, next=names[limit - 1] if len(names) > limit else None))
 
 
-@calls("GET /fleets/{id}", "read", "Describe a fleet")
+@calls("GET /fleets/{id}", "read", "Describe a fleet", threads="batches")
 @answers(FleetDescription, "The fleet as it is now, with the scores of all series.")
-async def describe(id: FleetId, service: Parts) -> Response:
+def describe(id: FleetId, service: Parts) -> Response:
     """Describe one fleet: its settings with the chosen values, its scores against naive forecasts, the worst series.
 
     Scores are what is known of each series without waking it.
     """
     service.feeds()
-
-    def tell() -> Response:
-        """Look at all series."""
-        fleet = service.fleets.get(id)
-        return response_of(_described(service, fleet, service.fleet_supervisor.scores(fleet)))
-
-    return await _in_fleets(service, tell)
+    fleet = service.fleets.get(id)
+    return response_of(_described(service, fleet, service.fleet_supervisor.scores(fleet)))
 
 
-@calls("DELETE /fleets/{id}", "admin", "Delete a fleet")
+@calls("DELETE /fleets/{id}", "admin", "Delete a fleet", threads="batches")
 @answers(None, "The fleet, its series and all that was stored of them are gone.", status=204)
-async def delete(id: FleetId, service: Parts) -> Response:
+def delete(id: FleetId, service: Parts) -> Response:
     """Delete a fleet and every series; once begun it is ended, by a restart if need be."""
     service.feeds()
-
-    def remove() -> Response:
-        """Remove the series, then the fleet."""
-        service.fleet_supervisor.delete(service.fleets.get(id))
-        return Response(status_code=204)
-
-    return await _in_fleets(service, remove)
+    service.fleet_supervisor.delete(service.fleets.get(id))
+    return Response(status_code=204)
 
 
 @calls("POST /fleets/{id}/observations", "learn", "Take readings of many series", body=rows_content(MEDIA))
@@ -160,9 +148,9 @@ async def announce(id: FleetId, request: Request, service: Parts, key: Idempoten
     return await _taken(take, id, request, service, key)
 
 
-@calls("GET /fleets/{id}/forecast", "read", "Forecast many series")
+@calls("GET /fleets/{id}/forecast", "read", "Forecast many series", threads="batches")
 @answers(FleetForecasts, "What is to come; a `Link` header leads to the next page.", other=(CSV, PARQUET, ARROW))
-async def forecast(
+def forecast(
     id: FleetId,
     request: Request,
     service: Parts,
@@ -179,78 +167,57 @@ async def forecast(
     feeds = service.feeds()
     form = form or ("arrow" if arrow.is_accepted(request.headers.get("accept", "")) else "json")
     wanted = frozenset(map(int, steps.split(","))) if steps else frozenset()
-
-    def tell() -> Response:
-        """Put one page together."""
-        fleet = service.fleets.get(id)
-        if series is None:
-            found, following = _page(service, fleet, after, limit)
-        else:
-            found, following = fleets_told.check_served(feeds, [feed_of(id, name) for name in series]), None
-        rows = fleets_told.forecasts(found, wanted)
-        if form == "json":
-            return json_of({"rows": rows, "next": following})
-        headers = {} if following is None else {"link": f'</fleets/{id}/forecast?after={following}>; rel="next"'}
-        if form == "csv":
-            return Response(csv_of(rows), 200, headers, CSV)
-        if form == "arrow":
-            return Response(arrow.of_rows(rows, COLUMNS), 200, headers, ARROW)
-        return Response(parquet_of(rows), 200, headers, PARQUET)
-
-    return await _in_fleets(service, tell)
+    fleet = service.fleets.get(id)
+    if series is None:
+        found, following = _page(service, fleet, after, limit)
+    else:
+        found, following = fleets_told.check_served(feeds, [feed_of(id, name) for name in series]), None
+    rows = fleets_told.forecasts(found, wanted)
+    if form == "json":
+        return json_of({"rows": rows, "next": following})
+    headers = {} if following is None else {"link": f'</fleets/{id}/forecast?after={following}>; rel="next"'}
+    if form == "csv":
+        return Response(csv_of(rows), 200, headers, CSV)
+    if form == "arrow":
+        return Response(arrow.of_rows(rows, COLUMNS), 200, headers, ARROW)
+    return Response(parquet_of(rows), 200, headers, PARQUET)
 
 
-@calls("GET /fleets/{id}/series", "read", "List the series of a fleet")
+@calls("GET /fleets/{id}/series", "read", "List the series of a fleet", threads="batches")
 @answers(SeriesList, "By id.")
-async def list_series(id: FleetId, service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
+def list_series(id: FleetId, service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
     """List series by id, with their scores against naive forecasts; none is woken."""
     service.feeds()
-
-    def tell() -> Response:
-        """Put one page together."""
-        found, following = _page(service, service.fleets.get(id), after, limit)
-        return json_of({"series": [vars(fleets_told.series_told(feed)) for feed in found], "next": following})
-
-    return await _in_fleets(service, tell)
+    found, following = _page(service, service.fleets.get(id), after, limit)
+    return json_of({"series": [vars(fleets_told.series_told(feed)) for feed in found], "next": following})
 
 
-@calls("POST /fleets/{id}/series", "admin", "Create series", body=SeriesRequest)
+@calls("POST /fleets/{id}/series", "admin", "Create series", body=SeriesRequest, threads="batches")
 @answers(SeriesMade, "They take readings, also where the fleet refuses new ones.")
-async def create_series(id: FleetId, request: Request, service: Parts) -> Response:
+def create_series(id: FleetId, service: Parts, body: Whole) -> Response:
     """Create series before their first readings; those that there are stay as they are."""
     feeds = service.feeds()
-    body = await read_body(request)
-
-    def make() -> Response:
-        """Read what is asked and store it."""
-        wanted = parse_json(body, SeriesRequest)
-        return json_of(readings.create_series(feeds, service.fleets.live(id), wanted.series))
-
-    return await _in_fleets(service, make)
+    wanted = parse_json(body, SeriesRequest)
+    return json_of(readings.create_series(feeds, service.fleets.live(id), wanted.series))
 
 
-async def _paused(paused: bool, id: str, service: Service) -> Response:
+def _paused(paused: bool, id: str, service: Service) -> Response:
     service.feeds()
-
-    def pause() -> Response:
-        """Keep it, over restarts too."""
-        return response_of(_described(service, service.fleets.pause(service.fleets.live(id), paused)))
-
-    return await in_control(service, pause)
+    return response_of(_described(service, service.fleets.pause(service.fleets.live(id), paused)))
 
 
 @calls("POST /fleets/{id}/pause", "admin", "Pause a fleet's source")
 @answers(FleetDescription, "Entries wait in the source from now on, over restarts too.")
-async def pause(id: FleetId, service: Parts) -> Response:
+def pause(id: FleetId, service: Parts) -> Response:
     """Take nothing more from the source; readings that are sent are taken as before."""
-    return await _paused(True, id, service)
+    return _paused(True, id, service)
 
 
 @calls("POST /fleets/{id}/resume", "admin", "Resume a fleet's source")
 @answers(FleetDescription, "Entries are taken again, from where it was paused.")
-async def resume(id: FleetId, service: Parts) -> Response:
+def resume(id: FleetId, service: Parts) -> Response:
     """Take what waits in the source."""
-    return await _paused(False, id, service)
+    return _paused(False, id, service)
 
 
 async def _taken(

@@ -12,14 +12,14 @@ from livesvm.service.api.answers.models import (
     ModelList,
     RecentUpdates,
 )
-from livesvm.service.api.bodies.reading import parse_json, read_body
+from livesvm.service.api.bodies.reading import parse_json
 from livesvm.service.api.routes.access import (
     PAGE,
     After,
     Limit,
     ModelId,
     Parts,
-    in_control,
+    Whole,
     moment,
     page_of,
     remove,
@@ -39,32 +39,20 @@ calls = Calls("models")
 
 @calls("POST /models", "admin", "Create a model", body=ModelSpec)
 @answers(ModelDescription, "The new, empty model.", status=201)
-async def create(request: Request, service: Parts) -> Response:
+def create(service: Parts, body: Whole) -> Response:
     """Create a live model; it can be updated at once and predicts once it knows an example."""
-    models = service.models()
-    body = await read_body(request)
-
-    def make() -> ModelHandle:
-        """Read what is asked and store it."""
-        spec = parse_json(body, ModelSpec)
-        return models.create(spec.id, spec)
-
-    live = await in_control(service, make)
+    models, spec = service.models(), parse_json(body, ModelSpec)
+    live = models.create(spec.id, spec)
     return response_of(description(live, service), status=201, headers={"location": f"/models/{live.id}"})
 
 
 @calls("GET /models", "read", "List the models")
 @answers(ModelList, "Models, by id.")
-async def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
+def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
     """List models by id; beyond `limit`, `next` is the id after which to ask for more."""
     models = service.models()
-
-    def tell() -> Response:
-        """Put one page together."""
-        found, following = page_of(models, after, limit)
-        return response_of(ModelList(models=[description(model, service) for model in found], next=following))
-
-    return await in_control(service, tell)
+    found, following = page_of(models, after, limit)
+    return response_of(ModelList(models=[description(model, service) for model in found], next=following))
 
 
 @calls("GET /models/{id}", "read", "Describe a model")
@@ -103,16 +91,11 @@ async def watch(id: ModelId, request: Request, service: Parts) -> Response:
 
 @calls("GET /models/{id}/recent", "read", "See what the newest updates did")
 @answers(RecentUpdates, "The newest updates since the model came back, newest first.")
-async def recent(id: ModelId, service: Parts) -> Response:
+def recent(id: ModelId, service: Parts) -> Response:
     """Return what the newest updates did and how long their paths took; none of it is stored."""
     live = service.models().get(id)
-
-    def tell() -> Response:
-        """Ask where the model lives."""
-        updates = [update | {"at": moment(update["at"])} for update in live.recent.updates()]
-        return response_of(RecentUpdates.model_validate({"updates": updates}), exclude_none=True)
-
-    return await in_control(service, tell)
+    updates = [update | {"at": moment(update["at"])} for update in live.recent.updates()]
+    return response_of(RecentUpdates.model_validate({"updates": updates}), exclude_none=True)
 
 
 def _seen(published: Published) -> dict[str, object]:

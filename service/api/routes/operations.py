@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
 from livesvm.service.api.answers.operations import Health
-from livesvm.service.api.routes.access import Parts, in_control, response_of
+from livesvm.service.api.routes.access import Parts, response_of
 from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.errors import NotReady
 from livesvm.service.lifecycle.parts import Service
@@ -55,9 +55,9 @@ async def ready(service: Parts) -> Response:
 
 @calls("GET /metrics", "read", "Metrics for Prometheus")
 @answers(_TEXT, "The metrics.")
-async def metrics(service: Parts) -> Response:
+def metrics(service: Parts) -> Response:
     """Return every metric in the text format of Prometheus."""
-    return Response(await in_control(service, service.metrics.render), media_type=CONTENT_TYPE_LATEST)
+    return Response(service.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
 
 def _healthy(status: Literal["serving", "ready"], service: Service) -> Response:

@@ -14,7 +14,6 @@ from livesvm.service.api.routes.access import (
     Parts,
     Within,
     awaited,
-    in_control,
     json_of,
     replied,
 )
@@ -25,10 +24,9 @@ calls = Calls("versions")
 
 @calls("GET /models/{id}/versions", "read", "List the versions that can be had")
 @answers(Versions, "Every version from the oldest to the current can be restored.")
-async def versions(id: ModelId, service: Parts) -> Response:
+def versions(id: ModelId, service: Parts) -> Response:
     """List the kept snapshots, and the oldest version that they and the log reach."""
-    live = service.models().get(id)
-    return json_of(await in_control(service, live.versions))
+    return json_of(service.models().get(id).versions())
 
 
 @calls("POST /models/{id}/restore", "learn", "Go back to a version", body=RestoreRequest)

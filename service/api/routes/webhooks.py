@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Path, Query, Request
+from fastapi import Path, Query
 from starlette.responses import Response
 
 from livesvm.service.api.answers.webhooks import (
@@ -17,9 +17,9 @@ from livesvm.service.api.answers.webhooks import (
     WebhookList,
     WebhookMade,
 )
-from livesvm.service.api.bodies.reading import parse_json, read_body
+from livesvm.service.api.bodies.reading import parse_json
 from livesvm.service.api.requests import WebhookRequest
-from livesvm.service.api.routes.access import Parts, in_control, moment, response_of
+from livesvm.service.api.routes.access import Parts, Whole, moment, response_of
 from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.webhooks.spec import Webhook
@@ -33,25 +33,17 @@ Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
 
 @calls("POST /webhooks", "admin", "Create a webhook", body=WebhookRequest)
 @answers(WebhookMade, "The new webhook with its secret, which is not shown again.", status=201)
-async def create(request: Request, service: Parts) -> Response:
+def create(service: Parts, body: Whole) -> Response:
     """Create a webhook: events are sent to a URL from now on, signed as Standard Webhooks has it.
 
     The URL has a host of `LIVESVM_WEBHOOK_HOSTS`. Answer a message with a status of 200 to 299; it is sent again
     otherwise, under the same `webhook-id`.
     """
     service.models()
-    body = await read_body(request)
-
-    def make() -> Response:
-        """Read what is asked and keep it."""
-        wanted = parse_json(body, WebhookRequest)
-        made = service.webhooks.create(wanted.spec(), wanted.secret)
-        answer = WebhookMade(**_described(service, made), secret=made.secret)
-        return response_of(
-            answer, status=201, headers={"location": f"/webhooks/{made.id}", "cache-control": "no-store"}
-        )
-
-    return await in_control(service, make)
+    wanted = parse_json(body, WebhookRequest)
+    made = service.webhooks.create(wanted.spec(), wanted.secret)
+    answer = WebhookMade(**_described(service, made), secret=made.secret)
+    return response_of(answer, status=201, headers={"location": f"/webhooks/{made.id}", "cache-control": "no-store"})
 
 
 @calls("GET /webhooks", "admin", "List the webhooks")
@@ -73,48 +65,38 @@ async def describe(id: WebhookId, service: Parts) -> Response:
 
 @calls("DELETE /webhooks/{id}", "admin", "Delete a webhook")
 @answers(None, "The webhook, what waited for it and its dead letters are gone.", status=204)
-async def delete(id: WebhookId, service: Parts) -> Response:
+def delete(id: WebhookId, service: Parts) -> Response:
     """Delete a webhook; an attempt that is under way ends."""
     service.models()
-
-    def remove() -> Response:
-        """Remove it from the store."""
-        service.webhooks.delete(id)
-        return Response(status_code=204)
-
-    return await in_control(service, remove)
+    service.webhooks.delete(id)
+    return Response(status_code=204)
 
 
 @calls("POST /webhooks/{id}/ping", "admin", "Send a test")
 @answers(MessageSent, "The test waits to be delivered; `last` of the webhook says what came of it.", status=202)
-async def ping(id: WebhookId, service: Parts) -> Response:
+def ping(id: WebhookId, service: Parts) -> Response:
     """Send a message of type `ping`."""
     service.models()
-    return await in_control(service, lambda: response_of(MessageSent(id=service.webhooks.ping(id)), status=202))
+    return response_of(MessageSent(id=service.webhooks.ping(id)), status=202)
 
 
 @calls("GET /webhooks/{id}/dead-letters", "admin", "List dead letters")
 @answers(DeadLetters, "Newest first.")
-async def dead_letters(id: WebhookId, service: Parts, limit: Limit = 100) -> Response:
+def dead_letters(id: WebhookId, service: Parts, limit: Limit = 100) -> Response:
     """List messages that were given up, with the reason."""
     service.models()
-
-    def tell() -> Response:
-        """Read them."""
-        found = [
-            DeadLetter(**one | {"dead_at": moment(one["dead_at"])}) for one in service.webhooks.dead_letters(id, limit)
-        ]
-        return response_of(DeadLetters(dead_letters=found))
-
-    return await in_control(service, tell)
+    found = [
+        DeadLetter(**one | {"dead_at": moment(one["dead_at"])}) for one in service.webhooks.dead_letters(id, limit)
+    ]
+    return response_of(DeadLetters(dead_letters=found))
 
 
 @calls("POST /webhooks/{id}/resend", "admin", "Send dead letters again")
 @answers(Resent, "They wait to be delivered, under the ids that they had.")
-async def resend(id: WebhookId, service: Parts, message: Message = None) -> Response:
+def resend(id: WebhookId, service: Parts, message: Message = None) -> Response:
     """Try dead letters again: one, or all."""
     service.models()
-    return await in_control(service, lambda: response_of(Resent(resent=service.webhooks.resend(id, message))))
+    return response_of(Resent(resent=service.webhooks.resend(id, message)))
 
 
 def _described(service: Service, webhook: Webhook) -> dict[str, Any]:
