@@ -232,14 +232,9 @@ async def _taken(
     body = await read_fleet_rows(request)
     with service.workers.place():
         table = await service.workers.run(parse_table, body, fleet.spec)
-    with service.budget.holding("updates", BYTES_A_CELL * len(table) * (2 + len(fleet.spec.columns))):
-        return await _in_fleets(service, lambda: json_of(take(fleet, table, key)))
-
-
-async def _in_fleets(service: Service, call: Callable[[], Response]) -> Response:
-    """Return the response of a call about many series, made by a thread reserved for such calls."""
-    with service.batches.place():
-        return await service.batches.run(call)
+    held = service.budget.holding("updates", BYTES_A_CELL * len(table) * (2 + len(fleet.spec.columns)))
+    with held, service.batches.place():
+        return await service.batches.run(lambda: json_of(take(fleet, table, key)))
 
 
 def _page(service: Service, fleet: Fleet, after: str, limit: int) -> tuple[list[Any], str | None]:
