@@ -108,16 +108,15 @@ def create_app(
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
     of_models = (models, learn, predict, questions, versions, examples, v2)
     resources = (*of_models, erasures, jobs, datasets, feeds, readings, feed_jobs, fleets, webhooks)
-    routers = [learn.updates, *(resource.router for resource in (*resources, watch, operations)), jobs.submissions()]
-    routes = [route for router in routers for route in router.routes]
-    access.plainly_named(routes)
+    table = [learn.updates, *(resource.calls for resource in (*resources, watch, operations)), jobs.submissions]
+    routes = [route for calls in table for route in calls.routes]
     app.router.routes.extend(routes)  # as they are: including a router makes its routes again, at the first request
     app.state.paths = access.scopes_of(routes)
     if settings.page:
         page.install(app)
         documentation.install(app)
     problems.install(app)
-    describe(app, settings, secured=has_keys)
+    describe(app, settings, [body for calls in table for body in calls.bodies], secured=has_keys)
     app.add_middleware(problems.CutOffs, stopping=lambda: parts.health.is_stopping)
     app.add_middleware(BodyMemory, budget=parts.budget)
     app.add_middleware(Docs, keys=parts.keys if has_keys and settings.docs_need_key else None, root=settings.root_path)

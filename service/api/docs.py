@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from livesvm.service.access.keys import Keys
 from livesvm.service.api import problems
-from livesvm.service.api.routes.access import let_in
+from livesvm.service.api.routes.access import bearer_of, let_in
 from livesvm.service.errors import ServiceError
 
 STATIC = "/static-offline-docs/"
@@ -43,7 +43,7 @@ class Docs:
         path = scope["path"] if scope["type"] == "http" else ""
         if self._keys is not None and path in _DESCRIBE:
             try:
-                let_in(self._keys.find(_bearer(Request(scope))), "read")
+                let_in(self._keys.find(bearer_of(Request(scope))), "read")
             except ServiceError as error:
                 await problems.refuse(error, scope, receive, send)
                 return
@@ -52,11 +52,6 @@ class Docs:
         if path.startswith(STATIC):
             send = _with_header(send, b"cache-control", b"no-cache")
         await self._app(scope, receive, _policed(send) if path in PAGES else send)
-
-
-def _bearer(request: Request) -> str:
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-    return secret.strip() if scheme.lower() == "bearer" else ""
 
 
 def _with_header(send: Send, name: bytes, value: bytes) -> Send:

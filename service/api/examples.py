@@ -6,7 +6,7 @@ import csv
 import io
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -142,25 +142,24 @@ def _tag_columns(tags: Tags) -> np.ndarray[Any, Any]:
 def _csv(page: Page) -> bytes:
     if isinstance(page.X, SparseRows):
         raise NotAcceptable(f"sparse features are sent as {MEDIA['json']} or {MEDIA['npz']}, not as {MEDIA['csv']}")
+    several, is_word = page.coefficient.ndim == 2, page.y.dtype.kind == "U"
+    columns: dict[str, Iterable[object]] = {
+        "key": map(inert, page.keys),
+        **{f"x{at}": map(repr, column.tolist()) for at, column in enumerate(page.X.T)},
+        "y": map(inert if is_word else repr, page.y.tolist()),
+        "weight": map(repr, page.weights.tolist()),
+        "time": [datetime.fromtimestamp(time, UTC).isoformat() for time in page.times.tolist()],
+        "side": [SIDES[side] for side in page.side],
+        **{
+            f"coefficient{at if several else ''}": map(repr, one.tolist())
+            for at, one in enumerate(page.coefficient.T if several else [page.coefficient])
+        },
+        "outlier": map(int, page.outlier),
+    }
+    if any(page.tags):
+        columns["tags"] = [json.dumps(tags, ensure_ascii=False) for tags in page.tags]
     out = io.StringIO()
     writer = csv.writer(out)
-    features = [f"x{column}" for column in range(page.X.shape[1])]
-    several = page.coefficient.ndim == 2
-    coefficients = page.coefficient if several else page.coefficient[:, None]
-    names = [f"coefficient{other}" for other in range(coefficients.shape[1])] if several else ["coefficient"]
-    tags = ["tags"] if any(page.tags) else []
-    writer.writerow(["key", *features, "y", "weight", "time", "side", *names, "outlier", *tags])
-    words = page.y.dtype.kind == "U"
-    for at, key in enumerate(page.keys):
-        label = inert(str(page.y[at])) if words else repr(float(page.y[at]))
-        rest: list[object] = [label, repr(float(page.weights[at]))]
-        time = datetime.fromtimestamp(float(page.times[at]), UTC)
-        rest += [
-            time.isoformat(),
-            SIDES[page.side[at]],
-            *map(repr, coefficients[at].tolist()),
-            int(page.outlier[at]),
-            *([json.dumps(page.tags[at], ensure_ascii=False)] if tags else []),
-        ]
-        writer.writerow([inert(key), *map(repr, page.X[at].tolist()), *rest])
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
     return out.getvalue().encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from fastapi import FastAPI
@@ -9,57 +10,18 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from livesvm.service.api.answers.operations import Problem
-from livesvm.service.api.bodies.infer import InferRequest
-from livesvm.service.api.feed_updates import FeedUpdateRequest
-from livesvm.service.api.requests import (
-    ApplyRequest,
-    EraseRequest,
-    ExplainRequest,
-    FeedEraseRequest,
-    FeedRequest,
-    FleetEraseRequest,
-    FleetRequest,
-    PredictRequest,
-    RestoreRequest,
-    SeriesRequest,
-    UpdateRequest,
-    WebhookRequest,
-    WhatIfRequest,
-)
-from livesvm.service.jobs.kinds import KINDS
-from livesvm.service.models.spec import ModelSpec
 from livesvm.service.settings import Settings
 
-_NAMED = (
-    ModelSpec,
-    UpdateRequest,
-    WhatIfRequest,
-    ExplainRequest,
-    RestoreRequest,
-    PredictRequest,
-    InferRequest,
-    ApplyRequest,
-    EraseRequest,
-    FeedEraseRequest,
-    FeedRequest,
-    FeedUpdateRequest,
-    FleetRequest,
-    FleetEraseRequest,
-    SeriesRequest,
-    WebhookRequest,
-    Problem,
-)
 
-
-def describe(app: FastAPI, settings: Settings, *, secured: bool) -> None:
-    """Complete the application's OpenAPI document; ``secured`` when API keys are asked for."""
+def describe(app: FastAPI, settings: Settings, bodies: Iterable[type[BaseModel]], *, secured: bool) -> None:
+    """Complete the application's OpenAPI document by the models of bodies; ``secured`` when API keys are asked for."""
     generate = app.openapi
 
     def complete() -> dict[str, Any]:
         """Return the document, made once, with the schemas of bodies that routes parse themselves."""
         if app.openapi_schema is None:
             document = generate()
-            named: list[type[BaseModel]] = [*_NAMED, *(kind.request for kind in KINDS.values())]
+            named: list[type[BaseModel]] = [*dict.fromkeys(bodies), Problem]
             _, found = models_json_schema(
                 [(model, "validation") for model in named], ref_template="#/components/schemas/{model}"
             )

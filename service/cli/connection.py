@@ -5,16 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 if TYPE_CHECKING:
     from livesvm.service.client import Client
-
-Url = Annotated[str, typer.Option("--url", envvar="LIVESVM_URL", help="Of the service.")]
-ApiKey = Annotated[str, typer.Option("--key", envvar="LIVESVM_KEY", help="API key.", show_default=False)]
-LOCAL = "http://127.0.0.1:8000"
 
 
 @contextmanager

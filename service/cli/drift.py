@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected
-from livesvm.service.cli.feeds import FeedId
-from livesvm.service.cli.models import ModelId
-from livesvm.service.cli.output import AsJson, show
+from livesvm.service.cli.commands import FeedId, ModelId, calling
+from livesvm.service.cli.output import Told
+
+if TYPE_CHECKING:
+    from livesvm.service.client import Client
 
 FalseAlarms = Annotated[float | None, typer.Option(help="Largest probability of a false alarm.")]
 Newest = Annotated[int | None, typer.Option(help="Examples that remedies are judged by.")]
@@ -19,52 +20,37 @@ Answer = dict[str, Any]
 REMEDIES = ("kind", "value", "error", "better", "spread")
 
 
+@calling
 def of_model(
-    model: ModelId,
-    false_alarms: FalseAlarms = None,
-    newest: Newest = None,
-    apply: Apply = False,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+    client: Client, model: ModelId, false_alarms: FalseAlarms = None, newest: Newest = None, apply: Apply = False
+) -> Any:
     """Tell whether a model's window has changed, and what would help; apply that, if wished."""
-    with connected(url, key) as client:
-        answer = client.drift(model, false_alarms=false_alarms, newest=newest)
-        if apply and answer["remedy"] is not None:
-            answer["applied"] = client.update(model, **answer["remedy"]["update"])
-        if as_json:
-            show(answer, as_json)
-            return
-        short = {name: answer[name] for name in ("version", "false_alarms")} | _short(answer)
-        show(short | ({"applied": answer["applied"]["version"]} if "applied" in answer else {}), as_json)
-        show(answer["remedies"], as_json, REMEDIES)
+    answer = client.drift(model, false_alarms=false_alarms, newest=newest)
+    short = {name: answer[name] for name in ("version", "false_alarms")} | _short(answer)
+    if apply and answer["remedy"] is not None:
+        answer["applied"] = client.update(model, **answer["remedy"]["update"])
+        short["applied"] = answer["applied"]["version"]
+    return Told(answer, [short, (answer["remedies"], REMEDIES)])
 
 
+@calling
 def of_feed(
+    client: Client,
     feed: FeedId,
     step: Annotated[list[int] | None, typer.Option(help="Only this step; repeated.")] = None,
     false_alarms: FalseAlarms = None,
     newest: Newest = None,
     apply: Apply = False,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Tell whether the windows of a feed's steps have changed, and what would help; apply that, if wished."""
-    with connected(url, key) as client:
-        answer = client.feed_drift(feed, steps=step or (), false_alarms=false_alarms, newest=newest)
-        if apply and answer["update"] is not None:
-            answer["applied"] = client.update_feed(feed, **answer["update"])
-        if as_json:
-            show(answer, as_json)
-            return
-        steps = [{"step": one["step"]} | _short(one) for one in answer["steps"]]
-        show(steps, as_json, tuple(steps[0]))
-        remedies = [{"step": one["step"]} | remedy for one in answer["steps"] for remedy in one["remedies"]]
-        show(remedies, as_json, ("step", *REMEDIES))
-        if "applied" in answer:
-            show(answer["applied"]["events"], as_json, ("kind", "step", "forgotten", "C"))
+    answer = client.feed_drift(feed, steps=step or (), false_alarms=false_alarms, newest=newest)
+    steps = [{"step": one["step"]} | _short(one) for one in answer["steps"]]
+    remedies = [{"step": one["step"]} | remedy for one in answer["steps"] for remedy in one["remedies"]]
+    parts = [(steps, tuple(steps[0])), (remedies, ("step", *REMEDIES))]
+    if apply and answer["update"] is not None:
+        answer["applied"] = client.update_feed(feed, **answer["update"])
+        parts.append((answer["applied"]["events"], ("kind", "step", "forgotten", "C")))
+    return Told(answer, parts)
 
 
 def _short(answer: Answer) -> Answer:

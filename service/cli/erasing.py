@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected
-from livesvm.service.cli.models import ModelId
-from livesvm.service.cli.output import AsJson, Yes, confirm
+from livesvm.service.cli.commands import FeedId, FleetId, ModelId, Yes, calling
+from livesvm.service.cli.output import Told, confirm
+
+if TYPE_CHECKING:
+    from livesvm.service.client import Client
 
 ReceiptFile = Annotated[
     Path | None, typer.Option("--receipt", "-o", help="Where the receipt goes; its name with .json here when absent.")
@@ -25,7 +27,9 @@ Tags = Annotated[list[str] | None, typer.Option("--tag", help="A tag of examples
 Request = Annotated[str | None, typer.Option(help="Sent again under this name, it is answered by the first receipt.")]
 
 
+@calling
 def erase(
+    client: Client,
     model: ModelId,
     keys: Keys = None,
     keys_from: KeysFrom = None,
@@ -34,18 +38,16 @@ def erase(
     receipt: ReceiptFile = None,
     idempotency_key: Request = None,
     yes: Yes = False,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Erase examples from a model for good, with its history, its jobs, and rows of datasets with these keys."""
     wanted, tags = _wanted(keys, keys_from, tag, is_text=text)
     confirm(f"Erase {_counted(wanted, tags)} from model {model}, its history and its jobs?", yes)
-    with connected(url, key) as client:
-        _tell(client.erase(model, wanted, tags=tags, idempotency_key=idempotency_key), receipt, as_json)
+    return _told(client.erase(model, wanted, tags=tags, idempotency_key=idempotency_key), receipt)
 
 
+@calling
 def erase_everywhere(
+    client: Client,
     keys: Keys = None,
     keys_from: KeysFrom = None,
     tag: Tags = None,
@@ -53,15 +55,11 @@ def erase_everywhere(
     receipt: ReceiptFile = None,
     idempotency_key: Request = None,
     yes: Yes = False,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Erase examples from all models, feeds and datasets that know them, for good, with one receipt."""
     wanted, tags = _wanted(keys, keys_from, tag, is_text=text)
     confirm(f"Erase {_counted(wanted, tags)} from all models, feeds and datasets, their history and jobs?", yes)
-    with connected(url, key) as client:
-        _tell(client.erase_everywhere(wanted, tags=tags, idempotency_key=idempotency_key), receipt, as_json)
+    return _told(client.erase_everywhere(wanted, tags=tags, idempotency_key=idempotency_key), receipt)
 
 
 def _wanted(
@@ -81,29 +79,29 @@ def _counted(keys: list[int | str], tags: list[str]) -> str:
     return " and ".join(f"{len(named)} {what}" for named, what in ((keys, "keys"), (tags, "tags")) if named)
 
 
+@calling
 def erase_readings(
-    feed: Annotated[str, typer.Argument(help="The feed's id.", metavar="FEED")],
+    client: Client,
+    feed: FeedId,
     times: Annotated[list[str] | None, typer.Argument(help="Times of readings, as the feed has them.")] = None,
     begin: Annotated[str | None, typer.Option("--from", help="The first of a range.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="The last of a range.")] = None,
     receipt: ReceiptFile = None,
     idempotency_key: Request = None,
     yes: Yes = False,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Erase readings from a feed for good, with its history and its jobs."""
     if not (times or begin or end):
         raise typer.BadParameter("give times, --from or --to")
     confirm(f"Erase readings from feed {feed}, its history and its jobs?", yes)
-    with connected(url, key) as client:
-        options: dict[str, Any] = {"begin": begin, "end": end, "idempotency_key": idempotency_key}
-        _tell(client.erase_readings(feed, times or [], **options), receipt, as_json)
+    options: dict[str, Any] = {"begin": begin, "end": end, "idempotency_key": idempotency_key}
+    return _told(client.erase_readings(feed, times or [], **options), receipt)
 
 
+@calling
 def erase_series(
-    fleet: Annotated[str, typer.Argument(help="The fleet's id.", metavar="FLEET")],
+    client: Client,
+    fleet: FleetId,
     times: Annotated[list[str] | None, typer.Argument(help="Times of readings, as the series have them.")] = None,
     series: Annotated[list[str] | None, typer.Option(help="Of this series; may be repeated; all when absent.")] = None,
     begin: Annotated[str | None, typer.Option("--from", help="The first of a range.")] = None,
@@ -111,22 +109,18 @@ def erase_series(
     receipt: ReceiptFile = None,
     idempotency_key: Request = None,
     yes: Yes = False,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Erase readings from series of a fleet for good, with their history and their jobs, with one receipt."""
     if not (times or begin or end):
         raise typer.BadParameter("give times, --from or --to")
     which = f"{len(series)} series" if series else "all series"
     confirm(f"Erase readings from {which} of fleet {fleet}, their history and their jobs?", yes)
-    with connected(url, key) as client:
-        options: dict[str, Any] = {"begin": begin, "end": end, "idempotency_key": idempotency_key}
-        _tell(client.erase_series(fleet, series, times or [], **options), receipt, as_json)
+    options: dict[str, Any] = {"begin": begin, "end": end, "idempotency_key": idempotency_key}
+    return _told(client.erase_series(fleet, series, times or [], **options), receipt)
 
 
-def _tell(answer: dict[str, Any], path: Path | None, as_json: bool) -> None:
-    """Keep the receipt in a file, or print it where that cannot be written."""
+def _told(answer: dict[str, Any], path: Path | None) -> Told:
+    """Return what is printed, with the receipt kept in a file, or printed where that cannot be written."""
     receipt = answer["receipt"]
     path = path or Path(f"{receipt['receipt']}.json")
     try:
@@ -135,19 +129,16 @@ def _tell(answer: dict[str, Any], path: Path | None, as_json: bool) -> None:
         print(f"livesvm: the receipt cannot be written: {error}", file=sys.stderr)
         print(json.dumps(receipt, ensure_ascii=False))
         raise typer.Exit(1) from None
-    if as_json:
-        print(json.dumps(answer, ensure_ascii=False))
-        return
     where = [f"version {answer['version']}"] if "version" in answer else []
     where += [f"{one['kind']} {one['model']} is at version {one['version_after']}" for one in answer.get("erased", [])]
-    print(f"{answer['removed']} erased; {'; '.join([*where, f'the receipt is in {path}'])}")
-    for found in answer.get("datasets", []):
-        print(f"{found['rows']} rows removed from dataset {found['name']}")
+    lines = [f"{answer['removed']} erased; {'; '.join([*where, f'the receipt is in {path}'])}"]
+    lines += [f"{found['rows']} rows removed from dataset {found['name']}" for found in answer.get("datasets", [])]
     if answer.get("respelled"):
-        print(f"stored too, and not erased: {', '.join(map(repr, answer['respelled']))}; --text takes digits as texts")
+        spelled = ", ".join(map(repr, answer["respelled"]))
+        lines.append(f"stored too, and not erased: {spelled}; --text takes digits as texts")
     if answer["not_found"]:
-        print(f"not found: {', '.join(map(str, answer['not_found']))}")
+        lines.append(f"not found: {', '.join(map(str, answer['not_found']))}")
     if receipt["elsewhere"]:
-        print(f"also named, and not erased, in {', '.join(receipt['elsewhere'])}")
-    for place, what in (receipt["refused"] | receipt["places"]).items():
-        print(f"  {place}: {what}")
+        lines.append(f"also named, and not erased, in {', '.join(receipt['elsewhere'])}")
+    lines += [f"  {place}: {what}" for place, what in (receipt["refused"] | receipt["places"]).items()]
+    return Told(answer, lines)

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from livesvm.service.cli.board import Board
-from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected, finished
-from livesvm.service.cli.output import AsJson, Yes, confirm, parsed, show
+from livesvm.service.cli.commands import FeedId, RequestName, calling, plain
+from livesvm.service.cli.connection import finished
+from livesvm.service.cli.output import AsJson, Told, parsed
 from livesvm.service.cli.readings import Line, csv_of, rows_in, table
+from livesvm.service.client import feeds
 
 if TYPE_CHECKING:
     from livesvm.service.client import Client
 
 app = typer.Typer(help="Raw readings in, forecasts out.", no_args_is_help=True)
 
-FeedId = Annotated[str, typer.Argument(help="The feed's id.", metavar="FEED")]
 File = Annotated[Path, typer.Argument(help="Readings: .parquet, or CSV with a row of names.", metavar="FILE")]
 SCORES = ("step", "n", "mae", "last_value_mae", "seasonal_mae", "mase", "coverage", "accuracy", "ahead")
 FORECASTS = ("step", "time", "value", "low", "high")
@@ -32,7 +33,9 @@ CALL_ROWS = 50_000
 
 
 @app.command("create")
+@calling
 def create(
+    client: Client,
     feed: FeedId,
     target: Annotated[str, typer.Argument(help="The column that is forecast.")],
     steps: Annotated[str, typer.Option(help="How far ahead: 24 is 1 to 24; 1,24 is exactly these.")] = "1",
@@ -40,200 +43,162 @@ def create(
     known: Annotated[str, typer.Option(help="Columns known ahead, with commas.")] = "",
     features: Annotated[str, typer.Option(help="Columns known up to the newest reading, with commas.")] = "",
     settings: Annotated[str, typer.Option(help="All else as JSON, as POST /feeds takes it.")] = "{}",
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Create a feed."""
-    with connected(url, key) as client:
-        given: dict[str, Any] = {"target": target, "steps": steps_in(steps)}
-        if window is not None:
-            given["window"] = window
-        given |= columns_in(known=known, features=features)
-        show(client.create_feed(feed, **given | parsed(settings, "--settings")), as_json)
+    given = settings_in(steps, settings, window=window) | columns_in(known=known, features=features)
+    return client.create_feed(feed, target=target, **given)
 
 
-@app.command("list")
-def list_all(url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
-    """List every feed, by id."""
-    with connected(url, key) as client:
-        show(client.feeds(), as_json, FEEDS)
+app.command("list")(plain(feeds.feeds, columns=FEEDS))
 
 
 @app.command("show")
-def show_one(feed: FeedId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
+@calling
+def show_one(client: Client, feed: FeedId) -> Any:
     """Show one feed: its state, its forecasts, and its record next to that of the naive forecasts."""
-    with connected(url, key) as client:
-        found = _served(client, feed)
-        if as_json:
-            show(found | {"forecasts": client.forecast(feed)["forecasts"]}, as_json)
-            return
-        show({name: found[name] for name in FEEDS}, as_json)
-        if found["source"] is not None:
-            show(found["source"], as_json)
-        show(client.forecast(feed)["forecasts"], as_json, FORECASTS)
-        show(found["scores"], as_json, _columns(found["scores"]))
+    found = _served(client, feed)
+    forecasts = client.forecast(feed)["forecasts"]
+    parts = [{name: found[name] for name in FEEDS}, *filter(None, [found["source"]])]
+    return Told(found | {"forecasts": forecasts}, [*parts, (forecasts, FORECASTS), _scored(found["scores"])])
 
 
 @app.command("push")
+@calling
 def push(
+    client: Client,
     feed: FeedId,
     file: File,
-    idempotency_key: Annotated[str | None, typer.Option(help="Sent again under this name, it has one effect.")] = None,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+    idempotency_key: RequestName = None,
+) -> Any:
     """Send the readings of a file in one call."""
-    with connected(url, key) as client:
-        names, lines = table(file)
-        answer = client.observe(feed, csv_of([names, *lines]), idempotency_key=idempotency_key)
-        show(answer, as_json)
-        if not as_json:
-            show(answer["forecasts"], as_json, FORECASTS)
+    names, lines = table(file)
+    answer = client.observe(feed, csv_of([names, *lines]), idempotency_key=idempotency_key)
+    return Told(answer, [answer, (answer["forecasts"], FORECASTS)])
 
 
 @app.command("announce")
+@calling
 def announce(
+    client: Client,
     feed: FeedId,
     file: Annotated[Path, typer.Argument(help="Times to come with the known columns, as readings are.")],
-    idempotency_key: Annotated[str | None, typer.Option(help="Sent again under this name, it has one effect.")] = None,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+    idempotency_key: RequestName = None,
+) -> Any:
     """Announce known columns of times to come, and show the forecasts with it."""
-    with connected(url, key) as client:
-        names, lines = table(file)
-        answer = client.announce(feed, csv_of([names, *lines]), idempotency_key=idempotency_key)
-        show(answer if as_json else answer["forecasts"], as_json, FORECASTS)
+    names, lines = table(file)
+    answer = client.announce(feed, csv_of([names, *lines]), idempotency_key=idempotency_key)
+    return Told(answer, [(answer["forecasts"], FORECASTS)])
 
 
 @app.command("forecast")
+@calling
 def forecast(
+    client: Client,
     feed: FeedId,
     steps: Annotated[str, typer.Option(help="Only these steps, with commas.")] = "",
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Print the newest forecasts of a feed, a row each step."""
-    with connected(url, key) as client:
-        wanted = steps_among(steps)
-        rows = [row for row in client.forecast(feed)["forecasts"] if not wanted or row["step"] in wanted]
-        show(rows, as_json, FORECASTS)
+    wanted = steps_among(steps)
+    rows = [row for row in client.forecast(feed)["forecasts"] if not wanted or row["step"] in wanted]
+    return Told(rows, [(rows, FORECASTS)])
 
 
 @app.command("run")
+@calling
 def run(
+    client: Client,
     feed: FeedId,
     file: File,
     size: Annotated[int, typer.Option(help="Readings of one call.", min=1, max=10_000)] = CALL,
-    url: Url = LOCAL,
-    key: ApiKey = "",
     as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Send the readings of a file, a few to a call, from where the feed stands; may be interrupted and run again.
 
     What is known ahead is announced with each call, as the rows behind it have it.
     """
-    with connected(url, key) as client:
-        names, lines = table(file)
-        found = _served(client, feed)
-        known = _known(found, names, lines)
-        new = lines[known:]
-        sent = 0
-        with Board(len(new), not as_json) as board:
-            for piece in _pieces(new, size):
-                ahead = _announced(found["settings"], names, new[sent + len(piece) :])
-                with _told_of(file, known + sent):
-                    answer = client.observe(feed, csv_of([names, *piece, *ahead]))
-                sent += len(piece)
-                board.show(sent, answer, client.feed(feed) if board.is_shown else {})
-        found = client.feed(feed)
-        if as_json:
-            show({"sent": sent, "skipped": len(lines) - len(new), **found}, as_json)
-        else:
-            print(f"{sent} readings sent, {len(lines) - len(new)} were known")
-            show(found["scores"], as_json, _columns(found["scores"]))
+    names, lines = table(file)
+    found = _served(client, feed)
+    known = _known(found, names, lines)
+    new = lines[known:]
+    sent = 0
+    with Board(len(new), not as_json) as board:
+        for piece in _pieces(new, size):
+            ahead = _announced(found["settings"], names, new[sent + len(piece) :])
+            with _told_of(file, known + sent):
+                answer = client.observe(feed, csv_of([names, *piece, *ahead]))
+            sent += len(piece)
+            board.show(sent, answer, client.feed(feed) if board.is_shown else {})
+    found = client.feed(feed)
+    said = f"{sent} readings sent, {known} were known"
+    return Told({"sent": sent, "skipped": known, **found}, [said, _scored(found["scores"])])
 
 
 @app.command("pause")
-def pause(feed: FeedId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
+@calling
+def pause(client: Client, feed: FeedId) -> Any:
     """Take nothing more from the feed's source, until it is resumed."""
-    with connected(url, key) as client:
-        _show_source(client.pause_feed(feed), as_json)
+    found = client.pause_feed(feed)
+    return Told(found, [found["source"]])
 
 
 @app.command("resume")
-def resume(feed: FeedId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
+@calling
+def resume(client: Client, feed: FeedId) -> Any:
     """Take what waits in the feed's source."""
-    with connected(url, key) as client:
-        _show_source(client.resume_feed(feed), as_json)
+    found = client.resume_feed(feed)
+    return Told(found, [found["source"]])
 
 
 @app.command("watch")
+@calling
 def watch(
+    client: Client,
     feed: FeedId,
     after: Annotated[int | None, typer.Option(help="Number of the newest event that is known.")] = None,
     count: Annotated[int | None, typer.Option(help="End after so many.", min=1)] = None,
-    url: Url = LOCAL,
-    key: ApiKey = "",
     as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Print a feed's events as they come, a line each, over restarts of the service too."""
-    with connected(url, key) as client:
-        for event in islice(client.feed_events(feed, after), count):
-            print(json.dumps(event) if as_json else _line(event), flush=True)
+    for event in islice(client.feed_events(feed, after), count):
+        print(json.dumps(event) if as_json else _line(event), flush=True)
 
 
 @app.command("backtest")
+@calling
 def backtest(
+    client: Client,
     feed: FeedId,
     file: Annotated[Path | None, typer.Argument(help="Readings; those that the feed holds when absent.")] = None,
     settings: Annotated[str, typer.Option(help="Settings in place of the feed's own, as JSON.")] = "{}",
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Say how good forecasts would have been; nothing live is touched."""
-    with connected(url, key) as client:
-        rows = None if file is None else rows_in(file, _served(client, feed)["settings"]["time"])
-        job = finished(client, client.backtest(feed, rows, **parsed(settings, "--settings")))
-        scores = job["result"]["scores"]
-        show(job if as_json else scores, as_json, _columns(scores))
+    rows = None if file is None else rows_in(file, _served(client, feed)["settings"]["time"])
+    job = finished(client, client.backtest(feed, rows, **parsed(settings, "--settings")))
+    return Told(job, [_scored(job["result"]["scores"])])
 
 
 @app.command("tune")
+@calling
 def tune(
+    client: Client,
     feed: FeedId,
     apply: Annotated[bool, typer.Option("--apply", help="Have the feed learn its window again with it.")] = False,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Choose again what is left to `auto`, by the readings that the feed holds."""
-    with connected(url, key) as client:
-        job = finished(client, client.tune(feed))
-        if apply:
-            job["applied"] = client.apply(job["id"])
-        show(job if as_json else job["result"]["steps"], as_json, RECIPES)
+    job = finished(client, client.tune(feed))
+    if apply:
+        job["applied"] = client.apply(job["id"])
+    return Told(job, [(job["result"]["steps"], RECIPES)])
 
 
-@app.command("delete")
-def delete(feed: FeedId, yes: Yes = False, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
-    """Delete a feed, its models, all that is stored of it, and its jobs; entries stay in its source."""
-    confirm(f"Delete feed {feed}, its models and all that is stored of it?", yes)
-    with connected(url, key) as client:
-        client.delete_feed(feed)
-        if as_json:
-            show({"deleted": feed}, as_json)
+app.command("delete")(plain(feeds.delete_feed, FeedId, asks="Delete feed {}, its models and all that is stored of it?"))
 
 
-def steps_in(text: str) -> Any:
-    """Return the steps that an option holds: a number, or some with commas."""
-    wanted = [int(step) if step.strip().isdecimal() else step for step in text.split(",")]
-    return wanted if "," in text else wanted[0]
+def settings_in(steps: str, settings: str, **options: Any) -> dict[str, Any]:
+    """Return what ``--steps``, a number or some with commas, options that are given and ``--settings`` hold."""
+    wanted = [int(step) if step.strip().isdecimal() else step for step in steps.split(",")]
+    given = {name: value for name, value in options.items() if value is not None}
+    return {"steps": wanted if "," in steps else wanted[0], **given} | parsed(settings, "--settings")
 
 
 def steps_among(text: str) -> list[int]:
@@ -253,10 +218,6 @@ def _served(client: Client, feed: str) -> dict[str, Any]:
     """Return one feed; one that is being restored is waited for, as the client does, and then refused by name."""
     client.forecast(feed)
     return client.feed(feed)
-
-
-def _show_source(feed: dict[str, Any], as_json: bool) -> None:
-    show(feed if as_json else feed["source"], as_json)
 
 
 def _line(event: dict[str, Any]) -> str:
@@ -302,9 +263,9 @@ def _told_of(file: Path, before: int) -> Iterator[None]:
         raise ValueError(f"{place}: {field} {problem.document.get('reason', '')}; {before} are known") from None
 
 
-def _columns(scores: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Return the columns of scores: with what they assume of known columns, where there are any."""
-    return (*SCORES, "assumes") if any("assumes" in one for one in scores) else SCORES
+def _scored(scores: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """Return scores with their columns: with what they assume of known columns, where there are any."""
+    return scores, (*SCORES, "assumes") if any("assumes" in one for one in scores) else SCORES
 
 
 def _announced(settings: dict[str, Any], names: Line, lines: list[Line]) -> list[Line]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected
-from livesvm.service.cli.feeds import CALL_ROWS, File, columns_in, steps_among, steps_in
-from livesvm.service.cli.output import AsJson, Yes, confirm, parsed, show
+from livesvm.service.cli.commands import FleetId, RequestName, calling, plain
+from livesvm.service.cli.feeds import CALL_ROWS, File, columns_in, settings_in, steps_among
+from livesvm.service.cli.output import Told
 from livesvm.service.cli.readings import Line, csv_of, table
-from livesvm.service.feeds.cells import inert
+from livesvm.service.client import fleets
+
+if TYPE_CHECKING:
+    from livesvm.service.client import Client
 
 app = typer.Typer(help="One specification of a feed for many series.", no_args_is_help=True)
 
-FleetId = Annotated[str, typer.Argument(help="The fleet's id.", metavar="FLEET")]
 Size = Annotated[int, typer.Option(help="Rows of one call.", min=1, max=200_000)]
-KeyOption = Annotated[str | None, typer.Option(help="Sent again under this name, it has one effect.")]
 FORECASTS = ("series", "feed", "step", "time", "value", "low", "high", "served", "state")
 SERIES = ("series", "feed", "state", "position", "time", "ratio", "coverage")
 RATIOS = {"mean": "mean ratio", "median": "median ratio"}
@@ -27,7 +28,9 @@ COUNTS = ("series", "accepted", "ignored", "corrected", "announced", "refused_in
 
 
 @app.command("create")
+@calling
 def create(
+    client: Client,
     fleet: FleetId,
     target: Annotated[str, typer.Argument(help="The column that is forecast.")],
     series: Annotated[str, typer.Option(help="The column that names the series.")] = "series",
@@ -37,130 +40,85 @@ def create(
     features: Annotated[str, typer.Option(help="Columns known up to the newest reading, with commas.")] = "",
     shared: Annotated[str, typer.Option(help="Those of them that are the same for all series, with commas.")] = "",
     settings: Annotated[str, typer.Option(help="All else as JSON, as POST /fleets takes it.")] = "{}",
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Create a fleet."""
-    with connected(url, key) as client:
-        given: dict[str, Any] = {"target": target, "series": series, "steps": steps_in(steps)}
-        if window is not None:
-            given["window"] = window
-        given |= columns_in(known=known, features=features, shared=shared)
-        show(client.create_fleet(fleet, **given | parsed(settings, "--settings")), as_json)
+    options = {"window": window, **columns_in(known=known, features=features, shared=shared)}
+    return client.create_fleet(fleet, target=target, series=series, **settings_in(steps, settings, **options))
 
 
-@app.command("list")
-def list_all(url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
-    """List every fleet, by id."""
-    with connected(url, key) as client:
-        show(client.fleets(), as_json, FLEETS)
+app.command("list")(plain(fleets.fleets, columns=FLEETS))
 
 
 @app.command("show")
-def show_one(fleet: FleetId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
+@calling
+def show_one(client: Client, fleet: FleetId) -> Any:
     """Show one fleet: how many series it has, how well they are forecast, and the worst of them."""
-    with connected(url, key) as client:
-        found = client.fleet(fleet)
-        if as_json:
-            show(found, as_json)
-            return
-        scores = {RATIOS.get(name, name): value for name, value in (found["scores"] or {}).items()}
-        show({name: found[name] for name in (*FLEETS, "position")} | scores, as_json)
-        print("\nworst")
-        show(found["worst"], as_json, SERIES)
+    found = client.fleet(fleet)
+    scores = {RATIOS.get(name, name): value for name, value in (found["scores"] or {}).items()}
+    shown = {name: found[name] for name in (*FLEETS, "position")} | scores
+    return Told(found, [shown, "\nworst", (found["worst"], SERIES)])
 
 
-@app.command("series")
-def series(fleet: FleetId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
-    """List every series of a fleet, with its error over the better naive one's."""
-    with connected(url, key) as client:
-        show(client.series(fleet), as_json, SERIES)
+app.command("series")(plain(fleets.series, FleetId, SERIES))
 
 
 @app.command("push")
+@calling
 def push(
+    client: Client,
     fleet: FleetId,
     file: File,
     size: Size = CALL_ROWS,
-    idempotency_key: KeyOption = None,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+    idempotency_key: RequestName = None,
+) -> Any:
     """Send the readings of a file, so many rows to a call; exits with 1 if any series was refused."""
-    with connected(url, key) as client:
-        _send(client.observe_fleet, fleet, file, size, idempotency_key, as_json)
+    return _sent(client.observe_fleet, fleet, file, size, idempotency_key)
 
 
 @app.command("announce")
+@calling
 def announce(
+    client: Client,
     fleet: FleetId,
     file: Annotated[Path, typer.Argument(help="Times to come with the known columns, as readings are.")],
     size: Size = CALL_ROWS,
-    idempotency_key: KeyOption = None,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+    idempotency_key: RequestName = None,
+) -> Any:
     """Announce known columns of times to come: of the series that the file names, or of all."""
-    with connected(url, key) as client:
-        _send(client.announce_fleet, fleet, file, size, idempotency_key, as_json)
+    return _sent(client.announce_fleet, fleet, file, size, idempotency_key)
 
 
 @app.command("forecast")
+@calling
 def forecast(
+    client: Client,
     fleet: FleetId,
     series: Annotated[list[str] | None, typer.Option(help="Only this series; may be repeated.")] = None,
     steps: Annotated[str, typer.Option(help="Only these steps, with commas.")] = "",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write them to this file: .csv, or .parquet.")
     ] = None,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Print the newest forecasts of all series or of some, a row each series and step."""
-    with connected(url, key) as client:
-        wanted = steps_among(steps)
-        rows = client.fleet_forecast(fleet, series, wanted)
-        if output is None:
-            show(rows, as_json, FORECASTS)
-        elif output.suffix.lower() in (".parquet", ".pq"):
-            from livesvm.service.api.fleet_tables import parquet_of
+    rows = client.fleet_forecast(fleet, series, steps_among(steps))
+    if output is None:
+        return Told(rows, [(rows, FORECASTS)])
+    from livesvm.service.api import fleet_tables
 
-            output.write_bytes(parquet_of(rows))
-        else:
-            lines = [["" if row[name] is None else inert(str(row[name])) for name in FORECASTS] for row in rows]
-            output.write_bytes(csv_of([list(FORECASTS), *lines]))
+    is_parquet = output.suffix.lower() in (".parquet", ".pq")
+    output.write_bytes(fleet_tables.parquet_of(rows) if is_parquet else fleet_tables.csv_of(rows))
+    return None
 
 
-@app.command("pause")
-def pause(fleet: FleetId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
-    """Take nothing more from the fleet's source, until it is resumed."""
-    with connected(url, key) as client:
-        show(client.pause_fleet(fleet), as_json)
+app.command("pause")(plain(fleets.pause_fleet, FleetId))
+app.command("resume")(plain(fleets.resume_fleet, FleetId))
+app.command("delete")(
+    plain(fleets.delete_fleet, FleetId, asks="Delete fleet {}, its series and all that is stored of them?")
+)
 
 
-@app.command("resume")
-def resume(fleet: FleetId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
-    """Take what waits in the fleet's source."""
-    with connected(url, key) as client:
-        show(client.resume_fleet(fleet), as_json)
-
-
-@app.command("delete")
-def delete(fleet: FleetId, yes: Yes = False, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
-    """Delete a fleet, its series and all that is stored of them."""
-    confirm(f"Delete fleet {fleet}, its series and all that is stored of them?", yes)
-    with connected(url, key) as client:
-        client.delete_fleet(fleet)
-        if as_json:
-            show({"deleted": fleet}, as_json)
-
-
-def _send(send: Any, fleet: str, file: Path, size: int, key: str | None, as_json: bool) -> None:
-    """Send a file piece by piece, each under a name of its own where there is one; show what became of it."""
+def _sent(send: Any, fleet: str, file: Path, size: int, key: str | None) -> Told:
+    """Send a file piece by piece, each under a name of its own where there is one; return what became of it."""
     names, lines = table(file)
     total: dict[str, Any] = dict.fromkeys(COUNTS, 0) | {"calls": 0}
     refused: list[dict[str, Any]] = []
@@ -173,8 +131,5 @@ def _send(send: Any, fleet: str, file: Path, size: int, key: str | None, as_json
         total["series"] = max(total["series"], answer["series"])
         total["calls"] += 1
         refused += [one | {"row": None if one["row"] is None else begin + one["row"]} for one in answer["refused"]]
-    show(total | {"refused": refused} if as_json else total, as_json)
-    if refused and not as_json:
-        show(refused, as_json, REFUSED)
-    if refused:
-        raise typer.Exit(1)
+    parts = [total, (refused, REFUSED)] if refused else [total]
+    return Told(total | {"refused": refused}, parts, status=1 if refused else 0)

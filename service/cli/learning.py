@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected
-from livesvm.service.cli.models import ModelId
-from livesvm.service.cli.output import AsJson, show
+from livesvm.service.cli.commands import ModelId, RequestName, calling, plain
+from livesvm.service.cli.output import Told, counted
+from livesvm.service.client import requests
 
 if TYPE_CHECKING:
     from livesvm.service.cli.files import Examples
@@ -19,7 +19,9 @@ FORMATS = "Examples: .npz, .csv, .json or .svmlight."
 DataFile = Annotated[Path, typer.Argument(help=FORMATS, metavar="FILE")]
 
 
+@calling
 def update(
+    client: Client,
     model: ModelId,
     file: Annotated[
         Path | None, typer.Argument(help="Examples to add: .npz, .csv, .json or .svmlight.", metavar="[FILE]")
@@ -33,27 +35,19 @@ def update(
     decay: Annotated[float | None, typer.Option(help="Multiplies the weights of those that stay.")] = None,
     C: Annotated[float | None, typer.Option("--C", help="From now on the model's C.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Until the answer has to be there.")] = None,
-    idempotency_key: Annotated[str | None, typer.Option(help="Sent again under this name, it has one effect.")] = None,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+    idempotency_key: RequestName = None,
+) -> Any:
     """Add and remove examples, along one path, whole or not at all."""
     removal = _removal(remove, remove_oldest)
-    with connected(url, key) as client:
-        added: dict[str, Any] = {} if file is None else vars(_read(client, model, file))
-        options: dict[str, Any] = {
-            "on_repeat": on_repeat,
-            "decay": decay,
-            "C": C,
-            "max_seconds": max_seconds,
-            "idempotency_key": idempotency_key,
-        }
-        answer = client.update(model, **added, remove=removal, **options)
-        show(answer if as_json else _counted(answer), as_json)
+    added: dict[str, Any] = {} if file is None else vars(_read(client, model, file))
+    added |= {"on_repeat": on_repeat, "decay": decay, "C": C}
+    answer = client.update(model, **added, remove=removal, max_seconds=max_seconds, idempotency_key=idempotency_key)
+    return Told(answer, [counted(answer)])
 
 
+@calling
 def what_if(
+    client: Client,
     model: ModelId,
     file: Annotated[Path | None, typer.Argument(help=f"Examples that would be added. {FORMATS}")] = None,
     remove: Annotated[list[str] | None, typer.Option(help="Key of an example to remove; may be repeated.")] = None,
@@ -63,34 +57,30 @@ def what_if(
     decay: Annotated[float | None, typer.Option(help="Multiplies the weights of those that stay.")] = None,
     C: Annotated[float | None, typer.Option("--C", help="Another C.")] = None,
     rows: Annotated[Path | None, typer.Option(help="Rows to decide before and after the change.")] = None,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Tell what an update or an erasure would do, without doing it."""
     from livesvm.service.cli import files
 
     erased = {"keys": list(map(files.as_key, erase or ())), "tags": list(erase_tag or ())}
-    with connected(url, key) as client:
-        if any(erased.values()):
-            if file or remove or remove_oldest or decay or C:
-                raise typer.BadParameter("an erasure is weighed alone")
-            change: dict[str, Any] = {"erase": {name: given for name, given in erased.items() if given}}
-        else:
-            added: dict[str, Any] = {} if file is None else vars(_read(client, model, file))
-            change = {**added, "remove": _removal(remove, remove_oldest), "decay": decay, "C": C}
-        answer = client.what_if(model, None if rows is None else _read(client, model, rows).X, **change)
-        show(answer if as_json else _told(answer), as_json)
+    if any(erased.values()):
+        if file or remove or remove_oldest or decay or C:
+            raise typer.BadParameter("an erasure is weighed alone")
+        change: dict[str, Any] = {"erase": {name: given for name, given in erased.items() if given}}
+    else:
+        added: dict[str, Any] = {} if file is None else vars(_read(client, model, file))
+        change = {**added, "remove": _removal(remove, remove_oldest), "decay": decay, "C": C}
+    answer = client.what_if(model, None if rows is None else _read(client, model, rows).X, **change)
+    return Told(answer, [_summary(answer)])
 
 
-def _told(answer: dict[str, Any]) -> dict[str, Any]:
+def _summary(answer: dict[str, Any]) -> dict[str, Any]:
     """Return what an answer says of the model, the window and the rows, in one line each."""
     parts = {name: answer[name] or {} for name in ("certificate", "window", "rows")}
     short = {name: value for name, value in answer.items() if name not in parts}
     short["certificate"] = parts["certificate"].get("relative_gap")
     for name in ("window", "rows"):
         short |= {f"{name}.{key}": parts[name].get(key) for key in ("n_changed", "largest_move")}
-    return _counted(short)
+    return counted(short)
 
 
 def _removal(remove: list[str] | None, oldest: int) -> dict[str, Any] | None:
@@ -104,35 +94,32 @@ def _removal(remove: list[str] | None, oldest: int) -> dict[str, Any] | None:
     return {"oldest": oldest} if oldest else None
 
 
+@calling
 def explain(
+    client: Client,
     model: ModelId,
     file: DataFile,
     worth: Annotated[
         bool, typer.Option("--worth", help="Tell what examples are worth for the file's targets.")
     ] = False,
     most: Annotated[int, typer.Option(help="Examples to print, for each row or in all.")] = 10,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Tell which examples of the window decide the rows of a file, or do them harm."""
-    with connected(url, key) as client:
-        found = _read(client, model, file)
-        answer = client.explain(model, found.X, found.y if worth else None, most=most)
-        if as_json:
-            show(answer, as_json)
-        elif worth:
-            show(answer["values"], as_json, ("key", "target", "value"))
-        else:
-            lines = [
-                {"row": row, "prediction": one["prediction"], "decision": one["decision"], **because}
-                for row, one in enumerate(answer["rows"])
-                for because in one["because"]
-            ]
-            show(lines, as_json, ("row", "prediction", "decision", "key", "target", "influence", "without"))
+    found = _read(client, model, file)
+    answer = client.explain(model, found.X, found.y if worth else None, most=most)
+    if worth:
+        return Told(answer, [(answer["values"], ("key", "target", "value"))])
+    lines = [
+        {"row": row, "prediction": one["prediction"], "decision": one["decision"], **because}
+        for row, one in enumerate(answer["rows"])
+        for because in one["because"]
+    ]
+    return Told(answer, [(lines, ("row", "prediction", "decision", "key", "target", "influence", "without"))])
 
 
+@calling
 def predict(
+    client: Client,
     model: ModelId,
     file: DataFile,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV there.")] = None,
@@ -140,26 +127,19 @@ def predict(
     alerts: Annotated[float | None, typer.Option(help="Task pu: the share of the unlabelled to be flagged.")] = None,
     precision: Annotated[float | None, typer.Option(help="Task pu: the share of flagged rows that is right.")] = None,
     coverage: Annotated[float | None, typer.Option(help="Tell sets or intervals that cover so many.")] = None,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Decide the rows of a file by the newest version."""
     from livesvm.service.cli import files
 
-    with connected(url, key) as client:
-        rows = _read(client, model, file).X
-        asked: dict[str, Any] = {"alerts": alerts, "precision": precision, "coverage": coverage}
-        answer = client.predict(model, rows, probability=probability, **asked)
-        if output is not None:
-            files.write_predictions(output, answer)
-        if as_json:
-            show(answer, as_json)
-        elif output is None:
-            more = [name for name in ("probability", "set", "low", "high") if name in answer]
-            names = ("decision", "prediction", *more)
-            pairs = zip(*(answer[name] for name in names), strict=True)
-            show([dict(zip(names, pair, strict=True)) for pair in pairs], as_json, names)
+    rows = _read(client, model, file).X
+    asked: dict[str, Any] = {"alerts": alerts, "precision": precision, "coverage": coverage}
+    answer = client.predict(model, rows, probability=probability, **asked)
+    if output is not None:
+        files.write_predictions(output, answer)
+        return Told(answer, [])
+    names = ("decision", "prediction", *(name for name in ("probability", "set", "low", "high") if name in answer))
+    pairs = zip(*(answer[name] for name in names), strict=True)
+    return Told(answer, [([dict(zip(names, pair, strict=True)) for pair in pairs], names)])
 
 
 def _read(client: Client, model: str, file: Path) -> Examples:
@@ -172,12 +152,4 @@ def _read(client: Client, model: str, file: Path) -> Examples:
     return found
 
 
-def certificate(model: ModelId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
-    """Prove that a model is optimal."""
-    with connected(url, key) as client:
-        show(client.certificate(model), as_json)
-
-
-def _counted(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer with numbers in place of keys."""
-    return {name: len(value) if isinstance(value, list) else value for name, value in answer.items()}
+certificate = plain(requests.certificate, ModelId)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from livesvm.service.cli.output import AsJson, show
+from livesvm.service.cli.output import AsJson, failing, show
 
 DataDir = Annotated[
     Path, typer.Option("--data-dir", envvar="LIVESVM_DATA_DIR", help="The data directory of the service.")
@@ -87,11 +85,13 @@ def backup(
 ) -> None:
     """Back up the store, the key of receipts, datasets and jobs of a service on this machine, while it runs or not."""
     from livesvm.service.lifecycle.backup import back_up
+    from livesvm.service.store.base import StoreError
     from livesvm.service.store.files import keep_private
 
     keep_private()
     in_redis = bool(os.environ.get("LIVESVM_REDIS_URL"))
-    found = _done(lambda: back_up(data_dir, directory, has_store=not in_redis))
+    with failing(StoreError):
+        found = back_up(data_dir, directory, has_store=not in_redis)
     print(f"{data_dir}: {len(found['files'])} files are backed up in {directory}")
     if in_redis:
         print("The models are in Redis, as LIVESVM_REDIS_URL says: back that up too.")
@@ -103,18 +103,10 @@ def restore(
 ) -> None:
     """Make the data directory of a service that is stopped from a backup, after a check of all its files."""
     from livesvm.service.lifecycle.backup import restore as restore_from
+    from livesvm.service.store.base import StoreError
     from livesvm.service.store.files import keep_private
 
     keep_private()
-    found = _done(lambda: restore_from(directory, data_dir))
+    with failing(StoreError):
+        found = restore_from(directory, data_dir)
     print(f"{data_dir}: {len(found['files'])} files are restored from {directory}, made at {found['made_at']}")
-
-
-def _done(action: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    from livesvm.service.store.base import StoreError
-
-    try:
-        return action()
-    except (StoreError, OSError, ValueError) as error:
-        print(f"livesvm: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None

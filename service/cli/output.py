@@ -3,13 +3,58 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Annotated, Any
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+class Told(NamedTuple):
+    """What a command prints.
+
+    Parameters
+    ----------
+    answer : the whole of it, for programs
+    parts : for people: documents, of which lists are left out; lists of documents, each with the columns that are
+        shown; lines of text
+    status : exit status of the command
+    """
+
+    answer: Any
+    parts: Sequence[Any]
+    status: int = 0
+
+
+def show(found: Any, as_json: bool) -> None:
+    """Print what a command has found: a document, or what is :class:`Told`."""
+    answer, parts, _ = found if isinstance(found, Told) else (found, [found], 0)
+    if as_json:
+        print(json.dumps(answer))
+        return
+    for part in parts:
+        if isinstance(part, str):
+            print(part)
+        elif isinstance(part, tuple):
+            rows, columns = part
+            _table(columns, rows)
+        else:
+            _table(("", ""), [{"": name, " ": value} for name, value in part.items() if not isinstance(value, list)])
+
+
+@contextmanager
+def failing(*errors: type[Exception]) -> Iterator[None]:
+    """End the command with 1 where one of these errors, an OSError or a ValueError comes, and say which."""
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, (*errors, OSError, ValueError)):
+            raise
+        print(f"livesvm: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
 
 
 def confirm(question: str, yes: bool) -> None:
@@ -29,14 +74,9 @@ def parsed(text: str, option: str) -> dict[str, Any]:
     return found
 
 
-def show(answer: Any, as_json: bool, columns: Sequence[str] = ()) -> None:
-    """Print an answer; of documents in a list their ``columns``, of one document what is no list."""
-    if as_json:
-        print(json.dumps(answer))
-    elif isinstance(answer, list):
-        _table(columns, answer)
-    else:
-        _table(("", ""), [{"": name, " ": value} for name, value in answer.items() if not isinstance(value, list)])
+def counted(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer with numbers in place of lists."""
+    return {name: len(value) if isinstance(value, list) else value for name, value in answer.items()}
 
 
 def _table(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected, finished
-from livesvm.service.cli.models import ModelId
-from livesvm.service.cli.output import AsJson, show
+from livesvm.service.cli.commands import ModelId, calling
+from livesvm.service.cli.connection import finished
+from livesvm.service.cli.output import Told, counted
 
 if TYPE_CHECKING:
     from livesvm.service.client import Client
@@ -19,7 +19,9 @@ Plot = Annotated[Path | None, typer.Option(help="Draw the result there: .svg or 
 Apply = Annotated[bool, typer.Option("--apply", help="Bring the best value into the live model.")]
 
 
+@calling
 def path(
+    client: Client,
     model: ModelId,
     minimum: Annotated[float | None, typer.Option("--from", help="Least value.")] = None,
     maximum: Annotated[float | None, typer.Option("--to", help="Largest value.")] = None,
@@ -27,17 +29,15 @@ def path(
     validation: Validation = None,
     plot: Plot = None,
     apply: Apply = False,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Walk the whole regularization path of a model's window."""
-    with connected(url, key) as client:
-        asked = client.regularization_path(model, minimum, maximum, parameter=parameter, validation=_given(validation))
-        _told(client, asked, plot, apply, as_json)
+    asked = client.regularization_path(model, minimum, maximum, parameter=parameter, validation=_given(validation))
+    return _told(client, asked, plot, apply)
 
 
+@calling
 def tune(
+    client: Client,
     model: ModelId,
     judge: Annotated[
         Literal["k-fold", "leave-one-out", "rolling-origin"], typer.Option(help="How settings are judged.")
@@ -45,33 +45,27 @@ def tune(
     folds: Annotated[int, typer.Option(help="Of k-fold and rolling-origin.")] = 5,
     plot: Plot = None,
     apply: Apply = False,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Choose gamma and C by a model's own window."""
-    with connected(url, key) as client:
-        _told(client, client.tune_model(model, judge=judge, folds=folds), plot, apply, as_json)
+    return _told(client, client.tune_model(model, judge=judge, folds=folds), plot, apply)
 
 
+@calling
 def outliers(
+    client: Client,
     model: ModelId,
     parameter: Annotated[Literal["theta", "s"], typer.Option(help="Which makes the losses robust.")] = "theta",
     hold_out: Annotated[float | None, typer.Option(help="Share of the window to choose by.")] = None,
     validation: Validation = None,
     plot: Plot = None,
     apply: Apply = False,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Find which labels or targets look wrong, and robust models that do not follow them.
 
     Prints how many are suspected; --json lists them.
     """
-    with connected(url, key) as client:
-        asked = client.outlier_path(model, parameter, validation=_given(validation), hold_out=hold_out)
-        _told(client, asked, plot, apply, as_json)
+    asked = client.outlier_path(model, parameter, validation=_given(validation), hold_out=hold_out)
+    return _told(client, asked, plot, apply)
 
 
 def _given(file: Path | None) -> tuple[Any, Any] | None:
@@ -83,8 +77,8 @@ def _given(file: Path | None) -> tuple[Any, Any] | None:
     return found.X, found.y
 
 
-def _told(client: Client, asked: dict[str, Any], plot: Path | None, apply: bool, as_json: bool) -> None:
-    """Show a job once it is done, and do with its result what was asked."""
+def _told(client: Client, asked: dict[str, Any], plot: Path | None, apply: bool) -> Told:
+    """Return a job once it is done, after doing with its result what was asked."""
     job = finished(client, asked)
     if plot is not None:
         extension = plot.suffix.lower()
@@ -93,15 +87,12 @@ def _told(client: Client, asked: dict[str, Any], plot: Path | None, apply: bool,
         plot.write_bytes(client.plot(job["id"], "svg" if extension == ".svg" else "png"))
     if apply:
         job["applied"] = client.apply(job["id"])
-    show(job if as_json else {"job": job["id"], **_summary(job["result"])}, as_json)
+    return Told(job, [{"job": job["id"], **_summary(job["result"])}])
 
 
 def _summary(result: dict[str, Any], before: str = "") -> dict[str, Any]:
     """Return a result with numbers in place of lists, and what is nested by dotted names."""
     found: dict[str, Any] = {}
-    for name, value in result.items():
-        if isinstance(value, dict):
-            found |= _summary(value, f"{before}{name}.")
-        else:
-            found[before + name] = len(value) if isinstance(value, list) else value
+    for name, value in counted(result).items():
+        found |= _summary(value, f"{before}{name}.") if isinstance(value, dict) else {before + name: value}
     return found

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected
-from livesvm.service.cli.output import AsJson
+from livesvm.service.cli.commands import calling
+from livesvm.service.cli.output import Told
+
+if TYPE_CHECKING:
+    from livesvm.service.client import Client
 
 app = typer.Typer(help="Receipts of erasures.", no_args_is_help=True)
 
@@ -45,11 +47,11 @@ def verify(
 
 
 @app.command("key")
-def key(url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
+@calling
+def key(client: Client) -> Any:
     """Print the public key by which a service signs receipts, for `receipt verify --key`."""
-    with connected(url, key) as client:
-        reported = client.receipt_key()
-    print(json.dumps(reported) if as_json else reported["public_key"])
+    reported = client.receipt_key()
+    return Told(reported, [reported["public_key"]])
 
 
 def _readings(text: str) -> list[int | str]:

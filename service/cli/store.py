@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from livesvm.service.cli.output import failing
 
 app = typer.Typer(help="Move what is stored.", no_args_is_help=True)
 
@@ -25,7 +25,26 @@ def copy(
     patience: Patience = 10.0,
 ) -> None:
     """Copy every model from one store to another, and check the copy."""
-    _done(lambda: _copy(source, target, prefix, patience))
+    from livesvm.service.datasets.catalogue import copy_data
+    from livesvm.service.store.base import StoreError
+    from livesvm.service.store.copy import Copied, copy_documents, copy_models, open_place
+    from livesvm.service.store.files import keep_private
+    from livesvm.service.store.sqlite import DATABASE
+
+    def say(copied: Copied) -> None:
+        """Print what was copied of one model."""
+        counts = f"{copied.records} records, {copied.snapshots} snapshots, {copied.requests} requests"
+        print(f"{copied.model}: up to record {copied.sequence}; {counts}")
+
+    keep_private()
+    with failing(StoreError), ExitStack() as opened:
+        if "://" not in source and not (Path(source) / DATABASE).is_file():
+            raise ValueError(f"there is no store in {source}")
+        begin, end = (open_place(place, prefix, opened) for place in (source, target))
+        if "://" not in source + target:
+            copy_data(Path(source), Path(target))  # before what describes it
+        copy_documents(begin, end, lambda at: print(f"{at.kind} {at.name}"))
+        copy_models(begin, end, patience, say)
 
 
 @app.command("put")
@@ -36,45 +55,12 @@ def put(
     patience: Patience = 10.0,
 ) -> None:
     """Bring back a model that a stopping service has kept as a file."""
-    _done(lambda: _put(file, target, prefix, patience))
-
-
-def _done(action: Callable[[], None]) -> None:
     from livesvm.service.errors import WritebackRefused
+    from livesvm.service.history.rescue import bring_back
     from livesvm.service.store.base import StoreError
+    from livesvm.service.store.copy import open_place
     from livesvm.service.store.files import keep_private
 
     keep_private()
-    try:
-        action()
-    except (StoreError, WritebackRefused, OSError, ValueError) as error:
-        print(f"livesvm: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
-
-
-def _copy(source: str, target: str, prefix: str, patience: float) -> None:
-    from livesvm.service.datasets.catalogue import copy_data
-    from livesvm.service.store.copy import Copied, copy_documents, copy_models, open_place
-    from livesvm.service.store.sqlite import DATABASE
-
-    def say(copied: Copied) -> None:
-        """Print what was copied of one model."""
-        counts = f"{copied.records} records, {copied.snapshots} snapshots, {copied.requests} requests"
-        print(f"{copied.model}: up to record {copied.sequence}; {counts}")
-
-    if "://" not in source and not (Path(source) / DATABASE).is_file():
-        raise ValueError(f"there is no store in {source}")
-    with ExitStack() as opened:
-        begin, end = (open_place(place, prefix, opened) for place in (source, target))
-        if "://" not in source + target:
-            copy_data(Path(source), Path(target))  # before what describes it
-        copy_documents(begin, end, lambda at: print(f"{at.kind} {at.name}"))
-        copy_models(begin, end, patience, say)
-
-
-def _put(file: Path, target: str, prefix: str, patience: float) -> None:
-    from livesvm.service.history.rescue import bring_back
-    from livesvm.service.store.copy import open_place
-
-    with ExitStack() as opened:
+    with failing(StoreError, WritebackRefused), ExitStack() as opened:
         print(bring_back(file, open_place(target, prefix, opened), patience))

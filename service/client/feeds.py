@@ -12,6 +12,7 @@ from livesvm.service.client.requests import (
     delete,
     document,
     get,
+    given,
     json_content,
     listed,
     once,
@@ -31,7 +32,7 @@ def create_feed(id: str | None = None, **settings: Any) -> Request[Document]:
 
 
 def feeds(after: str = "") -> Request[Page]:
-    """Describe every feed."""
+    """List every feed, by id."""
     return page("feeds", after)
 
 
@@ -41,7 +42,7 @@ def feed(id: str) -> Request[Document]:
 
 
 def delete_feed(id: str) -> Request[None]:
-    """Delete a feed."""
+    """Delete a feed, its models, all that is stored of it, and its jobs; entries stay in its source."""
     return delete(f"/feeds/{id}")
 
 
@@ -100,8 +101,7 @@ def erase_readings(
 
     Times are as the feed's readings have them, or datetimes.
     """
-    given = {"times": list(times), "from": begin, "to": end}
-    body = {name: value for name, value in given.items() if value is not None and value != []}
+    body = given(times=list(times) or None, **{"from": begin, "to": end})
     return once(f"/feeds/{id}/erase", body, idempotency_key)
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-import httpx
-
 from livesvm.service.client.feeds import Rows, rows_content
-from livesvm.service.client.requests import Document, Page, Request, delete, get, once, page, post
+from livesvm.service.client.requests import Document, Page, Request, delete, get, given, once, page, post
 
 _MEDIA = {b"PAR1": "application/vnd.apache.parquet", b"PK\x03\x04": "application/zip"}
 _FORMATS = Literal["csv", "parquet", "arrow"]
@@ -20,7 +18,7 @@ def create_fleet(id: str, **settings: Any) -> Request[Document]:
 
 
 def fleets(after: str = "") -> Request[Page]:
-    """Describe every fleet, without scores."""
+    """List every fleet, by id, without scores."""
     return page("fleets", after)
 
 
@@ -30,7 +28,7 @@ def fleet(id: str) -> Request[Document]:
 
 
 def delete_fleet(id: str) -> Request[None]:
-    """Delete a fleet and all its series."""
+    """Delete a fleet, its series and all that is stored of them."""
     return delete(f"/fleets/{id}")
 
 
@@ -58,8 +56,7 @@ def fleet_forecast(
     after: str, id: str, series: Iterable[str] | None = None, steps: Iterable[int] = ()
 ) -> Request[Page]:
     """Return the newest forecasts of all series or of some, a row each series and step, page by page."""
-    params = _wanted(series, steps) | ({"after": after} if after else {})
-    return Request("GET", f"/fleets/{id}/forecast", _page_of("rows"), True, params=params)
+    return page(f"fleets/{id}/forecast", after, "rows", **_wanted(series, steps))
 
 
 def fleet_forecast_file(
@@ -71,8 +68,11 @@ def fleet_forecast_file(
 
 
 def series(after: str, id: str) -> Request[Page]:
-    """Return the series of a fleet with their scores, page by page; ``feed`` is the id of each as a feed."""
-    return Request("GET", f"/fleets/{id}/series", _page_of("series"), True, params={"after": after} if after else {})
+    """List every series of a fleet, with its error over the better naive one's.
+
+    ``feed`` of each is its id as a feed.
+    """
+    return page(f"fleets/{id}/series", after, "series")
 
 
 def create_series(id: str, names: Iterable[str | int]) -> Request[Document]:
@@ -100,8 +100,8 @@ def erase_series(
     idempotency_key: str | None = None,
 ) -> Request[Document]:
     """Erase readings of some series for good, or of all, by their times: ``erased``, ``removed``, ``receipt``."""
-    given = {"series": None if series is None else list(series), "times": list(times), "from": begin, "to": end}
-    body = {name: value for name, value in given.items() if value is not None and value != []}
+    some = {"series": None if series is None else list(series), "times": list(times) or None}
+    body = given(**some, **{"from": begin, "to": end})
     return once(f"/fleets/{id}/erase", body, idempotency_key)
 
 
@@ -115,12 +115,3 @@ def _rows(path: str, rows: Rows, key: str | None) -> Request[Document]:
 def _wanted(series: Iterable[str] | None, steps: Iterable[int]) -> dict[str, Any]:
     asked: dict[str, Any] = {} if series is None else {"series": list(series)}
     return asked | ({"steps": ",".join(map(str, wanted))} if (wanted := list(steps)) else {})
-
-
-def _page_of(name: str) -> Any:
-    def read(answer: httpx.Response) -> Page:
-        """Return the entries of the page."""
-        found = answer.json()
-        return Page(list(found[name]), found["next"])
-
-    return read

@@ -13,9 +13,8 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
-import httpx
-
 if TYPE_CHECKING:  # NumPy is loaded by the first call that sends numbers
+    import httpx
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
@@ -70,29 +69,29 @@ class Page:
 
 
 def models(after: str = "") -> Request[Page]:
-    """Describe every model."""
+    """List every model, by id."""
     return page("models", after)
 
 
-def page(name: str, after: str) -> Request[Page]:
-    """Return one page of the list of models, or of feeds."""
+def page(path: str, after: str, name: str = "", **params: Any) -> Request[Page]:
+    """Return one page of a list, whose entries stand under a ``name``; that of the path if it is empty."""
 
     def read(answer: httpx.Response) -> Page:
         """Return the entries of the page; services before 0.3 sent all at once."""
         found = answer.json()
-        return Page(list(found[name]), found.get("next"))
+        return Page(list(found[name or path]), found.get("next"))
 
-    params = {"limit": PAGE} | ({"after": after} if after else {})
-    return Request("GET", f"/{name}", read, is_repeatable=True, params=params)
+    params |= {"limit": PAGE} | ({"after": after} if after else {})
+    return Request("GET", f"/{path}", read, is_repeatable=True, params=params)
 
 
 def model(id: str) -> Request[Document]:
-    """Describe one model."""
+    """Describe one model as it is now."""
     return get(f"/models/{id}")
 
 
 def delete_model(id: str) -> Request[None]:
-    """Delete a model."""
+    """Delete a model, all that is stored of it, and its jobs."""
     return delete(f"/models/{id}")
 
 
@@ -157,11 +156,6 @@ def _changes(
     X: Any = None,
     y: ArrayLike | None = None,
     *,
-    keys: Any = None,
-    weights: ArrayLike | None = None,
-    times: Any = None,
-    tags: Sequence[str | Sequence[str] | None] | None = None,
-    on_repeat: str | None = None,
     remove: Mapping[str, Any] | None = None,
     relabel: Mapping[Key, float | str] | None = None,
     reweight: Mapping[Key, float] | None = None,
@@ -170,9 +164,12 @@ def _changes(
     convex: bool = False,
     change: Mapping[str, Any] | None = None,
     rescale: bool = False,
+    **columns: Any,
 ) -> Document:
-    """Return the body of an update."""
-    body: Document = {name: value for name, value in (("decay", decay), ("C", C)) if value is not None}
+    """Return the body of an update; ``columns`` go with the examples that are added."""
+    if unknown := columns.keys() - {"keys", "weights", "times", "tags", "on_repeat"}:
+        raise TypeError(f"a change has no {', '.join(sorted(unknown))}")
+    body: Document = given(decay=decay, C=C)
     if convex:
         body["robust"] = None
     if change is not None:
@@ -180,10 +177,9 @@ def _changes(
     if rescale:
         body["rescale"] = True
     if X is not None:
-        add = {"X": _rows(X), "y": _targets(y), "keys": keys, "weights": _listed(weights), "times": _times(times)}
-        add["tags"] = None if tags is None else [one if isinstance(one, str | None) else list(one) for one in tags]
-        add["on_repeat"] = on_repeat
-        body["add"] = {name: value for name, value in add.items() if value is not None}
+        for name, spelled in (("weights", _listed), ("times", _times), ("tags", _tags)):
+            columns[name] = spelled(columns.get(name))
+        body["add"] = given(X=_rows(X), y=_targets(y), **columns)
     if remove is not None:
         if not isinstance(remove, Mapping):
             raise TypeError(f"remove must be a mapping such as {{'keys': [...]}}, not a {type(remove).__name__}")
@@ -324,7 +320,7 @@ def drift(
 
 
 def certificate(id: str) -> Request[Document]:
-    """Return the certificate of the newest version."""
+    """Prove that a model is optimal: return the certificate of its newest version."""
     return get(f"/models/{id}/certificate")
 
 
@@ -571,6 +567,10 @@ def _rows(X: Any) -> Any:
         for name, column in (("indices", rows.indices.tolist()), ("values", rows.data.tolist()))
     }
     return {**parts, "n_features": rows.shape[1]}
+
+
+def _tags(values: Sequence[str | Sequence[str] | None] | None) -> Any:
+    return None if values is None else [one if isinstance(one, str | None) else list(one) for one in values]
 
 
 def _csr(X: Any) -> Any:

@@ -31,7 +31,7 @@ def create_webhook(
 
 
 def webhooks() -> Request[list[Document]]:
-    """Describe every webhook."""
+    """List every webhook, with how many messages wait and how many are dead letters."""
     return listed("/webhooks", "webhooks")
 
 
@@ -46,7 +46,10 @@ def delete_webhook(id: str) -> Request[None]:
 
 
 def ping_webhook(id: str) -> Request[Document]:
-    """Send a test; ``id`` is that of its message."""
+    """Send a test.
+
+    The ``id`` that is answered is that of its message.
+    """
     return post(f"/webhooks/{id}/ping")
 
 

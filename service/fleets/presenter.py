@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass
 from statistics import mean, median
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from livesvm.service.errors import ModelUnavailable, ServiceError
 from livesvm.service.fleets.catalogue import Fleet
@@ -26,16 +28,19 @@ COLUMNS = ("series", "feed", "step", "time", "value", "low", "high", "served", "
 
 
 @dataclass(frozen=True)
-class SeriesTold:
-    """One series as lists have it: ``ratio`` is its error over the better naive one's, the mean over steps."""
+class SeriesScore:
+    """One series of a fleet, at rest or not."""
 
     series: str
-    feed: str
+    feed: Annotated[str, Field(description="Its id as a feed.")]
     state: str
     position: int = 0
     time: str | float | None = None
-    ratio: float | None = None
-    coverage: float | None = None
+    ratio: Annotated[
+        float | None,
+        Field(description="Error over the better naive one's, over the newest window; the mean over steps."),
+    ] = None
+    coverage: Annotated[float | None, Field(description="Share of the newest readings that the band held.")] = None
     error: str | None = None
 
 
@@ -70,13 +75,13 @@ def _awoken(feed: FeedHandle) -> Any:
         return None
 
 
-def series_told(feed: FeedHandle) -> SeriesTold:
+def series_told(feed: FeedHandle) -> SeriesScore:
     """Return the description of one series, without waking it."""
     name, seen = series_of(feed.id), feed.shown or feed.glimpse
     if seen is None or feed.reason is not None:
-        return SeriesTold(name, feed.id, feed.state, error=feed.reason)
+        return SeriesScore(name, feed.id, feed.state, error=feed.reason)
     told = seen.position, seen.time, ratio_of(seen.steps), coverage_of(seen.steps)
-    return SeriesTold(name, feed.id, seen.state, *told)
+    return SeriesScore(name, feed.id, seen.state, *told)
 
 
 def ratio_of(steps: Iterable[StepSample]) -> float | None:
@@ -93,7 +98,7 @@ def coverage_of(steps: Iterable[StepSample]) -> float | None:
 
 def scores(feeds: Feeds, fleet: Fleet) -> Document:
     """Return the scores of all series together, over their newest windows; none is woken."""
-    found: list[SeriesTold] = []
+    found: list[SeriesScore] = []
     after = ""
     while page := feeds.page(after, PAGE, fleet.prefix):
         found += [series_told(feed) for feed in page]

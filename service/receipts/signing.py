@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from livesvm.service.store.files import put_in_place, unfinished, write_whole
+from livesvm.service.store.files import unfinished, write_whole
 
 FILE = "receipts.key"
 """Below the data directory; the 32 bytes of the private key, which only the service's user may read."""
@@ -47,7 +46,8 @@ class Signer:
     def _private(self) -> Ed25519PrivateKey:
         if self._key is None:
             if not self._path.exists():
-                _write_secret(self._path, Ed25519PrivateKey.generate().private_bytes_raw())
+                unfinished(self._path).unlink(missing_ok=True)  # what is there may be readable by others
+                write_whole(self._path, Ed25519PrivateKey.generate().private_bytes_raw())
             key = Ed25519PrivateKey.from_private_bytes(self._path.read_bytes())
             noted, public = self._noted(), key.public_key().public_bytes_raw().hex()
             if public not in noted:
@@ -79,15 +79,3 @@ def _has_small_order(point: bytes) -> bool:
     """Return whether the order of a point of the curve is 1, 2, 4 or 8, by its y; such a key "signs" any bytes."""
     y = (int.from_bytes(point, "little") & ~SIGN) % PRIME
     return min(y, PRIME - y) in SMALL_ORDER
-
-
-def _write_secret(path: Path, data: bytes) -> None:
-    """Write a file that no other user could read at any time."""
-    fresh = unfinished(path)
-    fresh.unlink(missing_ok=True)
-    number = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(number, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(number)
-    put_in_place(fresh, path)

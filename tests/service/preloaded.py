@@ -22,7 +22,6 @@ from threadpoolctl import threadpool_limits  # noqa: E402
 import livesvm.service.cli.main  # noqa: E402
 import livesvm.service.logs.lines  # noqa: E402, F401
 from livesvm.service.api.app import create_app  # noqa: E402
-from livesvm.service.api.routes import jobs  # noqa: E402
 from livesvm.service.lifecycle import parts  # noqa: E402
 from livesvm.service.process import rehearsal, server, start  # noqa: E402, F401
 from livesvm.service.settings import Settings  # noqa: E402
@@ -33,8 +32,6 @@ rehearsal.play = lambda *_: None  # longer than all else of a start; what is sta
 threadpool_limits(1)
 for module, name in ((parts, "warm_up"), (start, "threadpool_limits")):
     setattr(module, name, lambda _: None)
-routes = jobs.submissions()
-jobs.submissions = lambda: routes
 with tempfile.TemporaryDirectory() as directory:  # which fills caches of what every start asks for
     service = parts.Service(Settings(data_dir=Path(directory)))
     create_app(service.settings, service=service)

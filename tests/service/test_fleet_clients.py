@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from livesvm.service.cli.main import main
-from livesvm.service.client import AsyncClient, Client
+from livesvm.service.client import AsyncClient, Client, ServiceProblem
 from tests.service.process import ServiceProcess
 from tests.service.test_fleets import FLEET, rows
 
@@ -41,6 +41,8 @@ def test_a_fleet_from_python(client: Client, service: ServiceProcess) -> None:
     assert client.create_series("mine", ["c"]) == {"created": 1, "series": 3}
     assert client.forecast("mine/a")["state"] == "live"
     assert client.erase_series("mine", ["a"], [readings[60]["time"]])["removed"] == 1
+    with pytest.raises(ServiceProblem, match="422"):  # no series are not all of them
+        client.erase_series("mine", [], [readings[61]["time"]])
 
     async def talk() -> list[dict[str, Any]]:
         async with AsyncClient(service.url) as other:

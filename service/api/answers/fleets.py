@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from livesvm.service.api.answers.feeds import FeedSource
+from livesvm.service.fleets.presenter import SeriesScore
 
 
 class RefusedSeries(BaseModel):
@@ -53,21 +54,6 @@ class FleetForecasts(BaseModel):
 
     rows: list[FleetForecastRow]
     next: str | None = Field(default=None, description="Behind which there are more: `after` of the next call.")
-
-
-class SeriesScore(BaseModel):
-    """One series of a fleet, at rest or not."""
-
-    series: str
-    feed: str = Field(description="Its id as a feed.")
-    state: str
-    position: int = 0
-    time: str | float | None = None
-    ratio: float | None = Field(
-        default=None, description="Error over the better naive one's, over the newest window; the mean over steps."
-    )
-    coverage: float | None = Field(default=None, description="Share of the newest readings that the band held.")
-    error: str | None = None
 
 
 class SeriesList(BaseModel):

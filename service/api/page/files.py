@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -20,8 +21,17 @@ POLICY = (
 """Files of this service alone; nothing inline, and no text that becomes markup or code."""
 
 
-class _Files(StaticFiles):
-    """The files; a browser asks whether they have changed, so that the page is never older than the service."""
+class Files(StaticFiles):
+    """Files that a browser asks about each time whether they have changed, so that none is older than the service.
+
+    Parameters
+    ----------
+    policy : what a file may load, by its path and the time of its change; None: nothing is said of that
+    """
+
+    def __init__(self, directory: Path, policy: Callable[[Path, int], str | None]) -> None:
+        super().__init__(directory=directory)
+        self._policy = policy
 
     def file_response(
         self, full_path: str | os.PathLike[str], stat_result: os.stat_result, scope: Scope, status_code: int = 200
@@ -29,13 +39,14 @@ class _Files(StaticFiles):
         """Return the file, or that it has not changed."""
         response = super().file_response(full_path, stat_result, scope, status_code)
         response.headers["cache-control"] = "no-cache"
-        response.headers["content-security-policy"] = POLICY
+        if (policy := self._policy(Path(full_path), stat_result.st_mtime_ns)) is not None:
+            response.headers["content-security-policy"] = policy
         return response
 
 
 def install(app: FastAPI) -> None:
     """Show the page at ``/``; its files are read when it is asked for."""
-    files = _Files(directory=FILES)
+    files = Files(FILES, lambda path, changed: POLICY)
 
     @app.get("/", include_in_schema=False)
     async def page(request: Request) -> Response:

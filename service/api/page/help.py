@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -12,10 +11,8 @@ from pathlib import Path
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
 
-from livesvm.service.api.page.files import POLICY
+from livesvm.service.api.page.files import POLICY, Files
 from livesvm.service.errors import NoDocumentation
 
 SITE = Path(__file__).parent / "site"
@@ -40,20 +37,6 @@ _POLICY = (
 )
 
 
-class _Site(StaticFiles):
-    """The files of the site; a page may load the service's own files and run the scripts written in it."""
-
-    def file_response(
-        self, full_path: str | os.PathLike[str], stat_result: os.stat_result, scope: Scope, status_code: int = 200
-    ) -> Response:
-        """Return the file, or say that it has not changed."""
-        response = super().file_response(full_path, stat_result, scope, status_code)
-        response.headers["cache-control"] = "no-cache"
-        if Path(full_path).suffix == ".html":
-            response.headers["content-security-policy"] = _policy(Path(full_path), stat_result.st_mtime_ns)
-        return response
-
-
 def install(app: FastAPI, site: Path = SITE) -> None:
     """Serve the site at ``/help``; where it was not built, say where the documents are and how to build it."""
     if not (site / "index.html").is_file():
@@ -66,7 +49,7 @@ def install(app: FastAPI, site: Path = SITE) -> None:
         """Send the browser to the first page, by a path that names no host."""
         return RedirectResponse(f"{PREFIX}/index.html")
 
-    app.mount(PREFIX, _Site(directory=site), name="help")
+    app.mount(PREFIX, Files(site, _policy), name="help")
 
 
 def _install_absence(app: FastAPI) -> None:
@@ -81,8 +64,13 @@ def _install_absence(app: FastAPI) -> None:
         return HTMLResponse(page, 404, {"content-security-policy": POLICY})
 
 
-@lru_cache(maxsize=256)
-def _policy(page: Path, changed: int) -> str:
-    """Return the policy of a page; the time of its change is part of what is remembered."""
+@lru_cache(maxsize=1024)
+def _policy(page: Path, changed: int) -> str | None:
+    """Return the policy of a page, which may load the service's own files and run the scripts written in it.
+
+    The time of its change is part of what is remembered.
+    """
+    if page.suffix != ".html":
+        return None
     scripts = {hashlib.sha256(script).digest() for script in _INLINE_SCRIPT.findall(page.read_bytes())}
     return _POLICY.format(scripts=" ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in sorted(scripts)))

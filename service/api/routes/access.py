@@ -10,24 +10,24 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, Path, Query, Request, Security
+from fastapi import Depends, Header, Path, Query, Request, Security
 from fastapi.params import Depends as Dependency
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security.utils import get_authorization_scheme_param
 from pydantic import BaseModel
+from pydantic_core import to_json
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from livesvm.service.access.keys import SCOPES, ApiKey, allows
-from livesvm.service.api.problem_documents import MEDIA_TYPE
-from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
+from livesvm.service.api.bodies.reading import Body, read_body
 from livesvm.service.api.vouched import VOUCHED, asked_of
 from livesvm.service.errors import Forbidden, ModelUnavailable, Restoring, TurnMissed, Unauthorized, Withdrawn
 from livesvm.service.fleets.names import FLEET_ID, OF_FEEDS, SERIES_ID
 from livesvm.service.hosting.collection import Collection
 from livesvm.service.hosting.handle import NEWS_SECONDS, Hosted, Reply
-from livesvm.service.jobs.plots import MEDIA
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.logs.calls import known_as, note
 from livesvm.service.models.fields import MODEL_ID
@@ -38,6 +38,8 @@ SOON_SECONDS = 0.05
 PAGE = 200
 """Models or feeds in a list, unless more or fewer are asked for."""
 MOST = 1000
+LONGEST_KEY = 200
+"""Characters of an ``Idempotency-Key``."""
 BUSY = "the model was busy for as long as the caller could wait; nothing was changed"
 T = TypeVar("T")
 A = TypeVar("A", bound=Hosted)
@@ -83,36 +85,42 @@ class _FeedPath(Convertor[str]):
 register_url_convertor("feed", _FeedPath())
 
 
-def plainly_named(routes: Iterable[BaseRoute]) -> None:
-    """Show routes in metrics and logs by paths without the kinds of their parts."""
-    for route in routes:
-        if isinstance(route, APIRoute):
-            route.path = route.path_format
-
-
 After = Annotated[str, Query(max_length=64, description="Only those after this id, the `next` of a page.")]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="At most so many.")]
 
 
-MaxSeconds = Annotated[
-    float | None,
-    Query(
-        gt=0,
-        le=86_400,
-        description="Time until the answer has to be there, waiting included; past it nothing is changed.",
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=LONGEST_KEY,
+        description="The client's name for this request: sent again, it has one effect and the same answer.",
     ),
 ]
+
+
+async def _within(
+    max_seconds: Annotated[
+        float | None,
+        Query(
+            gt=0,
+            le=86_400,
+            description="Time until the answer has to be there, waiting included; past it nothing is changed.",
+        ),
+    ] = None,
+) -> Solve:
+    """Return a solve that has to be done within so many seconds from now; None: the service's own limit is all."""
+    return Solve() if max_seconds is None else Solve(until=time.monotonic() + max_seconds)
+
+
+Within = Annotated[Solve, Depends(_within)]
 
 
 def page_of(home: Collection[A], after: str, limit: int) -> tuple[Sequence[A], str | None]:
     """Return some models or feeds in the order of ids, and the one behind which the next are, if there are more."""
     found = home.page(after, limit + 1)
     return found[:limit], found[limit - 1].id if len(found) > limit else None
-
-
-def within(seconds: float | None) -> Solve:
-    """Return a solve that has to be done within so many seconds from now; None: the service's own limit is all."""
-    return Solve() if seconds is None else Solve(until=time.monotonic() + seconds)
 
 
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
@@ -169,10 +177,24 @@ def let_in(held: ApiKey | None, needed: str) -> ApiKey:
     return held
 
 
-async def in_control(service: Service, call: Callable[[], Response]) -> Response:
-    """Return the response of a call that may wait for a disk or a lock, made by one of the control threads."""
+def bearer_of(request: Request) -> str:
+    """Return the secret that a request has as its bearer token; empty where there is none."""
+    scheme, secret = get_authorization_scheme_param(request.headers.get("authorization", ""))
+    return secret if scheme.lower() == "bearer" else ""
+
+
+async def _whole_body(request: Request) -> Body:
+    return await read_body(request)
+
+
+Whole = Annotated[Body, Depends(_whole_body)]
+"""The body, of one of the media that most calls read."""
+
+
+async def in_control(service: Service, call: Callable[..., T], *arguments: object) -> T:
+    """Return what a function returns that may wait for a disk or a lock, run by one of the control threads."""
     with service.control.place():
-        return await service.control.run(call)
+        return await service.control.run(call, *arguments)
 
 
 async def up_to_date(one: Hosted) -> None:
@@ -188,11 +210,8 @@ async def up_to_date(one: Hosted) -> None:
 
 async def remove(service: Service, stored: str) -> Response:
     """Delete a model or a feed, by what it is stored under, with all that is kept of it; the response to that."""
-    with service.control.place():
-        deleted = await service.control.run(service.erasures.begin_deletion, stored)
-    await asyncio.wrap_future(deleted)
-    with service.control.place():
-        await service.control.run(service.erasures.end_deletion, stored)
+    await asyncio.wrap_future(await in_control(service, service.erasures.begin_deletion, stored))
+    await in_control(service, service.erasures.end_deletion, stored)
     return Response(status_code=204)
 
 
@@ -241,43 +260,17 @@ def response_of(
     return Response(answer.model_dump_json(exclude_none=exclude_none), status, headers, "application/json")
 
 
+def json_of(found: Any) -> Response:
+    """Return the response that holds a document; numbers that JSON does not have are null."""
+    return Response(to_json(found, inf_nan_mode="null"), media_type="application/json")
+
+
 def replied(reply: Reply) -> Response:
     """Return the response to an update; its header says if this is the answer that an earlier request got."""
     headers = {"idempotent-replayed": "true"} if reply.replayed else None
     if reply.replayed:
         note(outcome="replayed")
     return Response(reply.body, 200, headers, "application/json")
-
-
-def answers(status: int, model: Any, description: str) -> dict[int | str, dict[str, Any]]:
-    """Return OpenAPI's responses: one good one, and problem documents."""
-    return {status: {"model": model, "description": description}, **_refusals()}
-
-
-def also(found: dict[int | str, dict[str, Any]], *media: str) -> dict[int | str, dict[str, Any]]:
-    """Return OpenAPI's responses with other media of the good one."""
-    content = {one: {"schema": {"type": "string", "format": "binary"}} for one in media}
-    return found | {200: found[200] | {"content": content}}
-
-
-def stream_answers(description: str) -> dict[int | str, dict[str, Any]]:
-    """Return OpenAPI's responses of a call that answers with server-sent events."""
-    content = {EVENT_STREAM: {"schema": {"type": "string"}}}
-    return {200: {"description": description, "content": content}, **_refusals()}
-
-
-def image_answers(description: str) -> dict[int | str, dict[str, Any]]:
-    """Return OpenAPI's responses of a call that answers with a picture."""
-    content = {media: {"schema": {"type": "string", "format": "binary"}} for media in MEDIA.values()}
-    return {200: {"description": description, "content": content}, **_refusals()}
-
-
-def _refusals() -> dict[int | str, dict[str, Any]]:
-    problem = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {
-        "4XX": {"description": "The request was refused; nothing changed.", "content": problem},
-        "5XX": {"description": "The service cannot do it now.", "content": problem},
-    }
 
 
 def moment(seconds: float | None) -> datetime | None:

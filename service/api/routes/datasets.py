@@ -5,20 +5,21 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi import Header, Path, Query, Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.datasets import Dataset, DatasetList
 from livesvm.service.api.edge.body_limits import BodyLimits
 from livesvm.service.api.edge.clients import is_admitted
-from livesvm.service.api.routes.access import Parts, answers, in_control, response_of, scope
+from livesvm.service.api.routes.access import Parts, response_of
+from livesvm.service.api.routes.calls import Calls, answers, binary
 from livesvm.service.datasets.catalogue import Upload, UploadFormat
 from livesvm.service.datasets.parsing import Format
 from livesvm.service.errors import BodyTooLarge, Unauthorized, UnsupportedMedia
 from livesvm.service.models.fields import MODEL_ID, check_id
 from livesvm.solvers.errors import InvalidInput
 
-router = APIRouter(tags=["datasets"])
+calls = Calls("datasets")
 
 MEDIA: dict[str, Format] = {
     "application/x-npz": "npz",
@@ -32,24 +33,11 @@ PIECE = 2**20
 """Bytes that are written at once."""
 DatasetName = Annotated[str, Path(json_schema_extra={"pattern": MODEL_ID, "maxLength": 64})]
 ColumnName = Annotated[str | None, Query(min_length=1, max_length=64, description="Name of a column, or its number.")]
-_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {media: {"schema": {"type": "string", "format": "binary"}} for media in MEDIA},
-    }
-}
 
 
-@router.put(
-    "/datasets/{name}",
-    summary="Upload a dataset",
-    dependencies=[scope("learn")],
-    responses={
-        **answers(200, Dataset, "The dataset, in place of another one."),
-        201: {"model": Dataset, "description": "The new dataset."},
-    },
-    openapi_extra=_BODY,
-)
+@calls("PUT /datasets/{name}", "learn", "Upload a dataset", body=binary(*MEDIA))
+@answers(Dataset, "The dataset, in place of another one.")
+@answers(Dataset, "The new dataset.", status=201)
 async def put(
     name: DatasetName,
     request: Request,
@@ -86,44 +74,28 @@ async def put(
     return response_of(_dataset(described), 201 if is_new else 200, {"location": f"/datasets/{name}"})
 
 
-@router.get(
-    "/datasets",
-    summary="List the datasets",
-    dependencies=[scope("read")],
-    responses=answers(200, DatasetList, "Every dataset, by name."),
-)
-async def list_all(service: Parts) -> Response:
+@calls("GET /datasets", "read", "List the datasets")
+@answers(DatasetList, "Every dataset, by name.")
+def list_all(service: Parts) -> Response:
     """List every dataset, by name."""
     service.models()
-    return await in_control(
-        service, lambda: response_of(DatasetList(datasets=[_dataset(found) for found in service.datasets.all()]))
-    )
+    return response_of(DatasetList(datasets=[_dataset(found) for found in service.datasets.all()]))
 
 
-@router.get(
-    "/datasets/{name}",
-    summary="Describe a dataset",
-    dependencies=[scope("read")],
-    responses=answers(200, Dataset, "The dataset."),
-)
-async def describe(name: DatasetName, service: Parts) -> Response:
+@calls("GET /datasets/{name}", "read", "Describe a dataset")
+@answers(Dataset, "The dataset.")
+def describe(name: DatasetName, service: Parts) -> Response:
     """Show one dataset."""
     service.models()
-    return await in_control(service, lambda: response_of(_dataset(service.datasets.get(name))))
+    return response_of(_dataset(service.datasets.get(name)))
 
 
-@router.delete(
-    "/datasets/{name}",
-    status_code=204,
-    summary="Delete a dataset",
-    dependencies=[scope("learn")],
-    responses=answers(204, None, "The dataset is gone."),
-)
-async def delete(name: DatasetName, service: Parts) -> Response:
+@calls("DELETE /datasets/{name}", "learn", "Delete a dataset")
+@answers(None, "The dataset is gone.", status=204)
+def delete(name: DatasetName, service: Parts) -> Response:
     """Delete a dataset; a job that waits to use it will fail, one that does goes on."""
     service.models()
-    with service.control.place():
-        await service.control.run(service.datasets.delete, name)
+    service.datasets.delete(name)
     return Response(status_code=204)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
@@ -17,33 +17,39 @@ from livesvm.service.api.answers.erasures import (
     ReceiptList,
     Verification,
 )
-from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content, with_json
+from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, with_json
 from livesvm.service.api.requests import EraseRequest, FeedEraseRequest, FleetEraseRequest
-from livesvm.service.api.routes.access import FeedId, FleetId, ModelId, Parts, answers, response_of, scope
-from livesvm.service.api.routes.learn import IdempotencyKey
+from livesvm.service.api.routes.access import (
+    FeedId,
+    FleetId,
+    IdempotencyKey,
+    ModelId,
+    Parts,
+    Whole,
+    json_of,
+    replied,
+    response_of,
+)
+from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.fleets.names import feed_of, name_of
 from livesvm.service.fleets.readings import ids_of
+from livesvm.service.hosting.handle import Reply
 from livesvm.service.lifecycle.erasures import Answered, ErasureRequest
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.lifecycle.search import respelled
-from livesvm.service.logs.calls import current, note
+from livesvm.service.logs.calls import current
 from livesvm.service.receipts.receipt import hashed
 from livesvm.solvers.errors import InvalidInput
 
-router = APIRouter(tags=["erasing"])
+calls = Calls("erasing")
 
 MOST_SERIES = 1000
 """Of a fleet, where series are not named."""
 
 
-@router.post(
-    "/models/{id}/erase",
-    summary="Erase examples for good",
-    dependencies=[scope("admin")],
-    responses=answers(200, EraseAnswer, "Nothing of them remains, as the receipt says."),
-    openapi_extra=schema_content("EraseRequest"),
-)
-async def erase(id: ModelId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+@calls("POST /models/{id}/erase", "admin", "Erase examples for good", body=EraseRequest)
+@answers(EraseAnswer, "Nothing of them remains, as the receipt says.")
+async def erase(id: ModelId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Forget examples by key or tag, of the window and of all that is stored, whether they are in it or left before.
 
     The model is solved without them, and that replaces its history: earlier versions cannot be had again. Its jobs go
@@ -59,17 +65,12 @@ async def erase(id: ModelId, request: Request, service: Parts, idempotency_key: 
     with service.erasing.place():
         wanted = await service.erasing.run(parse_json, body, EraseRequest)
         erase = partial(service.erasures.erase, id, wanted.sought())
-        return await _erased(service, erase, wanted, idempotency_key)
+        return await _erased(service, erase, wanted, key)
 
 
-@router.post(
-    "/erase",
-    summary="Erase examples from everywhere for good",
-    dependencies=[scope("admin")],
-    responses=answers(200, EraseEverywhereAnswer, "Nothing of them remains, as the receipt says."),
-    openapi_extra=schema_content("EraseRequest"),
-)
-async def erase_everywhere(request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+@calls("POST /erase", "admin", "Erase examples from everywhere for good", body=EraseRequest)
+@answers(EraseEverywhereAnswer, "Nothing of them remains, as the receipt says.")
+async def erase_everywhere(request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Forget examples by key or tag in all models, feeds and datasets that know any of them, with one receipt.
 
     What knows none of them stays as it is. Of feeds, whose readings have times and no keys, requests that are named
@@ -81,7 +82,7 @@ async def erase_everywhere(request: Request, service: Parts, idempotency_key: Id
     with service.erasing.place():
         wanted = await service.erasing.run(parse_json, body, EraseRequest)
         erase = partial(service.erasures.erase_everywhere, wanted.sought())
-        return await _erased(service, erase, wanted, idempotency_key)
+        return await _erased(service, erase, wanted, key)
 
 
 async def _erased(
@@ -93,10 +94,7 @@ async def _erased(
     call = current()
     asked = ErasureRequest(None if call is None else call.key, request, wanted.model_dump_json())
     found = await service.erasing.run(erase, asked)
-    if found.replayed:
-        note(outcome="replayed")
-    headers = {"idempotent-replayed": "true"} if found.replayed else None
-    return Response(to_json(_told(found.receipt, wanted)), 200, headers, "application/json")
+    return replied(Reply(to_json(_told(found.receipt, wanted)), found.replayed))
 
 
 def _told(receipt: dict[str, Any], wanted: EraseRequest | FeedEraseRequest) -> dict[str, Any]:
@@ -113,16 +111,9 @@ def _told(receipt: dict[str, Any], wanted: EraseRequest | FeedEraseRequest) -> d
     return {"version": receipt["version_after"], **answer}
 
 
-@router.post(
-    "/feeds/{id:feed}/erase",
-    summary="Erase readings for good",
-    dependencies=[scope("admin")],
-    responses=answers(200, EraseAnswer, "Nothing of them remains, as the receipt says."),
-    openapi_extra=schema_content("FeedEraseRequest"),
-)
-async def erase_readings(
-    id: FeedId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None
-) -> Response:
+@calls("POST /feeds/{id:feed}/erase", "admin", "Erase readings for good", body=FeedEraseRequest)
+@answers(EraseAnswer, "Nothing of them remains, as the receipt says.")
+async def erase_readings(id: FeedId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Forget readings of some times, or of a range, in a feed's window, record and all that is stored of it.
 
     It is then as if they had been missing: their places hold the reading before, and every model learns the window
@@ -134,19 +125,12 @@ async def erase_readings(
     with service.erasing.place():
         wanted = await service.erasing.run(parse_json, body, FeedEraseRequest)
         erase = partial(service.erasures.erase_readings, id, wanted.wanted())
-        return await _erased(service, erase, wanted, idempotency_key)
+        return await _erased(service, erase, wanted, key)
 
 
-@router.post(
-    "/fleets/{id}/erase",
-    summary="Erase readings of series for good",
-    dependencies=[scope("admin")],
-    responses=answers(200, EraseEverywhereAnswer, "Nothing of them remains, as the receipt says."),
-    openapi_extra=schema_content("FleetEraseRequest"),
-)
-async def erase_series(
-    id: FleetId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None
-) -> Response:
+@calls("POST /fleets/{id}/erase", "admin", "Erase readings of series for good", body=FleetEraseRequest)
+@answers(EraseEverywhereAnswer, "Nothing of them remains, as the receipt says.")
+async def erase_series(id: FleetId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Forget readings of some times, or of a range, of some series of a fleet or of all, with one receipt.
 
     Of each series the same goes as of a feed; those that have no such reading stay as they are.
@@ -157,7 +141,7 @@ async def erase_series(
         wanted = await service.erasing.run(parse_json, body, FleetEraseRequest)
         feeds = await service.erasing.run(_series_of, service, id, wanted.series)
         erase = partial(service.erasures.erase_series, id, feeds, wanted.wanted())
-        return await _erased(service, erase, wanted, idempotency_key)
+        return await _erased(service, erase, wanted, key)
 
 
 def _series_of(service: Service, id: str, names: Sequence[str | int] | None) -> list[str]:
@@ -170,50 +154,29 @@ def _series_of(service: Service, id: str, names: Sequence[str | int] | None) -> 
     return ids_of(service.feeds(), fleet)
 
 
-@router.post(
-    "/receipts/verify",
-    summary="Verify a receipt",
-    dependencies=[scope("read")],
-    responses=answers(200, Verification, "Whether it is as this service, or another one, signed it."),
-    openapi_extra={"requestBody": {"required": True, "content": {JSON: {"schema": {"type": "object"}}}}},
-)
-async def verify(request: Request, service: Parts) -> Response:
+@calls("POST /receipts/verify", "read", "Verify a receipt", body={JSON: {"schema": {"type": "object"}}})
+@answers(Verification, "Whether it is as this service, or another one, signed it.")
+def verify(service: Parts, body: Whole) -> Response:
     """Say whether a receipt, in the bytes in which it was kept, is as a service signed it, and whether as this one.
 
     It can be done without the service too: `livesvm receipt verify FILE`.
     """
     service.models()
-    body = await read_body(request)
-    with service.control.place():
-        found = await service.control.run(with_json, body, service.erasures.receipts.verify)
-    return response_of(Verification.model_validate(found))
+    return response_of(Verification.model_validate(with_json(body, service.erasures.receipts.verify)))
 
 
-@router.get(
-    "/receipts",
-    summary="List the receipts of erasures",
-    dependencies=[scope("admin")],
-    responses=answers(200, ReceiptList, "Every receipt that is kept, oldest first."),
-)
-async def receipts(service: Parts) -> Response:
+@calls("GET /receipts", "admin", "List the receipts of erasures")
+@answers(ReceiptList, "Every receipt that is kept, oldest first.")
+def receipts(service: Parts) -> Response:
     """List every receipt that is kept, of deleted models too."""
     service.models()
-    with service.control.place():
-        return Response(
-            to_json({"receipts": await service.control.run(service.erasures.receipts.all)}),
-            media_type="application/json",
-        )
+    return json_of({"receipts": service.erasures.receipts.all()})
 
 
-@router.get(
-    "/receipts/key",
-    summary="Tell the public key of receipts",
-    dependencies=[scope("read")],
-    responses=answers(200, PublicKeys, "What receipts of this service are verified by."),
-)
-async def key(service: Parts) -> Response:
+@calls("GET /receipts/key", "read", "Tell the public key of receipts")
+@answers(PublicKeys, "What receipts of this service are verified by.")
+def key(service: Parts) -> Response:
     """Return the public key that signs receipts, and earlier ones, so that a receipt's own need not be trusted."""
     service.models()
-    with service.control.place():
-        *earlier, now = await service.control.run(service.erasures.receipts.public_keys)
+    *earlier, now = service.erasures.receipts.public_keys()
     return response_of(PublicKeys(public_key=now, earlier=earlier))

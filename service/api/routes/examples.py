@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.examples import ExamplePage
 from livesvm.service.api.examples import MEDIA, MOST, PAGE, Format, encoded, format_for, memory
-from livesvm.service.api.routes.access import ModelId, Parts, also, answers, awaited, scope
+from livesvm.service.api.routes.access import ModelId, Parts, awaited
+from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.models.arrays import MAX_KEY_LENGTH
 from livesvm.service.models.examples import Wanted
 from livesvm.service.resources.solve_scheduler import Solve
 
-router = APIRouter(tags=["examples"])
+calls = Calls("examples")
 
 MOST_KEYS = 1000
 _Key = Annotated[str, Query(max_length=MAX_KEY_LENGTH)]
 
 
-@router.get(
-    "/models/{id}/examples",
-    summary="See the examples of a window",
-    dependencies=[scope("learn")],
-    responses=also(answers(200, ExamplePage, "The examples, oldest first."), *list(MEDIA.values())[1:]),
-)
+@calls("GET /models/{id}/examples", "learn", "See the examples of a window")
+@answers(ExamplePage, "The examples, oldest first.", other=[*MEDIA.values()][1:])
 async def examples(
     id: ModelId,
     request: Request,

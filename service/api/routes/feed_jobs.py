@@ -2,50 +2,45 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.jobs import Job
 from livesvm.service.api.bodies.observations import parse_backtest, read_rows
 from livesvm.service.api.bodies.reading import JSON
-from livesvm.service.api.routes.access import FeedId, Parts, answers, in_control, scope, up_to_date
+from livesvm.service.api.routes.access import FeedId, Parts, in_control, up_to_date
+from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.api.routes.jobs import job_told
 from livesvm.service.api.routes.readings import ROWS
 from livesvm.service.errors import EmptyModel
 from livesvm.service.feeds.size import feed_bytes
 from livesvm.service.jobs.feed_work import FEED_KINDS, Given, Subject, spec_with
 
-router = APIRouter(tags=["feeds"])
+calls = Calls("feeds")
 
 _ASKED = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            **ROWS["requestBody"]["content"],
-            JSON: {
-                "schema": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "properties": {
-                        **ROWS["requestBody"]["content"][JSON]["schema"]["properties"],
-                        "settings": {"type": "object", "description": "In place of the feed's own."},
-                    },
-                }
+    **ROWS,
+    JSON: {
+        "schema": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                **ROWS[JSON]["schema"]["properties"],
+                "settings": {"type": "object", "description": "In place of the feed's own."},
             },
-        },
-    }
+        }
+    },
 }
 
 
-@router.post(
-    "/feeds/{id:feed}/backtest",
-    status_code=202,
-    summary=FEED_KINDS["backtest"].summary,
+@calls(
+    "POST /feeds/{id:feed}/backtest",
+    "learn",
+    FEED_KINDS["backtest"].summary,
+    body=_ASKED,
     description=FEED_KINDS["backtest"].description,
-    dependencies=[scope("learn")],
-    responses=answers(202, Job, "The job waits for its turn."),
-    openapi_extra=_ASKED,
 )
+@answers(Job, "The job waits for its turn.", status=202)
 async def backtest(id: FeedId, request: Request, service: Parts) -> Response:
     """Read what is to be backtested and submit it as a job."""
     await up_to_date(service.feeds().find(id))
@@ -60,18 +55,11 @@ async def backtest(id: FeedId, request: Request, service: Parts) -> Response:
         given = {} if rows is None else {"given": Given(rows)}
         return job_told(service.jobs.submit("backtest", Subject(live), {**asked, "memory": memory}, given))
 
-    with service.control.place():
-        return await service.control.run(submit)
+    return await in_control(service, submit)
 
 
-@router.post(
-    "/feeds/{id:feed}/tune",
-    status_code=202,
-    summary=FEED_KINDS["tune"].summary,
-    description=FEED_KINDS["tune"].description,
-    dependencies=[scope("learn")],
-    responses=answers(202, Job, "The job waits for its turn."),
-)
+@calls("POST /feeds/{id:feed}/tune", "learn", FEED_KINDS["tune"].summary, description=FEED_KINDS["tune"].description)
+@answers(Job, "The job waits for its turn.", status=202)
 async def tune(id: FeedId, service: Parts) -> Response:
     """Submit the job."""
     await up_to_date(service.feeds().find(id))

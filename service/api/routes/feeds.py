@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
-from pydantic_core import to_json
+from fastapi import Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.feeds import FeedDescription, FeedList, FeedSource
 from livesvm.service.api.answers.learn import Writeback
 from livesvm.service.api.answers.models import Recovery
-from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content
+from livesvm.service.api.bodies.reading import parse_json
 from livesvm.service.api.requests import FeedRequest
 from livesvm.service.api.routes.access import (
     PAGE,
@@ -17,16 +16,16 @@ from livesvm.service.api.routes.access import (
     FeedId,
     Limit,
     Parts,
-    answers,
+    Whole,
     awaited,
-    in_control,
+    json_of,
     moment,
     page_of,
     remove,
     response_of,
-    scope,
     up_to_date,
 )
+from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.feeds.commands import Progress
 from livesvm.service.feeds.source_reader import Flow
 from livesvm.service.feeds.sources.spec import SourceSpec
@@ -35,53 +34,29 @@ from livesvm.service.hosting.handle import FeedHandle
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.resources.solve_scheduler import Solve
 
-router = APIRouter(tags=["feeds"])
+calls = Calls("feeds")
 
 
-@router.post(
-    "/feeds",
-    status_code=201,
-    summary="Create a feed",
-    dependencies=[scope("admin")],
-    responses=answers(201, FeedDescription, "The new feed, before its first reading."),
-    openapi_extra=schema_content("FeedRequest"),
-)
-async def create(request: Request, service: Parts) -> Response:
+@calls("POST /feeds", "admin", "Create a feed", body=FeedRequest)
+@answers(FeedDescription, "The new feed, before its first reading.", status=201)
+def create(service: Parts, body: Whole) -> Response:
     """Create a feed; all that it needs to know is which column is to be forecast."""
-    feeds = service.feeds()
-    body = await read_body(request)
-
-    def make() -> FeedHandle:
-        """Read what is asked and store it."""
-        wanted = parse_json(body, FeedRequest)
-        return feeds.create(wanted.id, wanted.spec())
-
-    with service.control.place():
-        live = await service.control.run(make)
+    feeds, wanted = service.feeds(), parse_json(body, FeedRequest)
+    live = feeds.create(wanted.id, wanted.spec())
     return response_of(description(feeds.find(live.id), service), status=201, headers={"location": f"/feeds/{live.id}"})
 
 
-@router.get(
-    "/feeds", summary="List the feeds", dependencies=[scope("read")], responses=answers(200, FeedList, "By id.")
-)
-async def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
+@calls("GET /feeds", "read", "List the feeds")
+@answers(FeedList, "By id.")
+def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
     """List feeds by id, without what was tried; beyond `limit`, `next` says where to go on."""
     feeds = service.feeds()
-
-    def tell() -> Response:
-        """Put one page together."""
-        found, following = page_of(feeds, after, limit)
-        return response_of(FeedList(feeds=[description(feed, service, whole=False) for feed in found], next=following))
-
-    return await in_control(service, tell)
+    found, following = page_of(feeds, after, limit)
+    return response_of(FeedList(feeds=[description(feed, service, whole=False) for feed in found], next=following))
 
 
-@router.get(
-    "/feeds/{id:feed}",
-    summary="Describe a feed",
-    dependencies=[scope("read")],
-    responses=answers(200, FeedDescription, "The feed as it is now, with its record."),
-)
+@calls("GET /feeds/{id:feed}", "read", "Describe a feed")
+@answers(FeedDescription, "The feed as it is now, with its record.")
 async def describe(id: FeedId, service: Parts) -> Response:
     """Describe one feed: its settings with the chosen values, its scores next to those of naive forecasts, events."""
     feed = service.feeds().find(id)
@@ -89,13 +64,8 @@ async def describe(id: FeedId, service: Parts) -> Response:
     return response_of(description(feed, service))
 
 
-@router.delete(
-    "/feeds/{id:feed}",
-    status_code=204,
-    summary="Delete a feed",
-    dependencies=[scope("admin")],
-    responses=answers(204, None, "The feed and all that was stored of it are gone."),
-)
+@calls("DELETE /feeds/{id:feed}", "admin", "Delete a feed")
+@answers(None, "The feed and all that was stored of it are gone.", status=204)
 async def delete(id: FeedId, service: Parts) -> Response:
     """Delete a feed, its models, everything that is stored of it, and its jobs."""
     service.feeds().find(id)
@@ -108,38 +78,26 @@ async def _paused(paused: bool, id: str, request: Request, service: Service) -> 
     return response_of(description(service.feeds().find(id), service))
 
 
-@router.post(
-    "/feeds/{id:feed}/pause",
-    summary="Pause a feed's source",
-    dependencies=[scope("admin")],
-    responses=answers(200, FeedDescription, "Entries wait in the source from now on, over restarts too."),
-)
+@calls("POST /feeds/{id:feed}/pause", "admin", "Pause a feed's source")
+@answers(FeedDescription, "Entries wait in the source from now on, over restarts too.")
 async def pause(id: FeedId, request: Request, service: Parts) -> Response:
     """Take nothing more from the source; readings that are sent are taken as before."""
     return await _paused(True, id, request, service)
 
 
-@router.post(
-    "/feeds/{id:feed}/resume",
-    summary="Resume a feed's source",
-    dependencies=[scope("admin")],
-    responses=answers(200, FeedDescription, "Entries are taken again, from where it was paused."),
-)
+@calls("POST /feeds/{id:feed}/resume", "admin", "Resume a feed's source")
+@answers(FeedDescription, "Entries are taken again, from where it was paused.")
 async def resume(id: FeedId, request: Request, service: Parts) -> Response:
     """Take what waits in the source."""
     return await _paused(False, id, request, service)
 
 
-@router.post(
-    "/feeds/{id:feed}/writeback",
-    summary="Write a feed back that the store has lost",
-    dependencies=[scope("admin")],
-    responses=answers(200, Writeback, "The store holds the version that is served."),
-)
+@calls("POST /feeds/{id:feed}/writeback", "admin", "Write a feed back that the store has lost")
+@answers(Writeback, "The store holds the version that is served.")
 async def write_back(id: FeedId, request: Request, service: Parts) -> Response:
     """Have the store hold what memory does, where it has lost the feed or some of its readings; as of models."""
     found = await awaited(request, service.feeds().get(id).write_back(), Solve())
-    return Response(to_json(found), media_type=JSON)
+    return json_of(found)
 
 
 def description(feed: FeedHandle, service: Service, *, whole: bool = True) -> FeedDescription:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
-from pydantic_core import to_json
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from livesvm.service.api import arrow
@@ -22,12 +21,21 @@ from livesvm.service.api.answers.fleets import (
 from livesvm.service.api.arrow import ARROW
 from livesvm.service.api.bodies.fleet_rows import MEDIA, parse_table, read_fleet_rows
 from livesvm.service.api.bodies.observations import BYTES_A_CELL, CSV
-from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content
+from livesvm.service.api.bodies.reading import parse_json
 from livesvm.service.api.fleet_tables import PARQUET, csv_of, parquet_of
 from livesvm.service.api.requests import FleetRequest, SeriesRequest
-from livesvm.service.api.routes.access import FleetId, Parts, also, answers, in_control, moment, response_of, scope
+from livesvm.service.api.routes.access import (
+    FleetId,
+    IdempotencyKey,
+    Parts,
+    Whole,
+    in_control,
+    json_of,
+    moment,
+    response_of,
+)
+from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.api.routes.feeds import source_told
-from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.routes.readings import rows_content
 from livesvm.service.feeds.sources.opening import url_of
 from livesvm.service.fleets import presenter as fleets_told
@@ -39,7 +47,7 @@ from livesvm.service.fleets.split import Table
 from livesvm.service.lifecycle.parts import Service
 from livesvm.solvers.errors import InvalidInput
 
-router = APIRouter(tags=["fleets"])
+calls = Calls("fleets")
 
 PAGE, MOST = 1000, 10_000
 """Series of a page, unless more or fewer are asked for, and at most."""
@@ -60,101 +68,59 @@ Format = Annotated[
 ]
 
 
-@router.post(
-    "/fleets",
-    status_code=201,
-    summary="Create a fleet",
-    dependencies=[scope("admin")],
-    responses=answers(201, FleetDescription, "The new fleet, without a series."),
-    openapi_extra=schema_content("FleetRequest"),
-)
-async def create(request: Request, service: Parts) -> Response:
+@calls("POST /fleets", "admin", "Create a fleet", body=FleetRequest)
+@answers(FleetDescription, "The new fleet, without a series.", status=201)
+def create(service: Parts, body: Whole) -> Response:
     """Create a fleet: the settings of a feed, and which column names the series.
 
     Each series is a feed of its own under the id `fleet/series`, made by its first readings.
     """
     service.feeds()
-    body = await read_body(request)
-
-    def make() -> Response:
-        """Read what is asked and keep it."""
-        wanted = parse_json(body, FleetRequest)
-        spec = wanted.spec()
-        if spec.source is not None:
-            url_of(spec.source, service.settings)
-        fleet = service.fleets.create(wanted.id, spec)
-        service.fleet_supervisor.sources.start(fleet)
-        return response_of(_described(service, fleet), status=201, headers={"location": f"/fleets/{fleet.id}"})
-
-    return await in_control(service, make)
+    wanted = parse_json(body, FleetRequest)
+    spec = wanted.spec()
+    if spec.source is not None:
+        url_of(spec.source, service.settings)
+    fleet = service.fleets.create(wanted.id, spec)
+    service.fleet_supervisor.sources.start(fleet)
+    return response_of(_described(service, fleet), status=201, headers={"location": f"/fleets/{fleet.id}"})
 
 
-@router.get(
-    "/fleets", summary="List the fleets", dependencies=[scope("read")], responses=answers(200, FleetList, "By id.")
-)
-async def list_all(
+@calls("GET /fleets", "read", "List the fleets")
+@answers(FleetList, "By id.")
+def list_all(
     service: Parts, after: After = "", limit: Annotated[int, Query(ge=1, le=MOST, description="At most so many.")] = 200
 ) -> Response:
     """List fleets by id, without their scores."""
     service.feeds()
-
-    def tell() -> Response:
-        """Put one page together."""
-        names = [name for name in service.fleets.names() if name > after]
-        found = [_described(service, service.fleets.get(name)) for name in names[:limit]]
-        return response_of(FleetList(fleets=found, next=names[limit - 1] if len(names) > limit else None))
-
-    return await in_control(service, tell)
+    names = [name for name in service.fleets.names() if name > after]
+    found = [_described(service, service.fleets.get(name)) for name in names[:limit]]
+    return response_of(FleetList(fleets=found, next=names[limit - 1] if len(names) > limit else None))
 
 
-@router.get(
-    "/fleets/{id}",
-    summary="Describe a fleet",
-    dependencies=[scope("read")],
-    responses=answers(200, FleetDescription, "The fleet as it is now, with the scores of all series."),
-)
-async def describe(id: FleetId, service: Parts) -> Response:
+@calls("GET /fleets/{id}", "read", "Describe a fleet", threads="batches")
+@answers(FleetDescription, "The fleet as it is now, with the scores of all series.")
+def describe(id: FleetId, service: Parts) -> Response:
     """Describe one fleet: its settings with the chosen values, its scores against naive forecasts, the worst series.
 
     Scores are what is known of each series without waking it.
     """
     service.feeds()
-
-    def tell() -> Response:
-        """Look at all series."""
-        fleet = service.fleets.get(id)
-        return response_of(_described(service, fleet, service.fleet_supervisor.scores(fleet)))
-
-    return await _in_fleets(service, tell)
+    fleet = service.fleets.get(id)
+    return response_of(_described(service, fleet, service.fleet_supervisor.scores(fleet)))
 
 
-@router.delete(
-    "/fleets/{id}",
-    status_code=204,
-    summary="Delete a fleet",
-    dependencies=[scope("admin")],
-    responses=answers(204, None, "The fleet, its series and all that was stored of them are gone."),
-)
-async def delete(id: FleetId, service: Parts) -> Response:
+@calls("DELETE /fleets/{id}", "admin", "Delete a fleet", threads="batches")
+@answers(None, "The fleet, its series and all that was stored of them are gone.", status=204)
+def delete(id: FleetId, service: Parts) -> Response:
     """Delete a fleet and every series; once begun it is ended, by a restart if need be."""
     service.feeds()
-
-    def remove() -> Response:
-        """Remove the series, then the fleet."""
-        service.fleet_supervisor.delete(service.fleets.get(id))
-        return Response(status_code=204)
-
-    return await _in_fleets(service, remove)
+    service.fleet_supervisor.delete(service.fleets.get(id))
+    return Response(status_code=204)
 
 
-@router.post(
-    "/fleets/{id}/observations",
-    summary="Take readings of many series",
-    dependencies=[scope("learn")],
-    responses=answers(200, FleetObservationAnswer, "What is not refused is learnt, and as durable as it says."),
-    openapi_extra=rows_content(MEDIA),
-)
-async def observe(id: FleetId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+@calls("POST /fleets/{id}/observations", "learn", "Take readings of many series", body=rows_content(MEDIA))
+@answers(FleetObservationAnswer, "What is not refused is learnt, and as durable as it says.")
+async def observe(id: FleetId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Take readings of many series, each series' whole or not at all.
 
     Rows have the column that names the series next to those of a feed: JSON `{"rows": [..]}`, CSV, npz or Parquet.
@@ -167,38 +133,24 @@ async def observe(id: FleetId, request: Request, service: Parts, idempotency_key
         """Have the series learn."""
         return readings.observe(service.fleets, service.feeds(), fleet, table, request)
 
-    return await _taken(take, id, request, service, idempotency_key)
+    return await _taken(take, id, request, service, key)
 
 
-@router.post(
-    "/fleets/{id}/announce",
-    summary="Announce known columns to many series",
-    dependencies=[scope("learn")],
-    responses=answers(200, FleetObservationAnswer, "The forecasts are as they are with it."),
-    openapi_extra=rows_content(MEDIA),
-)
-async def announce(id: FleetId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+@calls("POST /fleets/{id}/announce", "learn", "Announce known columns to many series", body=rows_content(MEDIA))
+@answers(FleetObservationAnswer, "The forecasts are as they are with it.")
+async def announce(id: FleetId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Take values of known columns for times to come: of the series that rows name, or, where none does, of all."""
 
     def take(fleet: Fleet, table: Table, request: str | None) -> dict[str, Any]:
         """Have the series know."""
         return readings.announce(service.feeds(), fleet, table, request)
 
-    return await _taken(take, id, request, service, idempotency_key)
+    return await _taken(take, id, request, service, key)
 
 
-@router.get(
-    "/fleets/{id}/forecast",
-    summary="Forecast many series",
-    dependencies=[scope("read")],
-    responses=also(
-        answers(200, FleetForecasts, "What is to come; a `Link` header leads to the next page."),
-        CSV,
-        PARQUET,
-        ARROW,
-    ),
-)
-async def forecast(
+@calls("GET /fleets/{id}/forecast", "read", "Forecast many series", threads="batches")
+@answers(FleetForecasts, "What is to come; a `Link` header leads to the next page.", other=(CSV, PARQUET, ARROW))
+def forecast(
     id: FleetId,
     request: Request,
     service: Parts,
@@ -215,95 +167,57 @@ async def forecast(
     feeds = service.feeds()
     form = form or ("arrow" if arrow.is_accepted(request.headers.get("accept", "")) else "json")
     wanted = frozenset(map(int, steps.split(","))) if steps else frozenset()
-
-    def tell() -> Response:
-        """Put one page together."""
-        fleet = service.fleets.get(id)
-        if series is None:
-            found, following = _page(service, fleet, after, limit)
-        else:
-            found, following = fleets_told.check_served(feeds, [feed_of(id, name) for name in series]), None
-        rows = fleets_told.forecasts(found, wanted)
-        if form == "json":
-            return _json({"rows": rows, "next": following})
-        headers = {} if following is None else {"link": f'</fleets/{id}/forecast?after={following}>; rel="next"'}
-        if form == "csv":
-            return Response(csv_of(rows), 200, headers, CSV)
-        if form == "arrow":
-            return Response(arrow.of_rows(rows, COLUMNS), 200, headers, ARROW)
-        return Response(parquet_of(rows), 200, headers, PARQUET)
-
-    return await _in_fleets(service, tell)
+    fleet = service.fleets.get(id)
+    if series is None:
+        found, following = _page(service, fleet, after, limit)
+    else:
+        found, following = fleets_told.check_served(feeds, [feed_of(id, name) for name in series]), None
+    rows = fleets_told.forecasts(found, wanted)
+    if form == "json":
+        return json_of({"rows": rows, "next": following})
+    headers = {} if following is None else {"link": f'</fleets/{id}/forecast?after={following}>; rel="next"'}
+    if form == "csv":
+        return Response(csv_of(rows), 200, headers, CSV)
+    if form == "arrow":
+        return Response(arrow.of_rows(rows, COLUMNS), 200, headers, ARROW)
+    return Response(parquet_of(rows), 200, headers, PARQUET)
 
 
-@router.get(
-    "/fleets/{id}/series",
-    summary="List the series of a fleet",
-    dependencies=[scope("read")],
-    responses=answers(200, SeriesList, "By id."),
-)
-async def list_series(id: FleetId, service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
+@calls("GET /fleets/{id}/series", "read", "List the series of a fleet", threads="batches")
+@answers(SeriesList, "By id.")
+def list_series(id: FleetId, service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
     """List series by id, with their scores against naive forecasts; none is woken."""
     service.feeds()
-
-    def tell() -> Response:
-        """Put one page together."""
-        found, following = _page(service, service.fleets.get(id), after, limit)
-        return _json({"series": [vars(fleets_told.series_told(feed)) for feed in found], "next": following})
-
-    return await _in_fleets(service, tell)
+    found, following = _page(service, service.fleets.get(id), after, limit)
+    return json_of({"series": [vars(fleets_told.series_told(feed)) for feed in found], "next": following})
 
 
-@router.post(
-    "/fleets/{id}/series",
-    summary="Create series",
-    dependencies=[scope("admin")],
-    responses=answers(200, SeriesMade, "They take readings, also where the fleet refuses new ones."),
-    openapi_extra=schema_content("SeriesRequest"),
-)
-async def create_series(id: FleetId, request: Request, service: Parts) -> Response:
+@calls("POST /fleets/{id}/series", "admin", "Create series", body=SeriesRequest, threads="batches")
+@answers(SeriesMade, "They take readings, also where the fleet refuses new ones.")
+def create_series(id: FleetId, service: Parts, body: Whole) -> Response:
     """Create series before their first readings; those that there are stay as they are."""
     feeds = service.feeds()
-    body = await read_body(request)
-
-    def make() -> Response:
-        """Read what is asked and store it."""
-        wanted = parse_json(body, SeriesRequest)
-        return _json(readings.create_series(feeds, service.fleets.live(id), wanted.series))
-
-    return await _in_fleets(service, make)
+    wanted = parse_json(body, SeriesRequest)
+    return json_of(readings.create_series(feeds, service.fleets.live(id), wanted.series))
 
 
-async def _paused(paused: bool, id: str, service: Service) -> Response:
+def _paused(paused: bool, id: str, service: Service) -> Response:
     service.feeds()
-
-    def pause() -> Response:
-        """Keep it, over restarts too."""
-        return response_of(_described(service, service.fleets.pause(service.fleets.live(id), paused)))
-
-    return await in_control(service, pause)
+    return response_of(_described(service, service.fleets.pause(service.fleets.live(id), paused)))
 
 
-@router.post(
-    "/fleets/{id}/pause",
-    summary="Pause a fleet's source",
-    dependencies=[scope("admin")],
-    responses=answers(200, FleetDescription, "Entries wait in the source from now on, over restarts too."),
-)
-async def pause(id: FleetId, service: Parts) -> Response:
+@calls("POST /fleets/{id}/pause", "admin", "Pause a fleet's source")
+@answers(FleetDescription, "Entries wait in the source from now on, over restarts too.")
+def pause(id: FleetId, service: Parts) -> Response:
     """Take nothing more from the source; readings that are sent are taken as before."""
-    return await _paused(True, id, service)
+    return _paused(True, id, service)
 
 
-@router.post(
-    "/fleets/{id}/resume",
-    summary="Resume a fleet's source",
-    dependencies=[scope("admin")],
-    responses=answers(200, FleetDescription, "Entries are taken again, from where it was paused."),
-)
-async def resume(id: FleetId, service: Parts) -> Response:
+@calls("POST /fleets/{id}/resume", "admin", "Resume a fleet's source")
+@answers(FleetDescription, "Entries are taken again, from where it was paused.")
+def resume(id: FleetId, service: Parts) -> Response:
     """Take what waits in the source."""
-    return await _paused(False, id, service)
+    return _paused(False, id, service)
 
 
 async def _taken(
@@ -314,19 +228,13 @@ async def _taken(
     key: str | None,
 ) -> Response:
     service.feeds()
-    with service.control.place():
-        fleet = await service.control.run(service.fleets.live, id)
+    fleet = await in_control(service, service.fleets.live, id)
     body = await read_fleet_rows(request)
     with service.workers.place():
         table = await service.workers.run(parse_table, body, fleet.spec)
-    with service.budget.holding("updates", BYTES_A_CELL * len(table) * (2 + len(fleet.spec.columns))):
-        return await _in_fleets(service, lambda: _json(take(fleet, table, key)))
-
-
-async def _in_fleets(service: Service, call: Callable[[], Response]) -> Response:
-    """Return the response of a call about many series, made by a thread reserved for such calls."""
-    with service.batches.place():
-        return await service.batches.run(call)
+    held = service.budget.holding("updates", BYTES_A_CELL * len(table) * (2 + len(fleet.spec.columns)))
+    with held, service.batches.place():
+        return await service.batches.run(lambda: json_of(take(fleet, table, key)))
 
 
 def _page(service: Service, fleet: Fleet, after: str, limit: int) -> tuple[list[Any], str | None]:
@@ -353,7 +261,3 @@ def _described(service: Service, fleet: Fleet, scores: dict[str, Any] | None = N
 def _source_told(service: Service, fleet: Fleet) -> FeedSource | None:
     flow = service.fleet_supervisor.sources.flow(fleet)
     return source_told(fleet.id, fleet.spec.source, flow, fleet.progress)
-
-
-def _json(found: dict[str, Any]) -> Response:
-    return Response(to_json(found, inf_nan_mode="null"), media_type=JSON)

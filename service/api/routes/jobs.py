@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request
+from fastapi import Path, Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.feeds import ObservationAnswer
 from livesvm.service.api.answers.jobs import Job, JobList
 from livesvm.service.api.answers.learn import UpdateAnswer
-from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
+from livesvm.service.api.bodies.reading import parse_json, read_body
 from livesvm.service.api.problem_documents import problem_of_failure
 from livesvm.service.api.requests import ApplyRequest
 from livesvm.service.api.routes.access import (
-    MaxSeconds,
+    IdempotencyKey,
     ModelId,
     Parts,
-    answers,
+    Within,
     awaited,
-    image_answers,
     in_control,
     may,
     moment,
     replied,
     response_of,
-    scope,
-    stream_answers,
     up_to_date,
-    within,
 )
-from livesvm.service.api.routes.learn import IdempotencyKey
+from livesvm.service.api.routes.calls import EVENTS, PICTURE, Calls, answers
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.api.vouched import check_vouched
 from livesvm.service.errors import UnknownJob
@@ -45,50 +39,33 @@ from livesvm.service.lifecycle.parts import Service
 from livesvm.service.models.commands import Update
 from livesvm.service.models.fields import JOB_ID
 
-router = APIRouter(tags=["jobs"])
+calls = Calls("jobs")
+submissions = Calls("jobs")
 
 JobId = Annotated[str, Path(json_schema_extra={"pattern": JOB_ID})]
 
 
-def submissions() -> APIRouter:
-    """Return one route for each kind of job in the table."""
-    made = APIRouter(tags=["jobs"])
-    for name, kind in KINDS.items():
-        made.add_api_route(
-            f"/models/{{id}}/{kind.path or name}",
-            _submission(name, kind),
-            methods=["POST"],
-            status_code=202,
-            name=name,
-            summary=kind.summary,
-            description=kind.description.strip(),
-            dependencies=[scope("learn")],
-            responses=answers(202, Job, "The job waits for its turn."),
-            openapi_extra=schema_content(kind.request.__name__),
-        )
-    return made
+def _submit(name: str, kind: JobKind) -> None:
+    """Add the call that asks for a job of a kind."""
+    path, about = f"/models/{{id}}/{kind.path or name}", kind.description.strip()
 
-
-def _submission(name: str, kind: JobKind) -> Callable[..., Awaitable[Response]]:
+    @submissions(f"POST {path}", "learn", kind.summary, body=kind.request, name=name, description=about)
+    @answers(Job, "The job waits for its turn.", status=202)
     async def submit(id: ModelId, request: Request, service: Parts) -> Response:
         """Read what is asked of a model and submit it as a job; where to look for that."""
         await up_to_date(service.models().find(id))
         live = service.models().get(id)
         body = await read_body(request)
-        with service.control.place():
-            record = await service.control.run(lambda: service.jobs.ask(name, live, parse_json(body, kind.request)))
-        return _told(record, status=202, headers={"location": f"/jobs/{record.id}"})
-
-    return submit
+        ask = service.jobs.ask
+        return await in_control(service, lambda: job_told(ask(name, live, parse_json(body, kind.request))))
 
 
-@router.get(
-    "/jobs/{job}/plot.{extension}",
-    summary="See a job's result as a plot",
-    dependencies=[scope("read")],
-    response_class=Response,
-    responses=image_answers("The plot."),
-)
+for name, kind in KINDS.items():
+    _submit(name, kind)
+
+
+@calls("GET /jobs/{job}/plot.{extension}", "read", "See a job's result as a plot")
+@answers(PICTURE, "The plot.")
 async def plot(job: JobId, extension: Extension, request: Request, service: Parts) -> Response:
     """Plot a path: validation error, and number of support vectors or of outliers, over the parameter.
 
@@ -99,7 +76,8 @@ async def plot(job: JobId, extension: Extension, request: Request, service: Part
     return await in_control(service, lambda: Response(service.jobs.plot(job, extension), media_type=MEDIA[extension]))
 
 
-@router.get("/jobs", summary="List the jobs", dependencies=[scope("read")], responses=answers(200, JobList, "All."))
+@calls("GET /jobs", "read", "List the jobs")
+@answers(JobList, "All.")
 async def list_all(request: Request, service: Parts) -> Response:
     """List every job, oldest first, without results; `unanswered` are front ends that did not answer."""
     found = [_job(record) for record in service.jobs.all()]
@@ -110,14 +88,13 @@ async def list_all(request: Request, service: Parts) -> Response:
 
     if forwarding.is_for(request, fronts):
         return response_of(JobList(jobs=found), exclude_none=True)
-    with service.control.place():
-        others = await service.control.run(fronts.others)
-    theirs, silent = await forwarding.others_jobs(request, others)
+    theirs, silent = await forwarding.others_jobs(request, await in_control(service, fronts.others))
     jobs = sorted([*found, *map(Job.model_validate, theirs)], key=lambda job: job.created_at)
     return response_of(JobList(jobs=jobs, unanswered=silent or None), exclude_none=True)
 
 
-@router.get("/jobs/{job}", summary="See a job", dependencies=[scope("read")], responses=answers(200, Job, "The job."))
+@calls("GET /jobs/{job}", "read", "See a job")
+@answers(Job, "The job.")
 async def see(job: JobId, request: Request, service: Parts) -> Response:
     """Show one job as it is now, with its result when it is done or its error when it has failed.
 
@@ -130,13 +107,8 @@ async def see(job: JobId, request: Request, service: Parts) -> Response:
     return await in_control(service, lambda: _told(service.jobs.get(job), service, names=names))
 
 
-@router.get(
-    "/jobs/{job}/events",
-    summary="Watch a job",
-    dependencies=[scope("read")],
-    response_class=Response,
-    responses=stream_answers("Events, until the last one."),
-)
+@calls("GET /jobs/{job}/events", "read", "Watch a job")
+@answers(EVENTS, "Events, until the last one.")
 async def watch(job: JobId, request: Request, service: Parts) -> Response:
     """Server-sent events: the job, without its result, each time it has changed; the last one is its final state."""
     if (theirs := await _elsewhere(job, request, service)) is not None:
@@ -154,12 +126,8 @@ async def watch(job: JobId, request: Request, service: Parts) -> Response:
     return event_stream(request, look)
 
 
-@router.delete(
-    "/jobs/{job}",
-    summary="Cancel or delete a job",
-    dependencies=[scope("learn")],
-    responses=answers(200, Job, "The job is stopping; or, if it had ended, as it was."),
-)
+@calls("DELETE /jobs/{job}", "learn", "Cancel or delete a job")
+@answers(Job, "The job is stopping; or, if it had ended, as it was.")
 async def cancel(job: JobId, request: Request, service: Parts) -> Response:
     """Have a job stop at its next step; delete one that has ended, with its result."""
     if (theirs := await _elsewhere(job, request, service)) is not None:
@@ -167,24 +135,12 @@ async def cancel(job: JobId, request: Request, service: Parts) -> Response:
     return await in_control(service, lambda: _told(service.jobs.remove(job)))
 
 
-@router.post(
-    "/jobs/{job}/apply",
-    summary="Apply a job's result",
-    dependencies=[scope("learn")],
-    responses=answers(200, UpdateAnswer | ObservationAnswer, "The live model, or feed, has taken the result over."),
-    openapi_extra=schema_content("ApplyRequest"),
-)
-async def apply(
-    job: JobId,
-    request: Request,
-    service: Parts,
-    idempotency_key: IdempotencyKey = None,
-    max_seconds: MaxSeconds = None,
-) -> Response:
+@calls("POST /jobs/{job}/apply", "learn", "Apply a job's result", body=ApplyRequest)
+@answers(UpdateAnswer | ObservationAnswer, "The live model, or feed, has taken the result over.")
+async def apply(job: JobId, request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
     """Bring what a job found into its live model, as one logged update; 409 for kinds of which that makes no sense."""
     if (theirs := await _elsewhere(job, request, service)) is not None:
         return theirs
-    solve = within(max_seconds)
     body = await read_body(request)
     check_vouched(request, body.data)
     with service.control.place():
@@ -192,12 +148,9 @@ async def apply(
         model, found = await service.control.run(service.jobs.update_of, job, chosen.choice)
     if is_feed(model):
         feed = service.feeds().get(model.removeprefix(FEEDS))
-        return replied(await awaited(request, feed.take(job, found, idempotency_key), solve))
+        return replied(await awaited(request, feed.take(job, found, key), solve))
     live = service.models().get(model)
-    if isinstance(found, Update):
-        asked = live.update(found, idempotency_key, solve)
-    else:
-        asked = live.swap(found, idempotency_key, solve)
+    asked = live.update(found, key, solve) if isinstance(found, Update) else live.swap(found, key, solve)
     return replied(await awaited(request, asked, solve))
 
 
@@ -210,8 +163,7 @@ async def _elsewhere(job: str, request: Request, service: Service) -> Response |
 
     if forwarding.is_for(request, fronts) or job.endswith(fronts.mark):
         return None
-    with service.control.place():
-        front = await service.control.run(fronts.holding, job)
+    front = await in_control(service, fronts.holding, job)
     return None if front is None else await forwarding.forward(request, front, service)
 
 
@@ -237,20 +189,8 @@ def _told(
 
 def _job(record: JobRecord, service: Service | None = None) -> Job:
     """Return what the API says of a job; with its result, if it has one, when the service is given."""
-    return Job(
-        id=record.id,
-        kind=record.kind,
-        model=record.model,
-        state=record.state,
-        progress=record.progress,
-        done=record.done,
-        total=record.total,
-        version=record.version,
-        waits_for=record.waits_for,
-        asked=record.asked,
-        created_at=datetime.fromtimestamp(record.created_at, UTC),
-        started_at=moment(record.started_at),
-        finished_at=moment(record.finished_at),
-        result=service.jobs.result(record.id) if service is not None and record.state == "done" else None,
-        error=record.error and problem_of_failure(record.error),
-    )
+    told = vars(record) | {name: moment(getattr(record, name)) for name in ("created_at", "started_at", "finished_at")}
+    told |= {"progress": record.progress, "error": record.error and problem_of_failure(record.error)}
+    if service is not None and record.state == "done":
+        told["result"] = service.jobs.result(record.id)
+    return Job.model_validate(told)

@@ -4,94 +4,59 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.models import (
-    ClassCount,
     ModelDescription,
     ModelList,
     RecentUpdates,
-    Recovery,
-    RobustLosses,
-    Warned,
-    Watched,
 )
-from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
+from livesvm.service.api.bodies.reading import parse_json
 from livesvm.service.api.routes.access import (
     PAGE,
     After,
     Limit,
     ModelId,
     Parts,
-    answers,
-    in_control,
+    Whole,
     moment,
     page_of,
     remove,
     response_of,
-    scope,
-    stream_answers,
     up_to_date,
 )
+from livesvm.service.api.routes.calls import EVENTS, Calls, answers
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.errors import ModelUnavailable, Restoring, UnknownModel
 from livesvm.service.hosting.handle import ModelHandle
-from livesvm.service.models.learners import CHANGEABLE, task_of
+from livesvm.service.models.learners import task_of
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 
-router = APIRouter(tags=["models"])
+calls = Calls("models")
 
 
-@router.post(
-    "/models",
-    status_code=201,
-    summary="Create a model",
-    dependencies=[scope("admin")],
-    responses=answers(201, ModelDescription, "The new, empty model."),
-    openapi_extra=schema_content("ModelSpec"),
-)
-async def create(request: Request, service: Parts) -> Response:
+@calls("POST /models", "admin", "Create a model", body=ModelSpec)
+@answers(ModelDescription, "The new, empty model.", status=201)
+def create(service: Parts, body: Whole) -> Response:
     """Create a live model; it can be updated at once and predicts once it knows an example."""
-    models = service.models()
-    body = await read_body(request)
-
-    def make() -> ModelHandle:
-        """Read what is asked and store it."""
-        spec = parse_json(body, ModelSpec)
-        return models.create(spec.id, spec)
-
-    with service.control.place():
-        live = await service.control.run(make)
-    headers = {"location": f"/models/{live.id}"}
-    return response_of(description(live, service), status=201, headers=headers)
+    models, spec = service.models(), parse_json(body, ModelSpec)
+    live = models.create(spec.id, spec)
+    return response_of(description(live, service), status=201, headers={"location": f"/models/{live.id}"})
 
 
-@router.get(
-    "/models",
-    summary="List the models",
-    dependencies=[scope("read")],
-    responses=answers(200, ModelList, "Models, by id."),
-)
-async def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
+@calls("GET /models", "read", "List the models")
+@answers(ModelList, "Models, by id.")
+def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
     """List models by id; beyond `limit`, `next` is the id after which to ask for more."""
     models = service.models()
-
-    def tell() -> Response:
-        """Put one page together."""
-        found, following = page_of(models, after, limit)
-        return response_of(ModelList(models=[description(model, service) for model in found], next=following))
-
-    return await in_control(service, tell)
+    found, following = page_of(models, after, limit)
+    return response_of(ModelList(models=[description(model, service) for model in found], next=following))
 
 
-@router.get(
-    "/models/{id}",
-    summary="Describe a model",
-    dependencies=[scope("read")],
-    responses=answers(200, ModelDescription, "The model as it is now."),
-)
+@calls("GET /models/{id}", "read", "Describe a model")
+@answers(ModelDescription, "The model as it is now.")
 async def describe(id: ModelId, service: Parts) -> Response:
     """Describe one model in its present state."""
     model = service.models().find(id)
@@ -99,26 +64,16 @@ async def describe(id: ModelId, service: Parts) -> Response:
     return response_of(description(model, service))
 
 
-@router.delete(
-    "/models/{id}",
-    status_code=204,
-    summary="Delete a model",
-    dependencies=[scope("admin")],
-    responses=answers(204, None, "The model and all that was stored of it are gone."),
-)
+@calls("DELETE /models/{id}", "admin", "Delete a model")
+@answers(None, "The model and all that was stored of it are gone.", status=204)
 async def delete(id: ModelId, service: Parts) -> Response:
     """Delete a model and everything that is stored of it, its jobs too."""
     service.models().find(id)
     return await remove(service, id)
 
 
-@router.get(
-    "/models/{id}/events",
-    summary="Watch a model",
-    dependencies=[scope("read")],
-    response_class=Response,
-    responses=stream_answers("Events, until the model is deleted or the service stops."),
-)
+@calls("GET /models/{id}/events", "read", "Watch a model")
+@answers(EVENTS, "Events, until the model is deleted or the service stops.")
 async def watch(id: ModelId, request: Request, service: Parts) -> Response:
     """Server-sent events: the newest version, each time there is one; a reader slower than the updates misses some."""
     service.models().get(id)
@@ -134,22 +89,13 @@ async def watch(id: ModelId, request: Request, service: Parts) -> Response:
     return event_stream(request, look)
 
 
-@router.get(
-    "/models/{id}/recent",
-    summary="See what the newest updates did",
-    dependencies=[scope("read")],
-    responses=answers(200, RecentUpdates, "The newest updates since the model came back, newest first."),
-)
-async def recent(id: ModelId, service: Parts) -> Response:
+@calls("GET /models/{id}/recent", "read", "See what the newest updates did")
+@answers(RecentUpdates, "The newest updates since the model came back, newest first.")
+def recent(id: ModelId, service: Parts) -> Response:
     """Return what the newest updates did and how long their paths took; none of it is stored."""
     live = service.models().get(id)
-
-    def tell() -> Response:
-        """Ask where the model lives."""
-        updates = [update | {"at": moment(update["at"])} for update in live.recent.updates()]
-        return response_of(RecentUpdates.model_validate({"updates": updates}), exclude_none=True)
-
-    return await in_control(service, tell)
+    updates = [update | {"at": moment(update["at"])} for update in live.recent.updates()]
+    return response_of(RecentUpdates.model_validate({"updates": updates}), exclude_none=True)
 
 
 def _seen(published: Published) -> dict[str, object]:
@@ -160,44 +106,13 @@ def _seen(published: Published) -> dict[str, object]:
 def description(model: ModelHandle, service: Parts) -> ModelDescription:
     """Return the API's description of a model."""
     spec, now, level = model.spec, model.describe(), service.health.durability
-    present = spec.model_dump(include=set(CHANGEABLE)) | now.parameters
-    return ModelDescription(
-        id=model.id,
-        state=now.state,
-        awake=now.awake,
-        task=spec.task,
-        kernel=now.kernel or spec.kernel.model_dump(),
-        C=now.C,
-        loss=spec.loss,
-        epsilon=present["epsilon"],
-        quantile=present["quantile"],
-        nu=present["nu"],
-        prior=present["prior"],
-        prior_estimate=present.get("prior_estimate"),
-        lam=present.get("lam", spec.lam),
-        robust=None if now.robust is None else RobustLosses(**now.robust),
-        fit_intercept=present["fit_intercept"],
-        gamma=now.gamma,
-        scale=present["scale"],
-        class_weight=present["class_weight"],
-        probability=spec.probability,
-        decision_function_shape=spec.decision_function_shape if task_of(spec).has_labels else None,
-        drift=None if now.drift is None else Watched.model_validate(now.drift),
-        labels=spec.labels,
-        classes=None if now.classes is None else [ClassCount(label=c, n_examples=n) for c, n in now.classes.items()],
-        window=spec.window.model_dump(),
-        version=now.version,
-        n_examples=now.sizes.n_examples,
-        n_features=now.n_features,
-        n_free=now.sizes.n_free,
-        n_bound=now.sizes.n_bound,
-        n_support=now.n_support,
-        max_violation=now.sizes.max_violation,
-        relative_gap=now.sizes.relative_gap,
-        durability=None if level is None else level.value,
-        queue_depth=now.queue_depth,
-        updated_at=moment(now.updated_at),
-        recovery=None if now.returned is None else Recovery(**vars(now.returned)),
-        error=now.error,
-        warnings=[Warned.model_validate(one) for one in now.warnings],
-    )
+    shown = spec.model_dump(exclude={"id"}) | now.parameters | vars(now) | vars(now.sizes)
+    shown |= {"id": model.id, "durability": None if level is None else level.value}
+    shown |= {"updated_at": moment(now.updated_at), "recovery": now.returned and vars(now.returned)}
+    if not now.kernel:
+        shown["kernel"] = spec.kernel.model_dump()
+    if now.classes is not None:
+        shown["classes"] = [{"label": label, "n_examples": n} for label, n in now.classes.items()]
+    if not task_of(spec).has_labels:
+        shown["decision_function_shape"] = None
+    return ModelDescription.model_validate(shown)

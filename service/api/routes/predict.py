@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.predict import PredictAnswer
@@ -18,12 +18,12 @@ from livesvm.service.api.bodies.reading import (
     parse_predict,
     parse_predict_request,
     read_body,
-    schema_content,
 )
 from livesvm.service.api.predictions import Calibrated, JsonForm, answering, at_once, is_quick
-from livesvm.service.api.routes.access import ModelId, Parts, also, answers, awaited, scope
+from livesvm.service.api.requests import PredictRequest
+from livesvm.service.api.routes.access import ModelId, Parts, awaited
+from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.api.routes.questions import covered
-from livesvm.service.api.routes.quick import quick
 from livesvm.service.hosting.coverage import Wanted
 from livesvm.service.hosting.handle import ModelHandle, Reader
 from livesvm.service.models.arrays import Rows
@@ -32,16 +32,11 @@ from livesvm.service.models.published import Cut, Published
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.solvers.errors import InvalidInput
 
-router = APIRouter(tags=["predictions"], route_class=quick("read"))
+calls = Calls("predictions")
 
 
-@router.post(
-    "/models/{id}/predict",
-    summary="Predict",
-    dependencies=[scope("read")],
-    responses=also(answers(200, PredictAnswer, "Decision values and labels."), ARROW),
-    openapi_extra=schema_content("PredictRequest", NPY, NPZ),
-)
+@calls("POST /models/{id}/predict", "read", "Predict", body=PredictRequest, media=(NPY, NPZ), is_quick=True)
+@answers(PredictAnswer, "Decision values and labels.", other=[ARROW])
 async def predict(
     id: ModelId,
     request: Request,

@@ -6,16 +6,17 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Annotated, Any, Protocol, TypeVar
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
 from livesvm.service.api.answers.questions import DriftAnswer, ExplainAnswer, WhatIfAnswer
 from livesvm.service.api.arrow import ARROW, OF_ROWS, of_answer
-from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
+from livesvm.service.api.bodies.reading import parse_json, read_body
 from livesvm.service.api.predictions import BLOCK, of_rows
 from livesvm.service.api.requests import ExplainRequest, WhatIfRequest
-from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, scope, within
+from livesvm.service.api.routes.access import ModelId, Parts, Within, awaited
+from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.datasets.arrays import blocks
 from livesvm.service.hosting.coverage import Covering, Wanted, check, cover, memory_without_each
 from livesvm.service.hosting.drift import COPIES, DriftQuestion, look_for_drift
@@ -30,7 +31,7 @@ from livesvm.service.resources.shared_threads import A_SECOND, Steps
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.solvers.errors import InvalidInput
 
-router = APIRouter(tags=["learning"])
+calls = Calls("learning")
 
 T = TypeVar("T")
 C = TypeVar("C")
@@ -56,14 +57,9 @@ class Copied(Protocol[C]):
         """Copy it as it is when its turn comes."""
 
 
-@router.post(
-    "/models/{id}/what-if",
-    summary="Ask what an update or an erasure would do",
-    dependencies=[scope("learn")],
-    responses=answers(200, WhatIfAnswer, "What the model would be; it is as it was."),
-    openapi_extra=schema_content("WhatIfRequest"),
-)
-async def weigh(id: ModelId, request: Request, service: Parts, max_seconds: MaxSeconds = None) -> Response:
+@calls("POST /models/{id}/what-if", "learn", "Ask what an update or an erasure would do", body=WhatIfRequest)
+@answers(WhatIfAnswer, "What the model would be; it is as it was.")
+async def weigh(id: ModelId, request: Request, service: Parts, solve: Within) -> Response:
     """Work out, on a copy, what the model would be after an update or an erasure, and how its predictions would differ.
 
     The body is that of an update, or an `erase` with keys or tags, and rows `X` if decisions are wanted. Nothing is
@@ -79,18 +75,18 @@ async def weigh(id: ModelId, request: Request, service: Parts, max_seconds: MaxS
                 with service.budget.holding("predictions", memory_of_change(copy, asked)):
                     return to_json(what_if(copy, asked, service.settings))
 
-            reported = await _worked_out(id, request, service, within(max_seconds), weighed)
+            reported = await _worked_out(id, request, service, solve, weighed)
     return Response(reported, media_type="application/json")
 
 
-@router.post(
-    "/models/{id}/explain",
-    summary="Ask why rows are decided as they are, and what examples are worth",
-    dependencies=[scope("learn")],
-    responses=answers(200, ExplainAnswer, "The examples that matter most."),
-    openapi_extra=schema_content("ExplainRequest"),
+@calls(
+    "POST /models/{id}/explain",
+    "learn",
+    "Ask why rows are decided as they are, and what examples are worth",
+    body=ExplainRequest,
 )
-async def tell_why(id: ModelId, request: Request, service: Parts, max_seconds: MaxSeconds = None) -> Response:
+@answers(ExplainAnswer, "The examples that matter most.")
+async def tell_why(id: ModelId, request: Request, service: Parts, solve: Within) -> Response:
     """List the examples of the window without which the decisions of rows would differ the most, signed.
 
     Each decision is that of the model trained without the example: exact, by unlearning on a copy. With targets `y` the
@@ -106,20 +102,13 @@ async def tell_why(id: ModelId, request: Request, service: Parts, max_seconds: M
                 with service.budget.holding("predictions", memory_of_answer(copy, asked)):
                     return to_json(explain(copy, asked, service.settings))
 
-            solve = within(max_seconds)
             reported = await _worked_out(id, request, service, solve, explained, memory_without_each)
     return Response(reported, media_type="application/json")
 
 
-@router.get(
-    "/models/{id}/drift",
-    summary="Ask whether the window has changed, and what would help",
-    dependencies=[scope("learn")],
-    responses=answers(200, DriftAnswer, "What has changed, and remedies."),
-)
-async def tell_drift(
-    id: ModelId, request: Request, service: Parts, asked: Asked, max_seconds: MaxSeconds = None
-) -> Response:
+@calls("GET /models/{id}/drift", "learn", "Ask whether the window has changed, and what would help")
+@answers(DriftAnswer, "What has changed, and remedies.")
+async def tell_drift(id: ModelId, request: Request, service: Parts, solve: Within, asked: Asked) -> Response:
     """Test the window for change by exact leave-one-out decisions, with a stated rate of false alarms; try remedies.
 
     Remedies are the newest examples alone, and other C: each with the error that it would have had on the newest
@@ -131,7 +120,7 @@ async def tell_drift(
             id,
             request,
             service,
-            within(max_seconds),
+            solve,
             lambda copy: to_json(look_for_drift(copy, asked)),
             lambda copy: COPIES * live.describe().memory,
         )

@@ -11,15 +11,12 @@ from inspect import signature
 from typing import Any
 
 from fastapi.routing import APIRoute
-from fastapi.security.utils import get_authorization_scheme_param
 from starlette.requests import Request
 from starlette.responses import Response
 
-from livesvm.service.api.routes.access import let_in
+from livesvm.service.api.routes.access import LONGEST_KEY, bearer_of, let_in
 from livesvm.service.lifecycle.parts import Service
-
-LONGEST_KEY = 200
-"""Characters of an ``Idempotency-Key``."""
+from livesvm.service.resources.solve_scheduler import Solve
 
 
 def quick(needed: str) -> type[APIRoute]:
@@ -31,17 +28,18 @@ def quick(needed: str) -> type[APIRoute]:
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             """Return what answers a request."""
             thorough, endpoint = super().get_route_handler(), self.endpoint
-            takes_key = "idempotency_key" in signature(endpoint).parameters
+            takes = signature(endpoint).parameters
+            is_update = "key" in takes and "solve" in takes
 
             async def handle(request: Request) -> Response:
                 """Call the endpoint, or have the framework read what is out of the ordinary."""
                 service: Service = request.app.state.service
-                keys = request.headers.getlist("idempotency-key") if takes_key else []
+                keys = request.headers.getlist("idempotency-key") if is_update else []
                 if request.scope["query_string"] or len(keys) > 1 or not all(_is_plain(key) for key in keys):
                     return await thorough(request)
                 if service.keys.known:
-                    let_in(service.keys.find(_bearer(request.headers.get("authorization", ""))), needed)
-                named = {"idempotency_key": keys[0]} if keys else {}
+                    let_in(service.keys.find(bearer_of(request)), needed)
+                named = {"key": keys[0] if keys else None, "solve": Solve()} if is_update else {}
                 answer: Response = await endpoint(request.path_params["id"], request, service, **named)
                 return answer
 
@@ -52,9 +50,3 @@ def quick(needed: str) -> type[APIRoute]:
 
 def _is_plain(key: str) -> bool:
     return 1 <= len(key) <= LONGEST_KEY
-
-
-def _bearer(authorization: str) -> str:
-    """Return the secret in the header; empty where there is none."""
-    scheme, secret = get_authorization_scheme_param(authorization)
-    return secret if scheme.lower() == "bearer" else ""

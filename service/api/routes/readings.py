@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import Header, Query, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
@@ -21,24 +21,20 @@ from livesvm.service.api.answers.feeds import (
 from livesvm.service.api.answers.questions import FeedDriftAnswer
 from livesvm.service.api.arrow import ARROW
 from livesvm.service.api.bodies.observations import BYTES_A_CELL, MEDIA, Row, parse_announcements, parse_rows, read_rows
-from livesvm.service.api.bodies.reading import JSON, Body, parse_json, read_body, schema_content
+from livesvm.service.api.bodies.reading import JSON, Body, parse_json, read_body
 from livesvm.service.api.feed_updates import FeedUpdateRequest
 from livesvm.service.api.routes.access import (
     FeedId,
-    MaxSeconds,
+    IdempotencyKey,
     Parts,
-    also,
-    answers,
+    Within,
     awaited,
-    image_answers,
     in_control,
+    json_of,
     replied,
-    scope,
-    stream_answers,
     up_to_date,
-    within,
 )
-from livesvm.service.api.routes.learn import IdempotencyKey
+from livesvm.service.api.routes.calls import EVENTS, PICTURE, Calls, answers, binary
 from livesvm.service.api.routes.questions import Asked, worked_out
 from livesvm.service.api.streams import Event, every_event
 from livesvm.service.errors import ModelUnavailable, Restoring, UnknownFeed
@@ -52,7 +48,7 @@ from livesvm.service.jobs.plots import Extension
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.resources.solve_scheduler import Solve
 
-router = APIRouter(tags=["feeds"])
+calls = Calls("feeds")
 
 PLOTTED, PLOTTED_MOST = 300, 3000
 """Readings of a picture, unless more are asked for, and at most."""
@@ -80,49 +76,32 @@ def rows_content(media: Iterable[str]) -> dict[str, Any]:
         "additionalProperties": False,
         "properties": {"rows": {"type": "array", "minItems": 1, "items": row}},
     }
-    binary = {"type": "string", "format": "binary"}
-    content = {one: {"schema": rows if one == JSON else binary} for one in media}
-    return {"requestBody": {"required": True, "content": content}}
+    return {one: {"schema": rows} if one == JSON else binary(one)[one] for one in media}
 
 
 ROWS = rows_content(MEDIA)
 
 
-@router.post(
-    "/feeds/{id:feed}/observations",
-    summary="Take readings",
-    dependencies=[scope("learn")],
-    responses=answers(200, ObservationAnswer, "The readings are learnt, and as durable as it says."),
-    openapi_extra=ROWS,
-)
-async def observe(id: FeedId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+@calls("POST /feeds/{id:feed}/observations", "learn", "Take readings", body=ROWS)
+@answers(ObservationAnswer, "The readings are learnt, and as durable as it says.")
+async def observe(id: FeedId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Take one call's readings, in order, whole or not at all, and forecast from the newest.
 
     JSON `{"rows": [{"time": .., "demand": .., ..}, ..]}`, CSV with a row of names, or npz with an array a column. Rows
     of a fault count from 0; its field is the column.
     """
-    return await _taken(parse_rows, id, request, service, idempotency_key)
+    return await _taken(parse_rows, id, request, service, key)
 
 
-@router.post(
-    "/feeds/{id:feed}/announce",
-    summary="Announce known columns",
-    dependencies=[scope("learn")],
-    responses=answers(200, ObservationAnswer, "The forecasts, as they are with it."),
-    openapi_extra=ROWS,
-)
-async def announce(id: FeedId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+@calls("POST /feeds/{id:feed}/announce", "learn", "Announce known columns", body=ROWS)
+@answers(ObservationAnswer, "The forecasts, as they are with it.")
+async def announce(id: FeedId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Take values of known columns for times to come; forecasts change at once, and the clock does not move."""
-    return await _taken(parse_announcements, id, request, service, idempotency_key)
+    return await _taken(parse_announcements, id, request, service, key)
 
 
-@router.post(
-    "/feeds/{id:feed}/forecast",
-    summary="Forecast what if",
-    dependencies=[scope("read")],
-    responses=answers(200, WhatIfAnswer, "What would be forecast; nothing is stored."),
-    openapi_extra=ROWS,
-)
+@calls("POST /feeds/{id:feed}/forecast", "read", "Forecast what if", body=ROWS)
+@answers(WhatIfAnswer, "What would be forecast; nothing is stored.")
 async def forecast_if(id: FeedId, request: Request, service: Parts) -> Response:
     """Forecast as if known columns of times to come were as the rows say, whatever was announced."""
     live = service.feeds().get(id)
@@ -131,15 +110,11 @@ async def forecast_if(id: FeedId, request: Request, service: Parts) -> Response:
         rows = await service.workers.run(parse_announcements, body, live.spec)
     with service.budget.holding("updates", BYTES_A_CELL * sum(len(row) + 1 for row in rows)):
         found = await awaited(request, live.what_if(rows), Solve(), changes=False)
-    return _json(found)
+    return json_of(found)
 
 
-@router.get(
-    "/feeds/{id:feed}/forecast",
-    summary="Forecast",
-    dependencies=[scope("read")],
-    responses=answers(200, ForecastAnswer, "What is to come, from all readings so far."),
-)
+@calls("GET /feeds/{id:feed}/forecast", "read", "Forecast")
+@answers(ForecastAnswer, "What is to come, from all readings so far.")
 async def forecast(id: FeedId, service: Parts) -> Response:
     """Return the newest forecasts; never wait for readings that are being learnt."""
     feeds = service.feeds()
@@ -147,23 +122,12 @@ async def forecast(id: FeedId, service: Parts) -> Response:
     live = feeds.get(id)
     seen = live.view
     found = {name: getattr(seen, name) for name in ("position", "time", "state", "forecasts")}
-    return _json({**found, "stale": live.stale})
+    return json_of({**found, "stale": live.stale})
 
 
-@router.post(
-    "/feeds/{id:feed}/update",
-    summary="Change what models hold, or their C",
-    dependencies=[scope("learn")],
-    responses=answers(200, ObservationAnswer, "The models of these steps are others, as durable as it says."),
-    openapi_extra=schema_content("FeedUpdateRequest"),
-)
-async def update(
-    id: FeedId,
-    request: Request,
-    service: Parts,
-    idempotency_key: IdempotencyKey = None,
-    max_seconds: MaxSeconds = None,
-) -> Response:
+@calls("POST /feeds/{id:feed}/update", "learn", "Change what models hold, or their C", body=FeedUpdateRequest)
+@answers(ObservationAnswer, "The models of these steps are others, as durable as it says.")
+async def update(id: FeedId, request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
     """Have the models of some steps forget all but their newest examples, or have another C, each along one path.
 
     The window grows again with the next readings. Forecasts that were made stay as they are.
@@ -172,18 +136,13 @@ async def update(
     body = await read_body(request)
     with service.workers.place():
         changes = (await service.workers.run(parse_json, body, FeedUpdateRequest)).changes()
-    solve = within(max_seconds)
-    return replied(await awaited(request, live.update(changes, idempotency_key, solve), solve))
+    return replied(await awaited(request, live.update(changes, key, solve), solve))
 
 
-@router.get(
-    "/feeds/{id:feed}/drift",
-    summary="Ask whether the windows of a feed have changed, and what would help",
-    dependencies=[scope("learn")],
-    responses=answers(200, FeedDriftAnswer, "What has changed, and remedies, by step."),
-)
+@calls("GET /feeds/{id:feed}/drift", "learn", "Ask whether the windows of a feed have changed, and what would help")
+@answers(FeedDriftAnswer, "What has changed, and remedies, by step.")
 async def tell_drift(
-    id: FeedId, request: Request, service: Parts, asked: Asked, step: Steps = None, max_seconds: MaxSeconds = None
+    id: FeedId, request: Request, service: Parts, solve: Within, asked: Asked, step: Steps = None
 ) -> Response:
     """Test the window of each step for change by exact leave-one-out errors, with a stated rate of false alarms.
 
@@ -197,19 +156,15 @@ async def tell_drift(
             live,
             request,
             service,
-            within(max_seconds),
+            solve,
             lambda copy: to_json(look_for_drift_of_feed(copy, question)),
             lambda copy: feed_memory(copy.spec),
         )
     return Response(reported, media_type=JSON)
 
 
-@router.get(
-    "/feeds/{id:feed}/history",
-    summary="Look back",
-    dependencies=[scope("read")],
-    responses=also(answers(200, FeedHistory, "Readings with the forecasts that were made for them."), ARROW),
-)
+@calls("GET /feeds/{id:feed}/history", "read", "Look back")
+@answers(FeedHistory, "Readings with the forecasts that were made for them.", other=[ARROW])
 async def look_back(
     id: FeedId,
     request: Request,
@@ -231,29 +186,19 @@ async def look_back(
     found = await awaited(request, live.history(PastForecastsQuery(limit, *ends, step, points)), Solve(), changes=False)
     if as_arrow:
         return await in_control(service, lambda: Response(arrow.of_history(found), media_type=ARROW))
-    return await in_control(service, lambda: _json(found))
+    return await in_control(service, lambda: json_of(found))
 
 
-@router.get(
-    "/feeds/{id:feed}/certificate",
-    summary="Prove that a feed's models are optimal",
-    dependencies=[scope("read")],
-    responses=answers(200, FeedCertificate, "Recomputed from the data of the window."),
-)
-async def certificate(id: FeedId, request: Request, service: Parts, max_seconds: MaxSeconds = None) -> Response:
+@calls("GET /feeds/{id:feed}/certificate", "read", "Prove that a feed's models are optimal")
+@answers(FeedCertificate, "Recomputed from the data of the window.")
+async def certificate(id: FeedId, request: Request, service: Parts, solve: Within) -> Response:
     """Recompute the duality gap of every step's models from their examples; waits for its turn behind readings."""
-    solve = within(max_seconds)
     found = await awaited(request, service.feeds().get(id).certificate(solve), solve, changes=False)
-    return _json(found)
+    return json_of(found)
 
 
-@router.get(
-    "/feeds/{id:feed}/events",
-    summary="Watch a feed",
-    dependencies=[scope("read")],
-    response_class=Response,
-    responses=stream_answers("Events, until the feed is deleted or the service stops."),
-)
+@calls("GET /feeds/{id:feed}/events", "read", "Watch a feed")
+@answers(EVENTS, "Events, until the feed is deleted or the service stops.")
 async def watch(id: FeedId, request: Request, service: Parts, last_event_id: LastEventId = None) -> Response:
     """Server-sent events: `readings` with forecasts after each call, and `live`, `rescaled`, `drift`, `chosen`,
     `updated`, `known`.
@@ -288,13 +233,8 @@ async def watch(id: FeedId, request: Request, service: Parts, last_event_id: Las
     return every_event(request, look)
 
 
-@router.get(
-    "/feeds/{id:feed}/plot.{extension}",
-    summary="See a feed",
-    dependencies=[scope("read")],
-    response_class=Response,
-    responses=image_answers("The picture."),
-)
+@calls("GET /feeds/{id:feed}/plot.{extension}", "read", "See a feed")
+@answers(PICTURE, "The picture.")
 async def plot(id: FeedId, extension: Extension, request: Request, service: Parts, limit: Limit = PLOTTED) -> Response:
     """Plot the newest readings, their forecasts with the band, what is to come, and errors against naive ones."""
     live = service.feeds().get(id)
@@ -331,7 +271,3 @@ def _events_after(events: Sequence[dict[str, Any]], seen: int) -> list[Event]:
 def _event(event: dict[str, Any]) -> Event:
     data = {name: value for name, value in event.items() if name not in ("id", "kind")}
     return Event(event["kind"], data, number=event["id"])
-
-
-def _json(found: dict[str, Any]) -> Response:
-    return Response(to_json(found, inf_nan_mode="null"), media_type=JSON)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request
+from fastapi import Path, Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.v2 import (
@@ -16,42 +16,39 @@ from livesvm.service.api.answers.v2 import (
     ServerReady,
     TensorMetadata,
 )
-from livesvm.service.api.bodies.infer import BINARY, HEAD_LENGTH, Asked, parse_infer, read_infer
-from livesvm.service.api.bodies.reading import schema_content
+from livesvm.service.api.bodies.infer import BINARY, HEAD_LENGTH, Asked, InferRequest, parse_infer, read_infer
 from livesvm.service.api.predictions import Calibrated, answering, at_once, is_quick, is_short
-from livesvm.service.api.routes.access import ModelId, Parts, also, answers, response_of, scope, up_to_date
+from livesvm.service.api.routes.access import ModelId, Parts, response_of, up_to_date
+from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.api.routes.operations import VERSION
 from livesvm.service.api.routes.predict import calibrated
-from livesvm.service.api.routes.quick import quick
 from livesvm.service.api.tensors import TensorForm, check_outputs, check_version, outputs_of
 from livesvm.service.errors import NotReady
 from livesvm.service.hosting.handle import Reader
 from livesvm.service.lifecycle.parts import Service
 from livesvm.solvers.errors import InvalidInput
 
-router = APIRouter(tags=["open inference protocol"])
+calls = Calls("open inference protocol")
 
 Version = Annotated[str, Path(max_length=24, description="The current version; no other one answers.")]
 
 
-@router.get(
-    "/v2",
-    summary="Describe the service to V2 clients",
-    dependencies=[scope("read")],
-    responses=answers(200, ServerMetadata, "Its version, and what it has of the protocol."),
-)
+@calls("GET /v2", "read", "Describe the service to V2 clients")
+@answers(ServerMetadata, "Its version, and what it has of the protocol.")
 async def server() -> ServerMetadata:
     """Return the service's name, its version and its extensions of the protocol."""
     return ServerMetadata(name="livesvm", version=VERSION, extensions=["binary_tensor_data"])
 
 
-@router.get("/v2/health/live", summary="Is the process alive? (V2)", responses=answers(200, ServerLive, "It is."))
+@calls("GET /v2/health/live", None, "Is the process alive? (V2)")
+@answers(ServerLive, "It is.")
 async def live() -> ServerLive:
     """Answer as `/health/live`."""
     return ServerLive(live=True)
 
 
-@router.get("/v2/health/ready", summary="Can it do its work? (V2)", responses=answers(200, ServerReady, "It can."))
+@calls("GET /v2/health/ready", None, "Can it do its work? (V2)")
+@answers(ServerReady, "It can.")
 async def ready(service: Parts) -> ServerReady:
     """Answer as `/health/serving`, as the protocol only predicts."""
     if reasons := service.health.unserving():
@@ -59,12 +56,8 @@ async def ready(service: Parts) -> ServerReady:
     return ServerReady(ready=True)
 
 
-@router.get(
-    "/v2/models/{id}",
-    summary="Describe a model to V2 clients",
-    dependencies=[scope("read")],
-    responses=answers(200, ModelMetadata, "Its current version, its input and its outputs."),
-)
+@calls("GET /v2/models/{id}", "read", "Describe a model to V2 clients")
+@answers(ModelMetadata, "Its current version, its input and its outputs.")
 async def metadata(id: ModelId, service: Parts) -> Response:
     """Return the input and the outputs of a model, with datatypes and shapes; -1 is any number of rows or unknown.
 
@@ -74,45 +67,32 @@ async def metadata(id: ModelId, service: Parts) -> Response:
     return await _metadata(id, service)
 
 
-@router.get(
-    "/v2/models/{id}/versions/{version}",
-    summary="Describe a version to V2 clients",
-    dependencies=[scope("read")],
-    responses=answers(200, ModelMetadata, "The same, if that version is the current one."),
-)
+@calls("GET /v2/models/{id}/versions/{version}", "read", "Describe a version to V2 clients")
+@answers(ModelMetadata, "The same, if that version is the current one.")
 async def version_metadata(id: ModelId, version: Version, service: Parts) -> Response:
     """Describe the current version by its number."""
     return await _metadata(id, service, version)
 
 
-@router.get(
-    "/v2/models/{id}/ready",
-    summary="Can a model predict? (V2)",
-    dependencies=[scope("read")],
-    responses=answers(200, ModelReady, "It can."),
-)
+@calls("GET /v2/models/{id}/ready", "read", "Can a model predict? (V2)")
+@answers(ModelReady, "It can.")
 async def model_ready(id: ModelId, service: Parts) -> Response:
     """Tell whether a model is served and has learnt something; the problem says why not."""
     return await _ready(id, service)
 
 
-@router.get(
-    "/v2/models/{id}/versions/{version}/ready",
-    summary="Can a version predict? (V2)",
-    dependencies=[scope("read")],
-    responses=answers(200, ModelReady, "It can, and is the current one."),
-)
+@calls("GET /v2/models/{id}/versions/{version}/ready", "read", "Can a version predict? (V2)")
+@answers(ModelReady, "It can, and is the current one.")
 async def version_ready(id: ModelId, version: Version, service: Parts) -> Response:
     """Tell whether a version is the current one, and can predict."""
     return await _ready(id, service, version)
 
 
-_CONTENT = schema_content("InferRequest", BINARY)
+_inferred = answers(InferAnswer, "Outputs, and the version that answered.", other=[BINARY])
 
 
-_ANSWERS = also(answers(200, InferAnswer, "Outputs, and the version that answered."), BINARY)
-
-
+@calls("POST /v2/models/{id}/infer", "read", "Predict (V2)", body=InferRequest, media=[BINARY], is_quick=True)
+@_inferred
 async def infer(id: ModelId, request: Request, service: Parts) -> Response:
     """Predict one tensor of rows by the newest version, as `/models/{id}/predict` does.
 
@@ -122,25 +102,14 @@ async def infer(id: ModelId, request: Request, service: Parts) -> Response:
     return await _infer(id, request, service)
 
 
-router.add_api_route(
-    "/v2/models/{id}/infer",
-    infer,
-    methods=["POST"],
-    summary="Predict (V2)",
-    dependencies=[scope("read")],
-    responses=_ANSWERS,
-    openapi_extra=_CONTENT,
-    route_class_override=quick("read"),
+@calls(
+    "POST /v2/models/{id}/versions/{version}/infer",
+    "read",
+    "Predict by a version (V2)",
+    body=InferRequest,
+    media=[BINARY],
 )
-
-
-@router.post(
-    "/v2/models/{id}/versions/{version}/infer",
-    summary="Predict by a version (V2)",
-    dependencies=[scope("read")],
-    responses=_ANSWERS,
-    openapi_extra=_CONTENT,
-)
+@_inferred
 async def infer_by_version(id: ModelId, version: Version, request: Request, service: Parts) -> Response:
     """Predict by the current version, by its number; any other one is refused."""
     return await _infer(id, request, service, version)

@@ -2,49 +2,39 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
-from pydantic_core import to_json
+from fastapi import Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.versions import RestoreAnswer, Versions
-from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
+from livesvm.service.api.bodies.reading import parse_json, read_body
 from livesvm.service.api.requests import RestoreRequest
-from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, replied, scope, within
-from livesvm.service.api.routes.learn import IdempotencyKey
-
-router = APIRouter(tags=["versions"])
-
-
-@router.get(
-    "/models/{id}/versions",
-    summary="List the versions that can be had",
-    dependencies=[scope("read")],
-    responses=answers(200, Versions, "Every version from the oldest to the current can be restored."),
+from livesvm.service.api.routes.access import (
+    IdempotencyKey,
+    ModelId,
+    Parts,
+    Within,
+    awaited,
+    json_of,
+    replied,
 )
-async def versions(id: ModelId, service: Parts) -> Response:
+from livesvm.service.api.routes.calls import Calls, answers
+
+calls = Calls("versions")
+
+
+@calls("GET /models/{id}/versions", "read", "List the versions that can be had")
+@answers(Versions, "Every version from the oldest to the current can be restored.")
+def versions(id: ModelId, service: Parts) -> Response:
     """List the kept snapshots, and the oldest version that they and the log reach."""
-    live = service.models().get(id)
-    with service.control.place():
-        return Response(to_json(await service.control.run(live.versions)), media_type="application/json")
+    return json_of(service.models().get(id).versions())
 
 
-@router.post(
-    "/models/{id}/restore",
-    summary="Go back to a version",
-    dependencies=[scope("learn")],
-    responses=answers(200, RestoreAnswer, "A new version holds what the restored one held, as durable as it says."),
-    openapi_extra=schema_content("RestoreRequest"),
-)
-async def restore(
-    id: ModelId,
-    request: Request,
-    service: Parts,
-    idempotency_key: IdempotencyKey = None,
-    max_seconds: MaxSeconds = None,
-) -> Response:
+@calls("POST /models/{id}/restore", "learn", "Go back to a version", body=RestoreRequest)
+@answers(RestoreAnswer, "A new version holds what the restored one held, as durable as it says.")
+async def restore(id: ModelId, request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
     """Go back to a kept version, as a new version: examples, targets, weights and C are what they were then."""
-    solve, live = within(max_seconds), service.models().get(id)
+    live = service.models().get(id)
     body = await read_body(request)
     with service.workers.place():
         wanted = await service.workers.run(parse_json, body, RestoreRequest)
-    return replied(await awaited(request, live.restore(wanted.version, idempotency_key, solve), solve))
+    return replied(await awaited(request, live.restore(wanted.version, key, solve), solve))

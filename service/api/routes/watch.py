@@ -7,12 +7,13 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import TypeVar
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from livesvm.service.access.keys import SCOPES, allows
 from livesvm.service.api.answers.operations import Access
-from livesvm.service.api.routes.access import Credentials, Parts, answers, moment, response_of, scope, stream_answers
+from livesvm.service.api.routes.access import Credentials, Parts, moment, response_of
+from livesvm.service.api.routes.calls import EVENTS, Calls, answers
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.errors import UnknownFeed, UnknownModel
 from livesvm.service.hosting.collection import Collection
@@ -28,16 +29,11 @@ _SCORED = ("step", "mae", "last_value_mae", "seasonal_mae")
 
 A = TypeVar("A", bound=Hosted)
 
-router = APIRouter(tags=["operations"])
+calls = Calls("operations")
 
 
-@router.get(
-    "/events",
-    summary="Watch the service",
-    dependencies=[scope("read")],
-    response_class=Response,
-    responses=stream_answers("Events, until the service stops."),
-)
+@calls("GET /events", "read", "Watch the service")
+@answers(EVENTS, "Events, until the service stops.")
 async def watch(request: Request, service: Parts) -> Response:
     """Server-sent events: first all models and feeds and the service's health, then what of them has changed since.
 
@@ -47,7 +43,8 @@ async def watch(request: Request, service: Parts) -> Response:
     return event_stream(request, Changes(service).look, LOOK_SECONDS)
 
 
-@router.get("/access", summary="See what your API key allows", responses=answers(200, Access, "What it allows."))
+@calls("GET /access", None, "See what your API key allows")
+@answers(Access, "What it allows.")
 async def access(request: Request, service: Parts, given: Credentials) -> Response:
     """Return the scope of the key that was sent; without keys, every caller has every scope."""
     key = service.keys.find("" if given is None else given.credentials)

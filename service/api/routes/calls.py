@@ -1,0 +1,145 @@
+"""The table of calls: verb and path of each, the scope that it needs, its body and its answers, as OpenAPI shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from inspect import iscoroutinefunction, signature
+from typing import Any, Literal, TypeVar
+
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from livesvm.service.api.bodies.reading import schema_content
+from livesvm.service.api.problem_documents import MEDIA_TYPE
+from livesvm.service.api.routes.access import scope
+from livesvm.service.api.routes.quick import quick
+from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
+from livesvm.service.jobs.plots import MEDIA
+from livesvm.service.lifecycle.parts import Service
+from livesvm.service.resources.pools import Pool
+
+E = TypeVar("E", bound=Callable[..., Any])
+Content = dict[str, Any]
+
+
+def binary(*media: str) -> Content:
+    """Return OpenAPI's content of some media that are not JSON."""
+    return {one: {"schema": {"type": "string", "format": "binary"}} for one in media}
+
+
+EVENTS: Content = {EVENT_STREAM: {"schema": {"type": "string"}}}
+PICTURE = binary(*MEDIA.values())
+_PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"description": "The request was refused; nothing changed.", "content": _PROBLEM},
+    "5XX": {"description": "The service cannot do it now.", "content": _PROBLEM},
+}
+
+
+def answers(answer: Any, says: str, *, status: int = 200, other: Sequence[str] = ()) -> Callable[[E], E]:
+    """Return the decorator that says what a good answer of a function is; a function may have several, by status.
+
+    Parameters
+    ----------
+    answer : its model, or content that is not JSON
+    says : what it means
+    other : other media that it may have
+    """
+    said = {"content": answer} if isinstance(answer, dict) else {"model": answer}
+    if other:
+        said["content"] = binary(*other)
+
+    def note(endpoint: E) -> E:
+        """Keep it with the function, until that is added to the table."""
+        vars(endpoint).setdefault("answers", {})[status] = {"description": says, **said}
+        return endpoint
+
+    return note
+
+
+def _in_threads(endpoint: Callable[..., Response], threads: str) -> Callable[..., Awaitable[Response]]:
+    """Return what has a function run by threads of the service that it takes."""
+
+    async def answer(service: Service, **given: Any) -> Response:
+        """Wait for a place, and run it."""
+        pool: Pool = getattr(service, threads)
+        with pool.place():
+            found: Response = await pool.run(partial(endpoint, service=service, **given))
+            return found
+
+    answer.__name__, answer.__doc__ = endpoint.__name__, endpoint.__doc__
+    answer.__signature__ = signature(endpoint, eval_str=True)  # type: ignore[attr-defined]
+    return answer
+
+
+class Calls:
+    """Calls under one heading of OpenAPI: each a row above the function that answers it, and below it its answers.
+
+    Parameters
+    ----------
+    routes : of the calls, in the order in which they match
+    bodies : models of bodies, which the functions read themselves
+    """
+
+    def __init__(self, tag: str) -> None:
+        self._router = APIRouter(tags=[tag])
+        self.routes = self._router.routes
+        self.bodies: list[type[BaseModel]] = []
+
+    def __call__(
+        self,
+        call: str,
+        needed: str | None,
+        summary: str,
+        *,
+        body: type[BaseModel] | Content | None = None,
+        media: Sequence[str] = (),
+        is_quick: bool = False,
+        threads: Literal["control", "batches"] = "control",
+        **more: Any,
+    ) -> Callable[[E], E]:
+        """Return the decorator that has a function answer a call.
+
+        One that is not ``async`` may wait for a disk or a lock: it is run by ``threads`` that are reserved for that.
+
+        Parameters
+        ----------
+        call : verb and path
+        needed : scope of the caller's key; None: no key is needed
+        body, media : model, or content, of the body; other media than JSON that it may have
+        is_quick : whether it is made hundreds of times a second
+        """
+        verb, path = call.split(" ")
+        if isinstance(body, dict):
+            more["openapi_extra"] = {"requestBody": {"required": True, "content": body}}
+        elif body is not None:
+            self.bodies.append(body)
+            more["openapi_extra"] = schema_content(body.__name__, *media)
+        if is_quick and needed:
+            more["route_class_override"] = quick(needed)
+
+        def add(endpoint: E) -> E:
+            """Add the route."""
+            good = vars(endpoint).pop("answers")
+            answer = endpoint if iscoroutinefunction(endpoint) else _in_threads(endpoint, threads)
+            if any("model" not in said for said in good.values()):
+                more["response_class"] = Response
+            self._router.add_api_route(
+                path,
+                answer,
+                methods=[verb],
+                status_code=min(good),
+                summary=summary,
+                dependencies=[scope(needed)] if needed else [],
+                responses=good | _REFUSALS,
+                **more,
+            )
+            added = self.routes[-1]
+            assert isinstance(added, APIRoute)
+            added.path = added.path_format  # metrics and logs show paths without the kinds of their parts
+            return endpoint
+
+        return add

@@ -1,0 +1,93 @@
+"""Commands that call the service: made from a call of the client, or from a function that makes some."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from livesvm.service.cli.connection import connected
+from livesvm.service.cli.output import AsJson, Told, confirm, show
+
+if TYPE_CHECKING:
+    from livesvm.service.client import Client
+    from livesvm.service.client.requests import Request
+
+ModelId = Annotated[str, typer.Argument(help="The model's id.", metavar="MODEL")]
+FeedId = Annotated[str, typer.Argument(help="The feed's id.", metavar="FEED")]
+FleetId = Annotated[str, typer.Argument(help="The fleet's id.", metavar="FLEET")]
+WebhookId = Annotated[str, typer.Argument(help="The webhook's id.", metavar="WEBHOOK")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+RequestName = Annotated[str | None, typer.Option(help="Sent again under this name, it has one effect.")]
+
+
+def _everywhere(
+    *,
+    url: Annotated[str, typer.Option(envvar="LIVESVM_URL", help="Of the service.")] = "http://127.0.0.1:8000",
+    key: Annotated[str, typer.Option(envvar="LIVESVM_KEY", help="API key.", show_default=False)] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Hold the options of all these commands."""
+
+
+EVERYWHERE = inspect.signature(_everywhere, eval_str=True).parameters
+
+
+def calling(work: Callable[..., Any]) -> Callable[..., None]:
+    """Return the command that connects to the service, and prints what a function answers, unless that is None.
+
+    The function takes the client first, then the command's arguments and options; ``as_json`` where it prints itself.
+    An error of the service, or of files that are sent, ends the command with 1.
+    """
+    _, *own = inspect.signature(work, eval_str=True, locals={"Client": Any}).parameters.values()
+    prints = any(one.name == "as_json" for one in own)
+
+    def run(*, url: str, key: str, as_json: bool, **given: Any) -> None:
+        """Run the command."""
+        with connected(url, key) as client:
+            found = work(client, **given, **{"as_json": as_json} if prints else {})
+            if found is not None:
+                show(found, as_json)
+        if isinstance(found, Told) and found.status:
+            raise typer.Exit(found.status)
+
+    named = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own if one.name != "as_json"]
+    run.__signature__ = inspect.Signature([*named, *EVERYWHERE.values()])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in [*named, *EVERYWHERE.values()]}
+    run.__doc__ = work.__doc__
+    return run
+
+
+def plain(
+    call: Callable[..., Request[Any]], id: Any = None, columns: Sequence[str] = (), *, asks: str = ""
+) -> Callable[..., None]:
+    """Return the command that makes one call of the table and prints its answer; its help is that of the call.
+
+    Parameters
+    ----------
+    id : type of the command's argument, by which the call finds what it is about; None: it is about all
+    columns : of an answer that is a list, those that are shown
+    asks : the question that is put before, of something that cannot be undone, with ``{}`` for the id
+    """
+
+    def work(client: Client, **given: Any) -> Any:
+        """Make the call."""
+        if asks:
+            confirm(asks.format(given["id"]), given.pop("yes"))
+        answer = getattr(client, call.__name__)(*given.values())
+        if answer is None:
+            return Told({"deleted": given["id"]}, [])
+        return Told(answer, [(answer, columns)]) if columns else answer
+
+    kinds = {"client": Any} | ({"id": id} if id else {}) | ({"yes": Yes} if asks else {})
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=kind)
+        for name, kind in kinds.items()
+    ]
+    if asks:
+        parameters[-1] = parameters[-1].replace(default=False)
+    work.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    work.__doc__ = (inspect.getdoc(call) or "").partition("\n")[0]
+    return calling(work)
