@@ -238,7 +238,7 @@ def test_every_container_has_limits() -> None:
 
 
 def test_redis_refuses_long_before_it_is_killed_for_memory() -> None:
-    """Half of its limit is left for what a rewriting of the append-only file copies, as the documents say."""
+    """What is left of its limit is for what a rewriting of the append-only file copies, as the documents say."""
     in_compose = compose()["services"]["redis"]
     in_kubernetes, *_ = yaml.safe_load_all(read("deploy/kubernetes/redis/redis.yaml"))
     (container,) = in_kubernetes["spec"]["template"]["spec"]["containers"]
@@ -247,7 +247,7 @@ def test_redis_refuses_long_before_it_is_killed_for_memory() -> None:
         (container["args"], container["resources"]["limits"]["memory"]),
     ):
         given = dict(pairwise(arguments))
-        assert (given["--maxmemory"], given["--maxmemory-policy"]) == ("1gb", "noeviction")
+        assert (given["--maxmemory"], given["--maxmemory-policy"]) == ("768mb", "noeviction")
         assert limit in ("2g", "2Gi")
 
 
