@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -39,6 +40,9 @@ def memory_limit(size: int, mapped: int) -> Iterator[Callable[[], None]]:
     finally:
         end = time.monotonic() + 20
         while True:
+            for left in (group / "cgroup.procs").read_text().split():
+                with suppress(ProcessLookupError):
+                    os.kill(int(left), signal.SIGKILL)
             try:
                 group.rmdir()
                 break
