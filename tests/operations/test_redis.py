@@ -459,7 +459,8 @@ def test_after_a_failover_a_model_is_behind_if_and_only_if_the_new_primary_lacks
 
 def newest_of(server: RedisServer) -> int:
     """Return the version of the newest record that a server has of the model."""
-    ((found, _),) = server.client().xrevrange("{livesvm}:m:m:log", count=1)
+    client: Any = server.client()
+    ((found, _),) = client.xrevrange("{livesvm}:m:m:log", count=1)
     return int(found.split(b"-")[0])
 
 

@@ -22,8 +22,8 @@ CONTROLLERS = (
 def memory_limit(size: int, mapped: int) -> Iterator[Callable[[], None]]:
     """Make a limit, and yield what a process calls to be under it, with its children.
 
-    A group counts what the processes have together, copies of pages too, and the kernel kills one of them above the
-    limit. An address space is of one process alone, whose allocations fail above it.
+    A group counts the pages of all its processes, copies too. Above the limit the kernel kills one of them. The
+    address space is limited for each process alone, and its allocations fail above the limit.
 
     Parameters
     ----------
