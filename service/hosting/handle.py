@@ -45,6 +45,10 @@ class Reply:
     replayed: bool = False
 
 
+class OwnName(str):
+    """The name of a request without an Idempotency-Key on its way to an actor: its caller never sends it again."""
+
+
 @dataclass(frozen=True)
 class Erased:
     """An erasure that the model and its history have behind them, and the certificate of the optimum that is left.

@@ -20,7 +20,7 @@ from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.history.recovery import Means, Recovered, recover
 from livesvm.service.history.replay import Patience
 from livesvm.service.history.versions import oldest_kept, state_at
-from livesvm.service.hosting.handle import Description, Erased, Reply
+from livesvm.service.hosting.handle import Description, Erased, OwnName, Reply
 from livesvm.service.hosting.happened import of_model
 from livesvm.service.hosting.memory import bytes_after, bytes_of
 from livesvm.service.hosting.recent import Recent
@@ -289,7 +289,8 @@ class HostedModel(Replica[ModelState]):
         limits = limits_of(self.spec, settings)
         command = state.plan(update, limits, settings.max_classes, time.time(), request)
         by_age = update.remove is not None and update.remove.older_than is not None
-        if command.is_nothing and not (by_age and request):  # not logged: sent again, it changes nothing again
+        is_named = request is not None and not isinstance(request, OwnName)
+        if command.is_nothing and not (by_age and is_named):  # not logged: sent again, it changes nothing again
             return Reply(command.answer(state.version, Outcome(state.sizes), self.context.source.store.durability()))
         with self.held.growing(bytes_after(state, command, self._cache_mb)):
             return self._execute(command, digest, solve)

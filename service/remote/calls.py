@@ -106,7 +106,7 @@ class Call(Future[Any]):
             self._subject.hold(answer.copy)
         if self._logged is not None:
             self._logged.facts.update(answer.facts)
-        is_new = self._asked.command.unnamed and isinstance(answer.value, Reply)
+        is_new = self._asked.command.is_unnamed and isinstance(answer.value, Reply)
         if isinstance(answer.error, self._subject.gone):
             self._found_gone(answer.error, self.tries > 1)
         else:

@@ -13,6 +13,7 @@ import numpy as np
 from livesvm.service.feeds.batch import Batch, BatchDone
 from livesvm.service.history.names import stored_feed
 from livesvm.service.hosting.collection import Collection
+from livesvm.service.hosting.handle import OwnName
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.hosting.replica import Replica
 from livesvm.service.models.published import Published
@@ -39,7 +40,6 @@ class Command:
     makes : whether it is asked before there is such a replica
     removes : whether there is no such replica after it: one that is sent again may find that it was done
     touches : which others it may change, by stored name, with these arguments
-    unnamed : whether it was given a name here: whoever asked never sends it again
     """
 
     do: Callable[..., Any]
@@ -53,7 +53,6 @@ class Command:
     makes: bool = False
     removes: bool = False
     touches: Callable[..., Iterable[str]] | None = None
-    unnamed: bool = False
     arguments: tuple[Any, ...] = ()
 
     def __call__(self, *arguments: Any) -> Command:
@@ -74,7 +73,12 @@ class Command:
         """Return the same by a named request, as it may be lost on the way."""
         if not self.named or self.arguments[-1] is not None:
             return self
-        return replace(self, unnamed=True, arguments=(*self.arguments[:-1], f"unnamed {uuid4().hex}"))
+        return replace(self, arguments=(*self.arguments[:-1], OwnName(f"unnamed {uuid4().hex}")))
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether its caller has given its request no name."""
+        return self.named and isinstance(self.arguments[-1], OwnName)
 
     def others(self) -> Iterable[str]:
         """Return which others it may change, by stored name."""

@@ -16,8 +16,9 @@ pytestmark = pytest.mark.browser
 
 
 def test_a_model_is_shown_proved_restored_and_asked(
-    service: ServiceProcess, http: httpx.Client, open_page: Open, picture: Picture
+    service: ServiceProcess, http: httpx.Client, open_page: Open, picture: Picture, expected: list[str]
 ) -> None:
+    expected.append("422 (Unprocessable Entity)")
     learnt(http, "shown")
     for _ in range(4):
         http.post("/models/shown/update", json={"remove": {"oldest": 1}}).raise_for_status()
@@ -45,7 +46,9 @@ def test_a_model_is_shown_proved_restored_and_asked(
     for key in (str(one["key"]) for one in why):
         expect(rows.first.get_by_role("cell").last).to_contain_text(f"{key} (")
     page.get_by_label("Features").fill("0.5")
-    page.get_by_role("button", name="Predict").click(force=True)
+    page.get_by_role("button", name="Predict").click()
+    refused = http.post("/models/shown/predict", json={"X": [[0.5]]}).json()
+    expect(page.get_by_text(refused["detail"])).to_be_visible()
 
     page.get_by_label("Version", exact=True).fill("2")
     http.post("/models/shown/update", json={"remove": {"oldest": 1}}).raise_for_status()

@@ -108,6 +108,22 @@ def test_a_description_is_not_behind_an_answer_of_another_front_end(http: tuple[
     assert http[1].get("/models/m").status_code == 404
 
 
+def test_a_removal_by_age_that_finds_nothing_is_kept_under_a_name_alone(
+    http: tuple[httpx.Client, httpx.Client],
+) -> None:
+    """As in one process: the name that a call has on its way to the actor is none."""
+    http[0].post("/models", json=MODEL).raise_for_status()
+    send(http[0], 0).raise_for_status()
+    for client in http:
+        answer = client.post("/models/m/update", json={"remove": {"older_than": 0}})
+        assert (answer.json()["version"], answer.json()["removed"]) == (1, [])
+    for client in http:
+        named = client.post(
+            "/models/m/update", json={"remove": {"older_than": 0}}, headers={"Idempotency-Key": "month"}
+        )
+        assert (named.json()["version"], named.json()["removed"]) == (2, [])
+
+
 def test_an_erasure_leaves_nothing_in_the_store_nor_at_any_front_end(
     fleet: Fleet, http: tuple[httpx.Client, httpx.Client]
 ) -> None:

@@ -82,6 +82,15 @@ def test_containers_publish_on_loopback_alone_and_say_whether_they_are_well() ->
         assert "healthcheck" in service or (name == "livesvm" and image_checks_itself), name
 
 
+def test_images_have_tags_and_the_base_a_digest() -> None:
+    images = {name: service["image"] for name, service in compose()["services"].items()}
+    assert images["livesvm"] == f"livesvm:{project()['version']}"
+    assert all(re.search(r":v?\d+\.\d+", image) for image in images.values())
+    assert re.search(
+        r"^ARG PYTHON=python:3\.\d+-slim-\w+@sha256:[0-9a-f]{64}$", read("docker/Dockerfile"), re.MULTILINE
+    )
+
+
 def test_containers_set_only_settings_that_exist() -> None:
     known = {variable for variable, _default, _meaning in table()}
     image = set(re.findall(r"\bLIVESVM_[A-Z_]+", read("docker/Dockerfile"))) - set(OTHERS)
@@ -238,7 +247,7 @@ def test_every_container_has_limits() -> None:
 
 
 def test_redis_refuses_long_before_it_is_killed_for_memory() -> None:
-    """Half of its limit is left for what a rewriting of the append-only file copies, as the documents say."""
+    """What is left of its limit is for what a rewriting of the append-only file copies, as the documents say."""
     in_compose = compose()["services"]["redis"]
     in_kubernetes, *_ = yaml.safe_load_all(read("deploy/kubernetes/redis/redis.yaml"))
     (container,) = in_kubernetes["spec"]["template"]["spec"]["containers"]
@@ -247,7 +256,7 @@ def test_redis_refuses_long_before_it_is_killed_for_memory() -> None:
         (container["args"], container["resources"]["limits"]["memory"]),
     ):
         given = dict(pairwise(arguments))
-        assert (given["--maxmemory"], given["--maxmemory-policy"]) == ("1gb", "noeviction")
+        assert (given["--maxmemory"], given["--maxmemory-policy"]) == ("768mb", "noeviction")
         assert limit in ("2g", "2Gi")
 
 
