@@ -118,15 +118,19 @@ def create_app(
         documentation.install(app)
     problems.install(app)
     describe(app, settings, secured=has_keys)
-    app.add_middleware(problems.CutOffs, stopping=lambda: parts.health.is_stopping)
     app.add_middleware(BodyMemory, budget=parts.budget)
     app.add_middleware(Docs, keys=parts.keys if has_keys and settings.docs_need_key else None, root=settings.root_path)
     app.add_middleware(Heads)
     app.add_middleware(Gate, hosts=Hosts(settings.allowed_hosts, settings.host), has_keys=has_keys)
-    traced = Tracing(operations.VERSION) if settings.traces else None
-    app.add_middleware(RequestLog, metrics=parts.metrics, slow_seconds=settings.slow_seconds, traced=traced)
     if settings.root_path:
         app.add_middleware(RootPath, root=settings.root_path)
+    app.add_middleware(
+        RequestLog,
+        metrics=parts.metrics,
+        slow_seconds=settings.slow_seconds,
+        is_stopping=lambda: parts.health.is_stopping,
+        traced=Tracing(operations.VERSION) if settings.traces else None,
+    )
     return app
 
 

@@ -17,7 +17,6 @@ import uvicorn
 from livesvm.service.api.app import create_app
 from livesvm.service.api.edge.admission import Admission
 from livesvm.service.api.edge.connections import Connection, Limits
-from livesvm.service.api.edge.headers import SecurityHeaders
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.process.rehearsal import rehearse
 
@@ -102,7 +101,7 @@ def serve(service: Service, listening: socket.socket) -> int:
 
     app = create_app(settings, ready, failed, lambda: rehearse(settings.data_dir, create_app), service)
     config = uvicorn.Config(
-        SecurityHeaders(app),
+        app,
         http=cast(type[asyncio.Protocol], partial(Connection, _limits_of(service))),
         ws="none",
         proxy_headers=False,  # any process can be this near; a client is the other end of the connection
