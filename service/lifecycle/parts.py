@@ -41,7 +41,7 @@ from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.compiling import Compiling, call_compiled_code
 from livesvm.service.resources.machine import give_back, resident_bytes
 from livesvm.service.resources.memory import MEGABYTE, Budget
-from livesvm.service.resources.pools import Pool
+from livesvm.service.resources.pools import Pool, SteppedPool
 from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import SERVICE, DocumentName, Store, StoreDamaged, StoreError
@@ -243,7 +243,7 @@ class Service:
         self.erasing = Pool("erase", 1, ERASURES)
         waiting = settings.max_calls if settings.ray else THREADS  # of which one actor has a share
         self.batches = Pool("fleet", waiting, settings.max_calls)
-        self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
+        self.readers = SteppedPool("predict", settings.predict_threads, settings.max_calls)
         self.workers = Pool("update", THREADS, settings.max_calls)
         self.coverings = Coverings(self.budget)
         self.questions = Pool("question", settings.solves, QUESTIONS)
@@ -326,8 +326,6 @@ class Service:
 
     def _begin_to_serve(self) -> None:
         """Start what works next to requests; be ready."""
-        for pool in self._pools():
-            pool.start()
         self.health.ask_store(self.store)
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
         gc.freeze()  # what lives from here to the end need not be walked by every collection

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import TypeVar
 
 from livesvm.service.errors import QueueFull, Withdrawn
@@ -33,11 +34,7 @@ class Pool:
         self._name = name
         self._limit = limit
         self._busy: Counter[str | None] = Counter()  # by the caller's key
-        self._threads = SharedThreads(name, threads)
-
-    def start(self) -> None:
-        """Start the threads now, so that no call waits for its own."""
-        self._threads.start()
+        self._threads = ThreadPoolExecutor(threads, name)
 
     @contextmanager
     def place(self) -> Iterator[None]:
@@ -58,18 +55,30 @@ class Pool:
 
     def begin(self, call: Callable[..., T], *arguments: object) -> Future[T]:
         """Have ``call(*arguments)`` made, for a caller that holds a place; return its result to come."""
-        return self._threads.submit(_in_one(call, *arguments))
+        return self._threads.submit(copy_context().run, call, *arguments)
 
     async def run(self, call: Callable[..., T], *arguments: object) -> T:
         """Return the result of ``call(*arguments)``, for a caller that holds a place."""
         return await asyncio.wrap_future(self.begin(call, *arguments))
+
+    def close(self) -> None:
+        """End the threads once their work is done."""
+        self._threads.shutdown()
+
+
+class SteppedPool(Pool):
+    """A pool that also does work in steps."""
+
+    def __init__(self, name: str, threads: int, limit: int) -> None:
+        super().__init__(name, threads, limit)
+        self._shared = SharedThreads(self._threads)
 
     async def run_steps(self, steps: Steps[T], has_left: Callable[[], Awaitable[bool]]) -> T:
         """Return the result of work in steps, between which others have their turn.
 
         Raises Withdrawn, and ends the work, when whoever waits for it ``has_left``.
         """
-        result = asyncio.wrap_future(self._threads.submit(steps))
+        result = asyncio.wrap_future(self._shared.submit(steps))
         while not (await asyncio.wait({result}, timeout=LOOK_SECONDS))[0]:
             if await has_left():
                 result.cancel()
@@ -78,10 +87,5 @@ class Pool:
 
     def close(self) -> None:
         """End the threads once their work is done."""
-        self._threads.close()
-
-
-def _in_one(call: Callable[..., T], *arguments: object) -> Steps[T]:
-    """Yield a call as work in one step."""
-    return call(*arguments)
-    yield
+        self._shared.wait()
+        super().close()
