@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
@@ -85,14 +85,9 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         """Restore and watch while the application runs; close the service after it."""
         threading.Thread(target=restore, name="restore", daemon=True).start()  # a stop does not wait for it
-        watches = (parts.watch_store(), parts.take_models_over(), parts.give_memory_back(), parts.watch_keys())
-        tasks = [asyncio.create_task(watch) for watch in watches]
+        parts.watch()
         async with _to_others(app, parts):
             yield
-        for task in tasks:
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(parts.close)
 
     app = FastAPIOffline(

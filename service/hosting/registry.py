@@ -30,8 +30,8 @@ WOKEN_AT_ONCE = 4
 """By the registry itself; calls wake others meanwhile."""
 RETRY_SECONDS = 1.0
 """Between two tries while the store is away."""
-SWEEP_SECONDS = 0.25
-"""Between two looks at what is due."""
+SWEEP_SECONDS, IDLE_SECONDS = 0.25, 2.0
+"""Between two looks at what is due, and where nothing was used since the one before and nothing is."""
 MOST_SWEEP_SECONDS, SWEPT = 4.0, 1000
 """The same where more than so many replicas are awake: then a look takes some milliseconds."""
 SCRUB_SECONDS = 1.0
@@ -65,7 +65,7 @@ class Registry:
         self._stopping = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_on, name="sweep", daemon=True)
         self._scrubbed = dict.fromkeys(self._collections, "")
-        self._scrub_at = self._began = 0.0
+        self._scrub_at = self._began = self._swept_at = 0.0
         self._unwatched: list[Replica[Any]] = []  #: of many that are awake, those to look at next
         self._fenced = set[Replica[Any]]()  #: those found so, until they are taken again
 
@@ -274,11 +274,14 @@ class Registry:
 
     def _pause(self) -> float:
         """Return the seconds to the next look."""
-        return min(MOST_SWEEP_SECONDS, SWEEP_SECONDS * max(1.0, len(self._awake()) / SWEPT))
+        awake = self._awake()
+        if not any(one.is_due or one.used_at > self._swept_at for one in awake):
+            return IDLE_SECONDS
+        return min(MOST_SWEEP_SECONDS, SWEEP_SECONDS * max(1.0, len(awake) / SWEPT))
 
     def _sweep(self) -> None:
         """Have due snapshots written, and give up memory that has not been used for a while."""
-        awake = self._awake()
+        awake, self._swept_at = self._awake(), time.monotonic()
         for one in awake:
             if one.is_due:
                 one.look_after()

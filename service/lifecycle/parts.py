@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 import os
@@ -57,14 +56,11 @@ from livesvm.solvers.runtime.threads import wait_for_rest
 JOBS = "jobs"
 """Below the data directory."""
 KEYS_SECONDS = 0.5
-"""Between two looks at the file of API keys."""
-PING_SECONDS = 0.5
-"""Between two questions to the store whether it is there."""
+"""Between two looks at the file of API keys, if there is one."""
+PING_SECONDS = 1.0
+"""Between two questions to the store whether it is there, and looks whether large requests have left memory behind."""
 WATCHED_AT_ONCE = 200
 """Replicas that are awake, of which it is asked then."""
-
-TRIM_SECONDS = 1.0
-"""Between two looks whether large requests have left memory behind."""
 LEAST_BASE = 300 * MEGABYTE
 """What the service takes without any model: libraries and compiled code."""
 LARGE = 4 * MEGABYTE
@@ -75,8 +71,6 @@ QUESTIONS = 16
 """Of what a model would be, that wait or are answered at once."""
 ERASURES = 4
 """That may be asked for at once; each waits for those before it."""
-WATCHES = 4
-"""Threads of what is done now and then, and once after the start."""
 TAKE_OVERS = 5
 """Looks for models to take over while one lease lasts."""
 UPLOADS = 2
@@ -250,7 +244,8 @@ class Service:
         self.control = Pool("control", waiting, settings.max_calls)
         self.uploads = Pool("dataset", UPLOADS, UPLOADS)
         self._begun: tuple[Future[None], Future[None]] | None = None
-        self._background = ThreadPoolExecutor(WATCHES, "watch")
+        self._watches: list[threading.Thread] = []
+        self._leaving = threading.Event()
         self._ending = threading.Lock()
 
     def _claim(self) -> str:
@@ -332,32 +327,32 @@ class Service:
         gc.enable()
         self.health.restored()
         self.deliveries.begin()
-        self._background.submit(self.fleet_supervisor.begin)
+        self._beside(self.fleet_supervisor.begin)
         if self.settings.compile_ahead:
             self.compiling.begin()
 
-    async def watch_store(self) -> None:
-        """Keep telling the store that this service is alive, and asking where it stands."""
-        while True:
-            await asyncio.sleep(PING_SECONDS)
-            await self._in_background(self._ask_store)
+    def watch(self) -> None:
+        """Keep asking the store, reading API keys and taking models over, in threads, until the service closes."""
+        lease = self.settings.lease_seconds / TAKE_OVERS
+        self._beside(lambda: self._every(min(PING_SECONDS, lease), self._look_around))
+        self._beside(lambda: self._every(lease, self._take_over))
+        if self.settings.api_keys_file:
+            self._beside(lambda: self._every(KEYS_SECONDS, self.keys.look))
 
-    async def give_memory_back(self) -> None:
-        """Keep giving back to the system what large requests have left behind."""
-        while True:
-            await asyncio.sleep(TRIM_SECONDS)
-            if self.budget.largest_given() >= LARGE:
-                await self._in_background(give_back)
+    def _beside(self, call: Callable[[], object]) -> None:
+        """Make a call in a thread that :meth:`close` joins."""
+        self._watches.append(threading.Thread(target=call, name="watch", daemon=True))
+        self._watches[-1].start()
 
-    async def _in_background(self, call: Callable[[], object]) -> None:
-        """Wait for a call in a thread that :meth:`close` joins, even if the waiting task is cancelled."""
-        await asyncio.get_running_loop().run_in_executor(self._background, call)
+    def _every(self, seconds: float, call: Callable[[], object]) -> None:
+        while not self._leaving.wait(seconds):
+            call()
 
-    async def watch_keys(self) -> None:
-        """Keep reading the API keys again when their file has changed."""
-        while True:
-            await asyncio.sleep(KEYS_SECONDS)
-            await self._in_background(self.keys.look)
+    def _look_around(self) -> None:
+        """Tell the store that this service is alive, ask where it stands, and give back what requests have left."""
+        self._ask_store()
+        if self.budget.largest_given() >= LARGE:
+            give_back()
 
     def _store_memory(self) -> tuple[int, int] | None:
         """Return what a store in memory holds and may hold, unless it is away."""
@@ -374,14 +369,10 @@ class Service:
             self.hosting.watch(WATCHED_AT_ONCE)
             self.coverings.tidy(self.hosting.models)
 
-    async def take_models_over(self) -> None:
-        """Keep restoring what other services release."""
-        while True:
-            await asyncio.sleep(self.settings.lease_seconds / TAKE_OVERS)
-            if self.health.store_up and self.health.is_restored and not self.health.is_draining:
-                await self._in_background(self._take_over)
-
     def _take_over(self) -> None:
+        """Restore what other services release."""
+        if not self.health.store_up or not self.health.is_restored or self.health.is_draining:
+            return
         try:
             self.hosting.take_over()
             if self.erasures.is_owed or self.store.shared:
@@ -409,7 +400,9 @@ class Service:
         with self._ending:
             self.health.stopping()
         self.turns.close()
-        self._background.shutdown()
+        self._leaving.set()
+        for thread in self._watches:
+            thread.join()
         self.datasets.close()
         self.fleet_supervisor.sources.stop()
         self.deliveries.stop()
