@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
+from shutil import disk_usage
 from socket import gethostname
 
 from livesvm.service.access.keys import Keys
@@ -114,10 +115,10 @@ def open_hosting(context: Context, gone: Callable[[str], object]) -> Hosting:
     from livesvm.service.remote.hosting import RemoteHosting
 
     cluster = Cluster(context.settings)
-    context.source.health.watch_head(lambda: cluster.head_is_up)
-    context.source.metrics.watch_nodes(lambda: cluster.nodes)
+    context.source.health.head_is_up = lambda: cluster.head_is_up
+    context.source.metrics.show(ray_head_up=lambda: cluster.head_is_up, ray_nodes=lambda: cluster.nodes)
     hosting = RemoteHosting(context, cluster, gone)
-    context.source.metrics.watch_actors(hosting.processes)
+    context.source.metrics.show(ray_actors=hosting.processes)
     return hosting
 
 
@@ -184,30 +185,24 @@ class Service:
         tell_of(settings.data_dir)
         self.health = Health(self.metrics, settings.lease_seconds)
         self.turns = SolveScheduler(settings.solves)
-        self.metrics.watch_solves(self.turns.counts)
         source = Source(self.store, self.health, self.metrics)
         self.budget = Budget(settings.memory_mb * MEGABYTE)
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
-        self.metrics.watch_memory(self.budget)
-        self.metrics.watch_disk(settings.data_dir, settings.disk_room_mb * MEGABYTE)
-        self.metrics.watch_store_memory(self._store_memory)
         self.outbox = Outbox(holder)
         context = Context(settings, source, self.turns, self.budget, holder, outbox=self.outbox, claim=self._claim)
         self.hosting = open_hosting(context, lambda stored: self.jobs.forget(stored))
         models, feeds = self.hosting.models, self.hosting.feeds
         self.metrics.watch(models, settings.metrics_models)
         self.metrics.watch_feeds(feeds, settings.metrics_models)
-        self.metrics.watch_replicas(self._replicas)
-        self.health.watch_sources(feeds.troubles)
-        self.health.watch_models(lambda: Counter(models.states()) + Counter(feeds.states()))
+        self.health.troubles = feeds.troubles
+        self.health.states = lambda: Counter(models.states()) + Counter(feeds.states())
         self.fronts: FrontEnds | None
         self.fronts, carrier = _beside(settings, self.store, self.health, holder)
         self.datasets = Datasets(settings, self.store, self.health, self.budget, carrier)
         limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)
         self.compiling = Compiling()
-        self.health.watch_compiling(self.compiling.left)
-        self.health.watch_keys(lambda: self.keys.trouble)
-        self.metrics.watch_keys(self.keys.used)
+        self.health.uncompiled = self.compiling.left
+        self.health.key_trouble = lambda: self.keys.trouble
         self.webhooks = Webhooks(source, settings, self.outbox)
         with suppress(StoreError):  # it is tried again before models come back
             self.webhooks.learn()
@@ -224,16 +219,29 @@ class Service:
             mark="" if self.fronts is None else self.fronts.mark,
             outbox=self.outbox,
         )
-        self.metrics.watch_jobs(self.jobs.counts)
         self.erasures = Erasures(settings, source, self.hosting, (self.jobs, self.datasets), self.fronts, holder)
-        self.health.watch_untrained(self.erasures.untrained)
+        self.health.untrained = self.erasures.untrained
         self.fleets = Fleets(source, settings)
         sources = FleetSources(self.fleets, feeds, settings, holder)
         self.fleet_supervisor = FleetSupervisor(self.fleets, feeds, self.erasures, sources)
         self.metrics.watch_fleets(self.fleet_supervisor.samples)
         before = (partial(self.jobs.announce, source), Fencing(source, self.hosting, self.outbox).announce)
         self.deliveries = Deliveries(source, settings, self.webhooks, self.outbox, before)
-        self.metrics.watch_webhooks(self.deliveries.counts, self.deliveries.oldest_seconds)
+        self.metrics.show(
+            solves=self.turns.counts,
+            memory_budget_bytes=lambda: self.budget.limit,
+            memory_held_bytes=self.budget.held,
+            disk_bytes=lambda: disk_usage(settings.data_dir).total,
+            disk_free_bytes=lambda: disk_usage(settings.data_dir).free,
+            disk_reserve_bytes=lambda: settings.disk_room_mb * MEGABYTE,
+            redis_used_bytes=lambda: self._store_memory()[0],
+            redis_limit_bytes=lambda: self._store_memory()[1] or None,
+            replicas=self._replicas,
+            api_key_last_used_timestamp_seconds=self.keys.used,
+            jobs=self.jobs.counts,
+            webhook_messages=self.deliveries.counts,
+            webhook_oldest_seconds=self.deliveries.oldest_seconds,
+        )
         self.erasing = Pool("erase", 1, ERASURES)
         waiting = settings.max_calls if settings.ray else THREADS  # of which one actor has a share
         self.batches = Pool("fleet", waiting, settings.max_calls)
@@ -354,11 +362,12 @@ class Service:
         if self.budget.largest_given() >= LARGE:
             give_back()
 
-    def _store_memory(self) -> tuple[int, int] | None:
+    def _store_memory(self) -> tuple[int, int] | tuple[None, None]:
         """Return what a store in memory holds and may hold, unless it is away."""
+        found = None
         with suppress(StoreError):
-            return self.store.memory() if self.health.store_up else None
-        return None
+            found = self.store.memory() if self.health.store_up else None
+        return found or (None, None)
 
     def _ask_store(self) -> None:
         with _asking():
