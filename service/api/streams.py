@@ -80,11 +80,19 @@ class Streams:
 
     def of(self, look: Callable[[], Event | None], look_seconds: float = LOOK_SECONDS) -> StreamingResponse:
         """Return the stream of what ``look`` returns, each time it differs from before; None ends it."""
-        return _EventStream(self._events(look, look_seconds), self)
+        shown: Event | None = None
 
-    def all_of(self, look: Callable[[], Sequence[Event] | None]) -> StreamingResponse:
+        def changed() -> Sequence[Event] | None:
+            """Look whether there is something new."""
+            nonlocal shown
+            before, shown = shown, look()
+            return None if shown is None else [] if shown == before else [shown]
+
+        return self.all_of(changed, look_seconds)
+
+    def all_of(self, look: Callable[[], Sequence[Event] | None], seconds: float = LOOK_SECONDS) -> StreamingResponse:
         """Return the stream of every event that ``look`` returns, each time there are some; None ends it."""
-        return _EventStream(self._every(look), self)
+        return _EventStream(self._every(look, seconds), self)
 
     def relayed(self, pieces: AsyncIterator[bytes], goes_on: Callable[[], bool] = lambda: True) -> StreamingResponse:
         """Return the stream of pieces that come from elsewhere, until they end, or are not to go on here."""
@@ -105,30 +113,18 @@ class Streams:
             if coming is not None:
                 coming.cancel()
 
-    async def _every(self, look: Callable[[], Sequence[Event] | None]) -> AsyncIterator[bytes]:
+    async def _every(self, look: Callable[[], Sequence[Event] | None], seconds: float) -> AsyncIterator[bytes]:
         said_at = monotonic()
         while not self._closed and (events := look()) is not None:
             if events:
                 said_at = monotonic()
                 yield b"".join(event.encode() for event in events)
-            elif monotonic() - said_at >= self.heartbeat_seconds:
-                said_at = monotonic()
-                yield HEARTBEAT
-            await asyncio.sleep(LOOK_SECONDS)
-
-    async def _events(self, look: Callable[[], Event | None], look_seconds: float) -> AsyncIterator[bytes]:
-        shown: Event | None = None
-        said_at = monotonic()
-        while not self._closed and (event := look()) is not None:
-            if event != shown:
-                shown, said_at = event, monotonic()
-                yield event.encode()
-                if event.is_last:
+                if events[-1].is_last:
                     return
             elif monotonic() - said_at >= self.heartbeat_seconds:
                 said_at = monotonic()
                 yield HEARTBEAT
-            await asyncio.sleep(look_seconds)
+            await asyncio.sleep(seconds)
 
 
 async def _next(pieces: AsyncIterator[bytes]) -> bytes | None:
