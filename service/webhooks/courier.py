@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from livesvm.service.webhooks.sending import Connection
 
 ANSWER_SECONDS = 15.0
-"""For one attempt, from the name's address to the status of the answer."""
+"""For each step of an attempt: to connect, and to send or to read a piece."""
 FIRST_SECONDS, MOST_SECONDS = 2.0, 600.0
 """Until the next attempt, after the first failure and at most; doubled each time, and up to a half less by chance."""
 LONGEST_SECONDS = 3600.0
