@@ -89,11 +89,14 @@ class RequestLog:
         token = calls.begin(call)
         try:
             await self._app(scope, receive, noting_send)
-        except (Exception, asyncio.CancelledError) as error:
-            is_cut = isinstance(error, asyncio.CancelledError)
-            if status or (is_cut and not self._is_stopping()):
+        except Exception as error:
+            if status:
                 raise
-            await problems.refuse(CutOff(_CUT) if is_cut else error, scope, receive, noting_send)
+            await problems.refuse(error, scope, receive, noting_send)
+        except asyncio.CancelledError:
+            if status or not self._is_stopping():
+                raise
+            await problems.refuse(CutOff(_CUT), scope, receive, noting_send)
         finally:
             self._metrics.http_in_progress.dec()
             self._ended(call, scope, status, lasts)
