@@ -343,7 +343,7 @@ class Service:
         """Keep asking the store, reading API keys and taking models over, in threads, until the service closes."""
         lease = self.settings.lease_seconds / TAKE_OVERS
         self._beside(lambda: self._every(min(PING_SECONDS, lease), self._look_around))
-        self._beside(lambda: self._every(lease, self._take_over))
+        self._beside(lambda: self._every(lease if self.store.shared else 2 * lease, self._take_over))
         if self.settings.api_keys_file:
             self._beside(lambda: self._every(KEYS_SECONDS, self.keys.look))
 
