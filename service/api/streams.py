@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
@@ -17,7 +16,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from livesvm.service.api.edge.clients import caller_of, is_admitted
-from livesvm.service.errors import QueueFull
+from livesvm.service.resources.places import Places
 
 MEDIA_TYPE = "text/event-stream"
 LOOK_SECONDS = 0.1
@@ -55,28 +54,17 @@ class Streams:
     def __init__(self, limit: int, heartbeat_seconds: float, stall_seconds: float) -> None:
         self.heartbeat_seconds = heartbeat_seconds
         self.stall_seconds = stall_seconds
-        self._limit = limit
-        self._open: Counter[Hashable] = Counter()
+        half = f"{max(1, limit // 2)} event streams of this caller are open; one may have half of LIVESVM_STREAMS"
+        self._places = Places(limit, f"{limit} event streams are open, as many as LIVESVM_STREAMS allows", half)
         self._closed = False
 
     def close(self) -> None:
         """Have every stream end, as none would by itself when the service stops."""
         self._closed = True
 
-    @contextmanager
-    def place(self, caller: Hashable = None) -> Iterator[None]:
-        """Hold one of the places of a caller; raises QueueFull at once."""
-        if self._open.total() >= self._limit:
-            raise QueueFull(f"{self._limit} event streams are open, as many as LIVESVM_STREAMS allows")
-        if self._open[caller] >= (most := max(1, self._limit // 2)):
-            raise QueueFull(f"{most} event streams of this caller are open; one may have half of LIVESVM_STREAMS")
-        self._open[caller] += 1
-        try:
-            yield
-        finally:
-            self._open[caller] -= 1
-            if not self._open[caller]:
-                del self._open[caller]
+    def place(self, caller: Hashable = None) -> AbstractContextManager[None]:
+        """Hold one of the places of a caller inside; raises QueueFull at once."""
+        return self._places.place(caller)
 
     def of(self, look: Callable[[], Event | None], look_seconds: float = LOOK_SECONDS) -> StreamingResponse:
         """Return the stream of what ``look`` returns, each time it differs from before; None ends it."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import copy_context
 from typing import TypeVar
 
-from livesvm.service.errors import QueueFull, Withdrawn
+from livesvm.service.errors import Withdrawn
 from livesvm.service.logs.calls import current
+from livesvm.service.resources.places import Places
 from livesvm.service.resources.shared_threads import SharedThreads, Steps
 
 T = TypeVar("T")
@@ -31,27 +31,14 @@ class Pool:
     """
 
     def __init__(self, name: str, threads: int, limit: int) -> None:
-        self._name = name
-        self._limit = limit
-        self._busy: Counter[str | None] = Counter()  # by the caller's key
+        half = f"{max(1, limit // 2)} calls of {name} with this key are under way, half of all that may be"
+        self._places = Places(limit, f"{limit} calls of {name} are under way already", half)  # by the caller's key
         self._threads = ThreadPoolExecutor(threads, name)
 
-    @contextmanager
-    def place(self) -> Iterator[None]:
-        """Hold one of the places until the work is done; raises QueueFull at once."""
+    def place(self) -> AbstractContextManager[None]:
+        """Hold one of the places inside, until the work is done; raises QueueFull at once."""
         call = current()
-        key = None if call is None else call.key
-        if self._busy.total() >= self._limit:
-            raise QueueFull(f"{self._limit} calls of {self._name} are under way already")
-        if key is not None and self._busy[key] >= (most := max(1, self._limit // 2)):
-            raise QueueFull(f"{most} calls of {self._name} with this key are under way, half of all that may be")
-        self._busy[key] += 1
-        try:
-            yield
-        finally:
-            self._busy[key] -= 1
-            if not self._busy[key]:
-                del self._busy[key]
+        return self._places.place(None if call is None else call.key)
 
     def begin(self, call: Callable[..., T], *arguments: object) -> Future[T]:
         """Have ``call(*arguments)`` made, for a caller that holds a place; return its result to come."""

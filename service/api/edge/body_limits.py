@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from math import inf
 
 from starlette.requests import Request
 
 from livesvm.service.api.edge.clients import client_of
-from livesvm.service.errors import BodyTimeout, BodyTooLarge, MalformedBody, QueueFull
+from livesvm.service.errors import BodyTimeout, BodyTooLarge, MalformedBody
+from livesvm.service.resources.places import Places
 from livesvm.service.settings import Settings
 
 PACE = 1000.0
@@ -31,25 +30,21 @@ class BodyLimits:
         self.largest = settings.max_body_bytes
         self.most_rows = max(settings.max_examples, settings.max_predict_rows)
         self._patience, self._seconds = settings.header_seconds, settings.body_seconds
-        self._limit = settings.max_bodies * self.largest
-        self._client_limit = self._limit // 2
-        self._held: Counter[str] = Counter()
-
-    @property
-    def held(self) -> int:
-        """Bytes of all bodies on their way."""
-        return self._held.total()
+        full = "too many bodies are on their way already; send this one again"
+        self._held = Places(settings.max_bodies * self.largest, full, full)  # a byte has one
 
     async def receive(self, request: Request) -> bytes:
         """Return the body of a request; raises BodyTooLarge, BodyTimeout, MalformedBody or QueueFull."""
         client = client_of(request.client.host) if request.client else ""
         data = bytearray()
-        with self._holding(client) as take:
+        try:
             async for piece in self._pieces(request, PACE, self._seconds):
                 if len(data) + len(piece) > self.largest:
                     raise BodyTooLarge(f"the body has more than {self.largest} bytes")
-                take(len(piece))
+                self._held.take(client, len(piece))
                 data += piece
+        finally:
+            self._held.give(client, len(data))
         return bytes(data)
 
     def stream(self, request: Request) -> AsyncIterator[bytes]:
@@ -76,23 +71,3 @@ class BodyLimits:
             yield piece
             due += loop.time() - begun  # what is done with it, such as writing to a disk, is not the client's time
             due = min(loop.time() + self._patience, due + len(piece) / pace)
-
-    @contextmanager
-    def _holding(self, client: str) -> Iterator[Callable[[int], None]]:
-        """Take bytes for a client, all of which are given back at the end."""
-        own = 0
-
-        def take(size: int) -> None:
-            """Take more; raises QueueFull."""
-            nonlocal own
-            if self.held + size > self._limit or self._held[client] + size > self._client_limit:
-                raise QueueFull("too many bodies are on their way already; send this one again")
-            own += size
-            self._held[client] += size
-
-        try:
-            yield take
-        finally:
-            self._held[client] -= own
-            if self._held[client] == 0:
-                del self._held[client]
