@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
+
 POLICY = b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 """Nothing is loaded; plots have styles within."""
 HEADERS: tuple[tuple[bytes, bytes], ...] = (
@@ -13,3 +17,15 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"cache-control", b"no-store"),
 )
 """Each where the answer has none of that name."""
+_INLINE_SCRIPT = re.compile(rb"<script(?![^>]*\bsrc=)[^>]*>(.+?)</script>", re.DOTALL)
+_OF_PAGES = (
+    "default-src 'none'; script-src 'self' {scripts}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; worker-src {workers}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+def policy_of(page: bytes, workers: str) -> str:
+    """Return the policy of a page: it may load the service's own files, and run the scripts that are written in it."""
+    digests = sorted({hashlib.sha256(script).digest() for script in _INLINE_SCRIPT.findall(page)})
+    scripts = " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in digests)
+    return _OF_PAGES.format(scripts=scripts, workers=workers)

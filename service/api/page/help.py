@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
-import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,6 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from livesvm.service.api.edge.headers import policy_of
 from livesvm.service.api.page.files import POLICY
 from livesvm.service.errors import NoDocumentation
 
@@ -33,11 +31,6 @@ _ABSENCE = f"""<!doctype html>
 <p><a href="docs">docs</a> describes every call of this service.</p></main></body>
 </html>
 """
-_INLINE_SCRIPT = re.compile(rb"<script[^>]*>(.+?)</script>", re.DOTALL)
-_POLICY = (
-    "default-src 'none'; script-src 'self' {scripts}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 
 
 class _Site(StaticFiles):
@@ -84,5 +77,4 @@ def _install_absence(app: FastAPI) -> None:
 @lru_cache(maxsize=256)
 def _policy(page: Path, changed: int) -> str:
     """Return the policy of a page; the time of its change is part of what is remembered."""
-    scripts = {hashlib.sha256(script).digest() for script in _INLINE_SCRIPT.findall(page.read_bytes())}
-    return _POLICY.format(scripts=" ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in sorted(scripts)))
+    return policy_of(page.read_bytes(), "'self'")

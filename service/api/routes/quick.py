@@ -40,7 +40,7 @@ def quick(needed: str) -> type[APIRoute]:
                 if request.scope["query_string"] or len(keys) > 1 or not all(_is_plain(key) for key in keys):
                     return await thorough(request)
                 if service.keys.known:
-                    let_in(service.keys.find(_bearer(request.headers.get("authorization", ""))), needed)
+                    let_in(service.keys.find(bearer_in(request)), needed)
                 named = {"idempotency_key": keys[0]} if keys else {}
                 answer: Response = await endpoint(request.path_params["id"], request, service, **named)
                 return answer
@@ -54,7 +54,7 @@ def _is_plain(key: str) -> bool:
     return 1 <= len(key) <= LONGEST_KEY
 
 
-def _bearer(authorization: str) -> str:
-    """Return the secret in the header; empty where there is none."""
-    scheme, secret = get_authorization_scheme_param(authorization)
+def bearer_in(request: Request) -> str:
+    """Return the secret that a request comes with; empty where there is none."""
+    scheme, secret = get_authorization_scheme_param(request.headers.get("authorization"))
     return secret if scheme.lower() == "bearer" else ""
