@@ -58,7 +58,7 @@ JOBS = "jobs"
 """Below the data directory."""
 KEYS_SECONDS = 0.5
 """Between two looks at the file of API keys, if there is one."""
-PING_SECONDS = 1.0
+PING_SECONDS = 1.5
 """Between two questions to the store whether it is there, and looks whether large requests have left memory behind."""
 WATCHED_AT_ONCE = 200
 """Replicas that are awake, of which it is asked then."""
