@@ -100,7 +100,7 @@ def create_app(
     app.state.service = parts
     has_keys = bool(parts.keys.known)
     app.state.reception = BodyLimits(settings)
-    app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
+    app.state.streams = Streams(settings.streams, settings.heartbeat_seconds)
     of_models = (models, learn, predict, questions, versions, examples, v2)
     resources = (*of_models, erasures, jobs, datasets, feeds, readings, feed_jobs, fleets, webhooks)
     routers = [learn.updates, *(resource.router for resource in (*resources, watch, operations)), jobs.submissions()]

@@ -13,7 +13,7 @@ from typing import TypeVar
 from pydantic_core import to_json
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from livesvm.service.api.edge.clients import caller_of, is_admitted
 from livesvm.service.resources.places import Places
@@ -48,12 +48,10 @@ class Streams:
     ----------
     limit : streams that may be open at once, half of them of one caller
     heartbeat_seconds : after so long without news a stream says that it is still there
-    stall_seconds : a reader that takes nothing for so long is closed
     """
 
-    def __init__(self, limit: int, heartbeat_seconds: float, stall_seconds: float) -> None:
+    def __init__(self, limit: int, heartbeat_seconds: float) -> None:
         self.heartbeat_seconds = heartbeat_seconds
-        self.stall_seconds = stall_seconds
         half = f"{max(1, limit // 2)} event streams of this caller are open; one may have half of LIVESVM_STREAMS"
         self._places = Places(limit, f"{limit} event streams are open, as many as LIVESVM_STREAMS allows", half)
         self._closed = False
@@ -120,7 +118,7 @@ async def _next(pieces: AsyncIterator[bytes]) -> bytes | None:
 
 
 class _EventStream(StreamingResponse):
-    """A response that releases a reader that takes nothing."""
+    """A response that holds one of the places; the connection ends for a reader that takes nothing."""
 
     media_type = MEDIA_TYPE
 
@@ -129,18 +127,8 @@ class _EventStream(StreamingResponse):
         self._streams = streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._streams.place(caller_of(scope)), suppress(TimeoutError, ClientDisconnect):
+        with self._streams.place(caller_of(scope)), suppress(ClientDisconnect):
             await super().__call__(scope, receive, send)
-
-    async def stream_response(self, send: Send) -> None:
-        """Send what comes, each piece within the time a reader has."""
-
-        async def in_time(message: Message) -> None:
-            """Send one piece, or give the reader up."""
-            async with asyncio.timeout(self._streams.stall_seconds):
-                await send(message)
-
-        await super().stream_response(in_time)
 
 
 def event_stream(

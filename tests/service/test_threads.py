@@ -186,7 +186,7 @@ def place_of(key: str | None, take: Callable[[], AbstractContextManager[None]]) 
 @pytest.mark.parametrize("limit", [1, 2, 5, 8])
 @pytest.mark.parametrize("of", ["calls", "streams"])
 def test_one_key_has_half_of_the_places_and_gives_them_back(of: str, limit: int) -> None:
-    pool, streams = Pool("test", threads=1, limit=limit), Streams(limit, 1.0, 1.0)
+    pool, streams = Pool("test", threads=1, limit=limit), Streams(limit, 1.0)
 
     def take(key: str) -> AbstractContextManager[object]:
         return place_of(key, pool.place) if of == "calls" else streams.place(key)
