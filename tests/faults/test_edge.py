@@ -199,9 +199,10 @@ def test_what_is_sent_ahead_of_an_answer_is_not_done_and_ends_the_connection(siz
         assert http.get("/models/m").json()["version"] == before + len(answers)
 
 
-def test_a_large_head_is_reported_in_which_way(service: ServiceProcess) -> None:
+@pytest.mark.parametrize("fields", [f"x: {'y' * 33_000}", "a: b\r\n" * 101])
+def test_a_large_head_is_reported_in_which_way(fields: str, service: ServiceProcess) -> None:
     with service.connect() as plain:
-        plain.sendall(f"GET /models HTTP/1.1\r\nhost: localhost\r\nx: {'y' * 33_000}".encode())
+        plain.sendall(f"GET /models HTTP/1.1\r\nhost: localhost\r\n{fields}".encode())
         answer = all_of(plain)
     assert (status_of(answer), type_of(answer), closes(answer)) == (431, "head-too-large", True)
 

@@ -26,6 +26,7 @@ from livesvm.service.monitoring.metrics import Metrics
 
 HEAD_BYTES = 32 * 1024
 """That may come without being part of a body, before a head or a request ends; a piece that ends one may have more."""
+MOST_FIELDS = 100
 _ABSOLUTE = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
 
 
@@ -98,18 +99,20 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing() or not self.transport.is_reading():
             return
         if self._unclaimed > HEAD_BYTES:
-            self._refuse(HeadTooLarge(f"heads may have {HEAD_BYTES} bytes, and trailers too"))
+            self._refuse(_too_large())
         elif self._clock is None and self.rests_since is not None:
             self._start_clock()
 
     def send_400_response(self, msg: str) -> None:
         """Say what is wrong with what was read; what was sent ahead of an answer is not read."""
         under_way = self._under_way
-        if under_way is None or under_way.more_body:
-            self._refuse(MalformedRequest("this is not HTTP as RFC 9112 has it"))
-        else:
+        if under_way is not None and not under_way.more_body:
             under_way.keep_alive = False
             self.transport.pause_reading()
+        elif self.headers is not None and len(self.headers) > MOST_FIELDS:
+            self._refuse(_too_large())
+        else:
+            self._refuse(MalformedRequest("this is not HTTP as RFC 9112 has it"))
 
     def on_message_begin(self) -> None:
         """Begin with a head; raises MalformedRequest ahead of an answer."""
@@ -118,9 +121,14 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Note a field of the head; those of a trailer, which come when the request is being answered, are not used."""
+        """Note a field of the head; those of a trailer, which come when the request is being answered, are not used.
+
+        Raises HeadTooLarge, which ends the reading, where there are too many.
+        """
         if self._under_way is None:
             super().on_header(name, value)
+            if len(self.headers) > MOST_FIELDS:
+                raise _too_large()
 
     def on_headers_complete(self) -> None:
         """Begin to answer; a target that names a host stands in place of the Host field [RFC 9112, 3.2.2]."""
@@ -217,3 +225,7 @@ class Connection(HttpToolsProtocol):
         self._stop_clock()
         self._limits.metrics.connections_cut.labels(reason).inc()
         self.transport.close()
+
+
+def _too_large() -> HeadTooLarge:
+    return HeadTooLarge(f"heads may have {HEAD_BYTES} bytes and {MOST_FIELDS} fields, and trailers too")
