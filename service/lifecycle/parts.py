@@ -342,8 +342,9 @@ class Service:
     def watch(self) -> None:
         """Keep asking the store, reading API keys and taking models over, in threads, until the service closes."""
         lease = self.settings.lease_seconds / TAKE_OVERS
-        self._beside(lambda: self._every(min(PING_SECONDS, lease), self._look_around))
-        self._beside(lambda: self._every(lease if self.store.shared else 2 * lease, self._take_over))
+        ask, take = (min(PING_SECONDS, lease), lease) if self.store.shared else (PING_SECONDS, 2 * lease)
+        self._beside(lambda: self._every(ask, self._look_around))
+        self._beside(lambda: self._every(take, self._take_over))
         if self.settings.api_keys_file:
             self._beside(lambda: self._every(KEYS_SECONDS, self.keys.look))
 

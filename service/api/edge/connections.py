@@ -109,7 +109,7 @@ class Connection(HttpToolsProtocol):
         if under_way is not None and not under_way.more_body:
             under_way.keep_alive = False
             self.transport.pause_reading()
-        elif self.headers is not None and len(self.headers) > MOST_FIELDS:
+        elif len(self.headers or ()) > MOST_FIELDS:  # there are none before the first message
             self._refuse(_too_large())
         else:
             self._refuse(MalformedRequest("this is not HTTP as RFC 9112 has it"))
