@@ -39,7 +39,7 @@ class _Server(uvicorn.Server):
 
     async def main_loop(self) -> None:
         """Keep the date that answers tell, and return when the process is to end; uvicorn looks ten times a second."""
-        self._loop, self._signalled = asyncio.get_running_loop(), asyncio.Event()
+        self._signalled, self._loop = asyncio.Event(), asyncio.get_running_loop()
         while not await self.on_tick(0):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._signalled.wait(), DATE_SECONDS)
