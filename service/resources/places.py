@@ -15,7 +15,7 @@ class Places:
     Parameters
     ----------
     limit : places in all
-    full, half : what the callers are told who find no place, and no place of their half
+    full, half : what the error says where all places are taken, and where the half of the caller is
     """
 
     def __init__(self, limit: int, full: str, half: str) -> None:
@@ -24,7 +24,7 @@ class Places:
         self._held: Counter[Hashable] = Counter()
 
     def take(self, caller: Hashable, size: int = 1) -> None:
-        """Hold places for a caller, or for no one in particular (None); raises QueueFull at once."""
+        """Hold places for a caller; None may have them all. Raises QueueFull at once."""
         if self._held.total() + size > self._limit:
             raise QueueFull(self._full)
         if caller is not None and self._held[caller] + size > self._share:
