@@ -31,7 +31,7 @@ WOKEN_AT_ONCE = 4
 RETRY_SECONDS = 1.0
 """Between two tries while the store is away."""
 SWEEP_SECONDS, IDLE_SECONDS = 0.25, 2.0
-"""Between two looks at what is due, and where nothing was used since the one before and nothing is."""
+"""Between two looks at what is due; the second where nothing was, and nothing has been used between two looks."""
 MOST_SWEEP_SECONDS, SWEPT = 4.0, 1000
 """The same where more than so many replicas are awake: then a look takes some milliseconds."""
 SCRUB_SECONDS = 1.0
@@ -61,6 +61,7 @@ class Registry:
         self._waking = ThreadPoolExecutor(WOKEN_AT_ONCE, "wake")
         self._pending: list[Future[None]] = []
         self._room, self._changes = threading.Lock(), 0
+        self._is_idle = False  #: since the look before the last one
         self._is_freed = False  #: and the system is not given back what was
         self._stopping = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_on, name="sweep", daemon=True)
@@ -274,14 +275,15 @@ class Registry:
 
     def _pause(self) -> float:
         """Return the seconds to the next look."""
-        awake = self._awake()
-        if not any(one.is_due or one.used_at > self._swept_at for one in awake):
+        if self._is_idle:
             return IDLE_SECONDS
-        return min(MOST_SWEEP_SECONDS, SWEEP_SECONDS * max(1.0, len(awake) / SWEPT))
+        return min(MOST_SWEEP_SECONDS, SWEEP_SECONDS * max(1.0, len(self._awake()) / SWEPT))
 
     def _sweep(self) -> None:
         """Have due snapshots written, and give up memory that has not been used for a while."""
-        awake, self._swept_at = self._awake(), time.monotonic()
+        awake, before = self._awake(), self._swept_at
+        self._swept_at = time.monotonic()
+        self._is_idle = not any(one.is_due or one.used_at > before for one in awake)
         for one in awake:
             if one.is_due:
                 one.look_after()
