@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,8 +24,7 @@ from livesvm.service.fleets.spec import FleetSpec
 from livesvm.service.models.spec import KernelSpec, ModelSpec, WindowSpec
 from livesvm.service.models.tasks import TASKS
 from livesvm.service.monitoring.feeds import FeedSample, FleetSample, SourceSample, StepSample
-from livesvm.service.monitoring.metrics import Metrics, ModelSample
-from livesvm.service.resources.memory import Budget
+from livesvm.service.monitoring.metrics import SHOWN, Metrics, ModelSample
 
 ROOT = Path(__file__).parents[2]
 _LINK = re.compile(r"\[([^]]*)\]\((?!https?:)[^)]*\)")
@@ -107,17 +107,7 @@ def all_metrics() -> Metrics:
     steps, source = (StepSample(1, 1.0, 2.0, 0.9),), SourceSample(True, 0, 0, 0.0)
     metrics.watch_feeds(all_of([FeedSample("load", 1, 0, 0.0, 3600.0, 0.9, steps, source)]), 1)
     metrics.watch_fleets(lambda: [FleetSample("meters", {"live": 1}, 1, 0.8, 0.7, 0.9, 0.9, source)])
-    metrics.watch_jobs(lambda: {"done": 1})
-    metrics.watch_keys(lambda: {("gauge", "learn"): 0.0})
-    metrics.watch_webhooks(lambda: {"waiting": 1}, lambda: 0.0)
-    metrics.watch_replicas(lambda: {"awake": 1})
-    metrics.watch_solves(lambda: {"running": 1})
-    metrics.watch_memory(Budget())
-    metrics.watch_disk(ROOT, 0)
-    metrics.watch_store_memory(lambda: (1, 2))
-    metrics.watch_head(lambda: True)
-    metrics.watch_nodes(lambda: 1)
-    metrics.watch_actors(lambda: {"answering": 1})
+    metrics.show(**{name: partial(dict, {labels: 1.0}) for name, (_, labels) in SHOWN.items()})
     return metrics
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
@@ -85,14 +85,9 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         """Restore and watch while the application runs; close the service after it."""
         threading.Thread(target=restore, name="restore", daemon=True).start()  # a stop does not wait for it
-        watches = (parts.watch_store(), parts.take_models_over(), parts.give_memory_back(), parts.watch_keys())
-        tasks = [asyncio.create_task(watch) for watch in watches]
+        parts.watch()
         async with _to_others(app, parts):
             yield
-        for task in tasks:
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(parts.close)
 
     app = FastAPIOffline(
@@ -105,7 +100,7 @@ def create_app(
     app.state.service = parts
     has_keys = bool(parts.keys.known)
     app.state.reception = BodyLimits(settings)
-    app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
+    app.state.streams = Streams(settings.streams, settings.heartbeat_seconds)
     of_models = (models, learn, predict, questions, versions, examples, v2)
     resources = (*of_models, erasures, jobs, datasets, feeds, readings, feed_jobs, fleets, webhooks)
     table = [learn.updates, *(resource.calls for resource in (*resources, watch, operations)), jobs.submissions]
@@ -117,15 +112,19 @@ def create_app(
         documentation.install(app)
     problems.install(app)
     describe(app, settings, [body for calls in table for body in calls.bodies], secured=has_keys)
-    app.add_middleware(problems.CutOffs, stopping=lambda: parts.health.is_stopping)
     app.add_middleware(BodyMemory, budget=parts.budget)
     app.add_middleware(Docs, keys=parts.keys if has_keys and settings.docs_need_key else None, root=settings.root_path)
     app.add_middleware(Heads)
     app.add_middleware(Gate, hosts=Hosts(settings.allowed_hosts, settings.host), has_keys=has_keys)
-    traced = Tracing(operations.VERSION) if settings.traces else None
-    app.add_middleware(RequestLog, metrics=parts.metrics, slow_seconds=settings.slow_seconds, traced=traced)
     if settings.root_path:
         app.add_middleware(RootPath, root=settings.root_path)
+    app.add_middleware(
+        RequestLog,
+        metrics=parts.metrics,
+        slow_seconds=settings.slow_seconds,
+        is_stopping=lambda: parts.health.is_stopping,
+        traced=Tracing(operations.VERSION) if settings.traces else None,
+    )
     return app
 
 

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import re
-
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from livesvm.service.access.keys import Keys
 from livesvm.service.api import problems
+from livesvm.service.api.edge.headers import policy_of
 from livesvm.service.api.routes.access import bearer_of, let_in
 from livesvm.service.errors import ServiceError
 
 STATIC = "/static-offline-docs/"
 PAGES = ("/docs", "/redoc", "/docs/oauth2-redirect")
 _DESCRIBE = frozenset({*PAGES, "/openapi.json"})
-_OWN_SCRIPT = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
-_POLICY = (
-    "default-src 'none'; script-src 'self' {scripts}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    "connect-src 'self'; worker-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 
 
 class Docs:
@@ -75,14 +67,9 @@ def _policed(send: Send) -> Send:
             start = message
             return
         if start:
-            scripts = " ".join(map(_source, _OWN_SCRIPT.findall(message["body"])))
-            policy = (b"content-security-policy", _POLICY.format(scripts=scripts).encode())
+            policy = (b"content-security-policy", policy_of(message["body"], "blob:").encode())
             await send({**start, "headers": [*start["headers"], policy]})
             start = {}
         await send(message)
 
     return sending
-
-
-def _source(script: bytes) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}'"

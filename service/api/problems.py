@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable
 from http import HTTPStatus
 from math import ceil
 from typing import Any
@@ -15,11 +13,11 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from livesvm.service.api.methods import allowed
 from livesvm.service.api.problem_documents import INTERNAL, MEDIA_TYPE, Kind, kind_of, problem, reason_for_log
-from livesvm.service.errors import CutOff, InvalidRequest, NotReady, ServiceError
+from livesvm.service.errors import InvalidRequest, NotReady, ServiceError
 from livesvm.service.logs.calls import note
 from livesvm.service.store.base import StoreError
 from livesvm.solvers.errors import SolverError
@@ -34,38 +32,6 @@ def install(app: FastAPI) -> None:
         app.add_exception_handler(kind, _told)
     app.add_exception_handler(RequestValidationError, _fault_fields)
     app.add_exception_handler(HTTPException, _http_problem)
-
-
-class CutOffs:
-    """ASGI middleware that answers requests which the server cuts off when it stops.
-
-    Parameters
-    ----------
-    stopping : whether it does
-    """
-
-    def __init__(self, app: ASGIApp, stopping: Callable[[], bool]) -> None:
-        self._app = app
-        self._stopping = stopping
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; answer the caller if no other answer will come."""
-        has_begun = False
-
-        async def noting_send(message: Message) -> None:
-            """Send on, and note that the answer has begun."""
-            nonlocal has_begun
-            has_begun = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, noting_send)
-        except asyncio.CancelledError:
-            if has_begun or scope["type"] != "http" or not self._stopping():
-                raise
-            what = "what it asked may be done yet; with the same Idempotency-Key it is done once"
-            late = CutOff(f"the service stops, and this request took too long; {what}")
-            await refuse(late, scope, receive, send)
 
 
 async def refuse(error: Exception, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,7 +1,8 @@
-"""The log and metrics of requests: each is named, timed by route template, and logged when it has ended."""
+"""The outermost layer of requests: each is named, timed by route template, always answered, and logged at its end."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import secrets
@@ -12,8 +13,10 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from livesvm.service.api import problems
+from livesvm.service.api.edge.headers import HEADERS
 from livesvm.service.api.routes.access import FEED_ID
 from livesvm.service.api.streams import MEDIA_TYPE
+from livesvm.service.errors import CutOff
 from livesvm.service.logs import calls
 from livesvm.service.logs.calls import Call, tell
 from livesvm.service.monitoring.metrics import Metrics
@@ -27,6 +30,10 @@ _PROBES = frozenset({"/health/live", "/health/serving", "/health/ready", "/metri
 """Asked again and again; the log tells of them at the level debug, unless they fail."""
 _ID = re.compile(rb"[A-Za-z0-9_.:/+=@-]{1,128}")
 _MODEL = re.compile(FEED_ID)
+_CUT = (
+    "the service stops, and this request took too long; what it asked may be done yet; "
+    "with the same Idempotency-Key it is done once"
+)
 
 log = logging.getLogger("livesvm.requests")
 
@@ -40,17 +47,26 @@ class RequestLog:
     Parameters
     ----------
     slow_seconds : what takes longer is worth a warning
+    is_stopping : whether the server cuts requests off
     traced : tells traces, where they are wanted
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, slow_seconds: float, traced: Traced | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        slow_seconds: float,
+        is_stopping: Callable[[], bool],
+        traced: Traced | None = None,
+    ) -> None:
         self._app = app
         self._metrics = metrics
         self._slow_seconds = slow_seconds
+        self._is_stopping = is_stopping
         self._traced = traced
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on and note how it went; an error that was not foreseen is answered here."""
+        """Pass the request on and note how it went; an error that was not foreseen, or a cut, is answered here."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -58,12 +74,15 @@ class RequestLog:
         status, lasts = 0, False
 
         async def noting_send(message: Message) -> None:
-            """Send on, with the request's name, and a look at the status and at whether this is a stream."""
+            """Send on, with the request's name and every answer's headers; note the status, and if it is a stream."""
             nonlocal status, lasts
             if message["type"] == "http.response.start":
                 status = message["status"]
                 lasts = any(value.startswith(_STREAM) for _, value in message["headers"])
-                message["headers"] = [*message["headers"], (ID_HEADER, call.id.encode())]
+                given = message["headers"]
+                names = {name for name, _ in given}
+                own = [header for header in HEADERS if header[0] not in names]
+                message["headers"] = [*given, *own, (ID_HEADER, call.id.encode())]
             await send(message)
 
         self._metrics.http_in_progress.inc()
@@ -74,6 +93,10 @@ class RequestLog:
             if status:
                 raise
             await problems.refuse(error, scope, receive, noting_send)
+        except asyncio.CancelledError:
+            if status or not self._is_stopping():
+                raise
+            await problems.refuse(CutOff(_CUT), scope, receive, noting_send)
         finally:
             self._metrics.http_in_progress.dec()
             self._ended(call, scope, status, lasts)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
@@ -14,10 +13,10 @@ from typing import TypeVar
 from pydantic_core import to_json
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from livesvm.service.api.edge.clients import caller_of, is_admitted
-from livesvm.service.errors import QueueFull
+from livesvm.service.resources.places import Places
 
 MEDIA_TYPE = "text/event-stream"
 LOOK_SECONDS = 0.1
@@ -49,34 +48,21 @@ class Streams:
     ----------
     limit : streams that may be open at once, half of them of one caller
     heartbeat_seconds : after so long without news a stream says that it is still there
-    stall_seconds : a reader that takes nothing for so long is closed
     """
 
-    def __init__(self, limit: int, heartbeat_seconds: float, stall_seconds: float) -> None:
+    def __init__(self, limit: int, heartbeat_seconds: float) -> None:
         self.heartbeat_seconds = heartbeat_seconds
-        self.stall_seconds = stall_seconds
-        self._limit = limit
-        self._open: Counter[Hashable] = Counter()
+        half = f"{max(1, limit // 2)} event streams of this caller are open; one may have half of LIVESVM_STREAMS"
+        self._places = Places(limit, f"{limit} event streams are open, as many as LIVESVM_STREAMS allows", half)
         self._closed = False
 
     def close(self) -> None:
         """Have every stream end, as none would by itself when the service stops."""
         self._closed = True
 
-    @contextmanager
-    def place(self, caller: Hashable = None) -> Iterator[None]:
-        """Hold one of the places of a caller; raises QueueFull at once."""
-        if self._open.total() >= self._limit:
-            raise QueueFull(f"{self._limit} event streams are open, as many as LIVESVM_STREAMS allows")
-        if self._open[caller] >= (most := max(1, self._limit // 2)):
-            raise QueueFull(f"{most} event streams of this caller are open; one may have half of LIVESVM_STREAMS")
-        self._open[caller] += 1
-        try:
-            yield
-        finally:
-            self._open[caller] -= 1
-            if not self._open[caller]:
-                del self._open[caller]
+    def place(self, caller: Hashable = None) -> AbstractContextManager[None]:
+        """Hold one of the places of a caller inside; raises QueueFull at once."""
+        return self._places.place(caller)
 
     def of(self, look: Callable[[], Event | None], look_seconds: float = LOOK_SECONDS) -> StreamingResponse:
         """Return the stream of what ``look`` returns, each time it differs from before; None ends it."""
@@ -134,7 +120,7 @@ async def _next(pieces: AsyncIterator[bytes]) -> bytes | None:
 
 
 class _EventStream(StreamingResponse):
-    """A response that releases a reader that takes nothing."""
+    """A response that holds one of the places; the connection ends for a reader that takes nothing."""
 
     media_type = MEDIA_TYPE
 
@@ -143,18 +129,8 @@ class _EventStream(StreamingResponse):
         self._streams = streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._streams.place(caller_of(scope)), suppress(TimeoutError, ClientDisconnect):
+        with self._streams.place(caller_of(scope)), suppress(ClientDisconnect):
             await super().__call__(scope, receive, send)
-
-    async def stream_response(self, send: Send) -> None:
-        """Send what comes, each piece within the time a reader has."""
-
-        async def in_time(message: Message) -> None:
-            """Send one piece, or give the reader up."""
-            async with asyncio.timeout(self._streams.stall_seconds):
-                await send(message)
-
-        await super().stream_response(in_time)
 
 
 def event_stream(

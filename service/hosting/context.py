@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from livesvm.service.history.journal import Source
-from livesvm.service.hosting.mailbox import Threads
 from livesvm.service.resources.memory import Budget
 from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
 from livesvm.service.webhooks.outbox import Outbox
+
+MOST_THREADS = 64
+"""Calls in mailboxes that wait for a disk, or for their turn to solve, hold one each."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,6 @@ class Context:
     turns: SolveScheduler
     budget: Budget = field(default_factory=Budget)
     holder: str = "livesvm"
-    threads: Threads = field(default_factory=Threads)
+    threads: Executor = field(default_factory=partial(ThreadPoolExecutor, MOST_THREADS, "mailbox"))
     outbox: Outbox = field(default_factory=Outbox)
     claim: Callable[[], str] = str

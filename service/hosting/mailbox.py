@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from contextvars import copy_context
 from typing import TypeVar
@@ -14,55 +13,11 @@ from typing import TypeVar
 from livesvm.service.errors import ModelUnavailable, QueueFull
 from livesvm.service.logs.calls import stage
 
-MOST_THREADS = 64
-"""Calls that wait for a disk, or for their turn to solve, hold one each."""
-IDLE_SECONDS = 5.0
-"""After which a thread without work ends."""
-
 T = TypeVar("T")
 
 HELD: Future[None] = Future()
 """The future of a hold that does not have to wait."""
 HELD.set_result(None)
-
-
-class Threads:
-    """As many threads as there is work for, at most ``most``; each ends when it has had none for a while."""
-
-    def __init__(self, most: int = MOST_THREADS) -> None:
-        self._most = most
-        self._work: deque[Callable[[], None]] = deque()
-        self._wanted = threading.Condition()
-        self._idle = self._count = 0
-
-    def submit(self, work: Callable[[], None]) -> None:
-        """Have a thread do the work, which must not raise; returns at once."""
-        with self._wanted:
-            self._work.append(work)
-            if self._idle >= len(self._work) or self._count >= self._most:
-                self._wanted.notify()
-                return
-            self._count += 1
-        threading.Thread(target=self._run, name="mailbox", daemon=True).start()
-
-    def _run(self) -> None:
-        while (work := self._next()) is not None:
-            work()
-            del work  # a replica that goes to rest is not kept by the thread that waits for other work
-
-    def _next(self) -> Callable[[], None] | None:
-        """Return the next work; None after a while without any, when the thread does not count any more."""
-        end = time.monotonic() + IDLE_SECONDS
-        with self._wanted:
-            self._idle += 1
-            try:
-                while not self._work:
-                    if not self._wanted.wait(end - time.monotonic()) and not self._work:
-                        self._count -= 1
-                        return None
-                return self._work.popleft()
-            finally:
-                self._idle -= 1
 
 
 class Mailbox:
@@ -75,7 +30,7 @@ class Mailbox:
     size : calls that may wait, but for those that always get a place
     """
 
-    def __init__(self, threads: Threads, name: str, size: int) -> None:
+    def __init__(self, threads: Executor, name: str, size: int) -> None:
         self._threads, self._name, self._size = threads, name, size
         self._changed = threading.Condition()
         self._waiting: deque[Callable[[], bool]] = deque()  # what they return says whether they hold the others

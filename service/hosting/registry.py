@@ -30,8 +30,8 @@ WOKEN_AT_ONCE = 4
 """By the registry itself; calls wake others meanwhile."""
 RETRY_SECONDS = 1.0
 """Between two tries while the store is away."""
-SWEEP_SECONDS = 0.25
-"""Between two looks at what is due."""
+SWEEP_SECONDS, IDLE_SECONDS = 0.25, 2.0
+"""Between two looks at what is due; the second where nothing was, and nothing has been used between two looks."""
 MOST_SWEEP_SECONDS, SWEPT = 4.0, 1000
 """The same where more than so many replicas are awake: then a look takes some milliseconds."""
 SCRUB_SECONDS = 1.0
@@ -61,11 +61,12 @@ class Registry:
         self._waking = ThreadPoolExecutor(WOKEN_AT_ONCE, "wake")
         self._pending: list[Future[None]] = []
         self._room, self._changes = threading.Lock(), 0
+        self._is_idle = False  #: since the look before the last one
         self._is_freed = False  #: and the system is not given back what was
         self._stopping = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_on, name="sweep", daemon=True)
         self._scrubbed = dict.fromkeys(self._collections, "")
-        self._scrub_at = self._began = 0.0
+        self._scrub_at = self._began = self._swept_at = 0.0
         self._unwatched: list[Replica[Any]] = []  #: of many that are awake, those to look at next
         self._fenced = set[Replica[Any]]()  #: those found so, until they are taken again
 
@@ -274,11 +275,15 @@ class Registry:
 
     def _pause(self) -> float:
         """Return the seconds to the next look."""
+        if self._is_idle:
+            return IDLE_SECONDS
         return min(MOST_SWEEP_SECONDS, SWEEP_SECONDS * max(1.0, len(self._awake()) / SWEPT))
 
     def _sweep(self) -> None:
         """Have due snapshots written, and give up memory that has not been used for a while."""
-        awake = self._awake()
+        awake, before = self._awake(), self._swept_at
+        self._swept_at = time.monotonic()
+        self._is_idle = not any(one.is_due or one.used_at > before for one in awake)
         for one in awake:
             if one.is_due:
                 one.look_after()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 import os
@@ -16,6 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
+from shutil import disk_usage
 from socket import gethostname
 
 from livesvm.service.access.keys import Keys
@@ -41,7 +41,7 @@ from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.compiling import Compiling, call_compiled_code
 from livesvm.service.resources.machine import give_back, resident_bytes
 from livesvm.service.resources.memory import MEGABYTE, Budget
-from livesvm.service.resources.pools import Pool
+from livesvm.service.resources.pools import Pool, SteppedPool
 from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import SERVICE, DocumentName, Store, StoreDamaged, StoreError
@@ -57,14 +57,11 @@ from livesvm.solvers.runtime.threads import wait_for_rest
 JOBS = "jobs"
 """Below the data directory."""
 KEYS_SECONDS = 0.5
-"""Between two looks at the file of API keys."""
-PING_SECONDS = 0.5
-"""Between two questions to the store whether it is there."""
+"""Between two looks at the file of API keys, if there is one."""
+PING_SECONDS = 1.5
+"""Between two questions to the store whether it is there, and looks whether large requests have left memory behind."""
 WATCHED_AT_ONCE = 200
 """Replicas that are awake, of which it is asked then."""
-
-TRIM_SECONDS = 1.0
-"""Between two looks whether large requests have left memory behind."""
 LEAST_BASE = 300 * MEGABYTE
 """What the service takes without any model: libraries and compiled code."""
 LARGE = 4 * MEGABYTE
@@ -75,8 +72,6 @@ QUESTIONS = 16
 """Of what a model would be, that wait or are answered at once."""
 ERASURES = 4
 """That may be asked for at once; each waits for those before it."""
-WATCHES = 4
-"""Threads of what is done now and then, and once after the start."""
 TAKE_OVERS = 5
 """Looks for models to take over while one lease lasts."""
 UPLOADS = 2
@@ -120,10 +115,10 @@ def open_hosting(context: Context, gone: Callable[[str], object]) -> Hosting:
     from livesvm.service.remote.hosting import RemoteHosting
 
     cluster = Cluster(context.settings)
-    context.source.health.watch_head(lambda: cluster.head_is_up)
-    context.source.metrics.watch_nodes(lambda: cluster.nodes)
+    context.source.health.head_is_up = lambda: cluster.head_is_up
+    context.source.metrics.show(ray_head_up=lambda: cluster.head_is_up, ray_nodes=lambda: cluster.nodes)
     hosting = RemoteHosting(context, cluster, gone)
-    context.source.metrics.watch_actors(hosting.processes)
+    context.source.metrics.show(ray_actors=hosting.processes)
     return hosting
 
 
@@ -190,30 +185,24 @@ class Service:
         tell_of(settings.data_dir)
         self.health = Health(self.metrics, settings.lease_seconds)
         self.turns = SolveScheduler(settings.solves)
-        self.metrics.watch_solves(self.turns.counts)
         source = Source(self.store, self.health, self.metrics)
         self.budget = Budget(settings.memory_mb * MEGABYTE)
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
-        self.metrics.watch_memory(self.budget)
-        self.metrics.watch_disk(settings.data_dir, settings.disk_room_mb * MEGABYTE)
-        self.metrics.watch_store_memory(self._store_memory)
         self.outbox = Outbox(holder)
         context = Context(settings, source, self.turns, self.budget, holder, outbox=self.outbox, claim=self._claim)
         self.hosting = open_hosting(context, lambda stored: self.jobs.forget(stored))
         models, feeds = self.hosting.models, self.hosting.feeds
         self.metrics.watch(models, settings.metrics_models)
         self.metrics.watch_feeds(feeds, settings.metrics_models)
-        self.metrics.watch_replicas(self._replicas)
-        self.health.watch_sources(feeds.troubles)
-        self.health.watch_models(lambda: Counter(models.states()) + Counter(feeds.states()))
+        self.health.troubles = feeds.troubles
+        self.health.states = lambda: Counter(models.states()) + Counter(feeds.states())
         self.fronts: FrontEnds | None
         self.fronts, carrier = _beside(settings, self.store, self.health, holder)
         self.datasets = Datasets(settings, self.store, self.health, self.budget, carrier)
         limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)
         self.compiling = Compiling()
-        self.health.watch_compiling(self.compiling.left)
-        self.health.watch_keys(lambda: self.keys.trouble)
-        self.metrics.watch_keys(self.keys.used)
+        self.health.uncompiled = self.compiling.left
+        self.health.key_trouble = lambda: self.keys.trouble
         self.webhooks = Webhooks(source, settings, self.outbox)
         with suppress(StoreError):  # it is tried again before models come back
             self.webhooks.learn()
@@ -230,27 +219,41 @@ class Service:
             mark="" if self.fronts is None else self.fronts.mark,
             outbox=self.outbox,
         )
-        self.metrics.watch_jobs(self.jobs.counts)
         self.erasures = Erasures(settings, source, self.hosting, (self.jobs, self.datasets), self.fronts, holder)
-        self.health.watch_untrained(self.erasures.untrained)
+        self.health.untrained = self.erasures.untrained
         self.fleets = Fleets(source, settings)
         sources = FleetSources(self.fleets, feeds, settings, holder)
         self.fleet_supervisor = FleetSupervisor(self.fleets, feeds, self.erasures, sources)
         self.metrics.watch_fleets(self.fleet_supervisor.samples)
         before = (partial(self.jobs.announce, source), Fencing(source, self.hosting, self.outbox).announce)
         self.deliveries = Deliveries(source, settings, self.webhooks, self.outbox, before)
-        self.metrics.watch_webhooks(self.deliveries.counts, self.deliveries.oldest_seconds)
+        self.metrics.show(
+            solves=self.turns.counts,
+            memory_budget_bytes=lambda: self.budget.limit,
+            memory_held_bytes=self.budget.held,
+            disk_bytes=lambda: disk_usage(settings.data_dir).total,
+            disk_free_bytes=lambda: disk_usage(settings.data_dir).free,
+            disk_reserve_bytes=lambda: settings.disk_room_mb * MEGABYTE,
+            redis_used_bytes=lambda: self._store_memory()[0],
+            redis_limit_bytes=lambda: self._store_memory()[1] or None,
+            replicas=self._replicas,
+            api_key_last_used_timestamp_seconds=self.keys.used,
+            jobs=self.jobs.counts,
+            webhook_messages=self.deliveries.counts,
+            webhook_oldest_seconds=self.deliveries.oldest_seconds,
+        )
         self.erasing = Pool("erase", 1, ERASURES)
         waiting = settings.max_calls if settings.ray else THREADS  # of which one actor has a share
         self.batches = Pool("fleet", waiting, settings.max_calls)
-        self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
+        self.readers = SteppedPool("predict", settings.predict_threads, settings.max_calls)
         self.workers = Pool("update", THREADS, settings.max_calls)
         self.coverings = Coverings(self.budget)
         self.questions = Pool("question", settings.solves, QUESTIONS)
         self.control = Pool("control", waiting, settings.max_calls)
         self.uploads = Pool("dataset", UPLOADS, UPLOADS)
         self._begun: tuple[Future[None], Future[None]] | None = None
-        self._background = ThreadPoolExecutor(WATCHES, "watch")
+        self._watches: list[threading.Thread] = []
+        self._leaving = threading.Event()
         self._ending = threading.Lock()
 
     def _claim(self) -> str:
@@ -326,46 +329,46 @@ class Service:
 
     def _begin_to_serve(self) -> None:
         """Start what works next to requests; be ready."""
-        for pool in self._pools():
-            pool.start()
         self.health.ask_store(self.store)
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
         gc.freeze()  # what lives from here to the end need not be walked by every collection
         gc.enable()
         self.health.restored()
         self.deliveries.begin()
-        self._background.submit(self.fleet_supervisor.begin)
+        self._beside(self.fleet_supervisor.begin)
         if self.settings.compile_ahead:
             self.compiling.begin()
 
-    async def watch_store(self) -> None:
-        """Keep telling the store that this service is alive, and asking where it stands."""
-        while True:
-            await asyncio.sleep(PING_SECONDS)
-            await self._in_background(self._ask_store)
+    def watch(self) -> None:
+        """Keep asking the store, reading API keys and taking models over, in threads, until the service closes."""
+        lease = self.settings.lease_seconds / TAKE_OVERS
+        ask, take = (min(PING_SECONDS, lease), lease) if self.store.shared else (PING_SECONDS, 2 * lease)
+        self._beside(lambda: self._every(ask, self._look_around))
+        self._beside(lambda: self._every(take, self._take_over))
+        if self.settings.api_keys_file:
+            self._beside(lambda: self._every(KEYS_SECONDS, self.keys.look))
 
-    async def give_memory_back(self) -> None:
-        """Keep giving back to the system what large requests have left behind."""
-        while True:
-            await asyncio.sleep(TRIM_SECONDS)
-            if self.budget.largest_given() >= LARGE:
-                await self._in_background(give_back)
+    def _beside(self, call: Callable[[], object]) -> None:
+        """Make a call in a thread that :meth:`close` joins."""
+        self._watches.append(threading.Thread(target=call, name="watch", daemon=True))
+        self._watches[-1].start()
 
-    async def _in_background(self, call: Callable[[], object]) -> None:
-        """Wait for a call in a thread that :meth:`close` joins, even if the waiting task is cancelled."""
-        await asyncio.get_running_loop().run_in_executor(self._background, call)
+    def _every(self, seconds: float, call: Callable[[], object]) -> None:
+        while not self._leaving.wait(seconds):
+            call()
 
-    async def watch_keys(self) -> None:
-        """Keep reading the API keys again when their file has changed."""
-        while True:
-            await asyncio.sleep(KEYS_SECONDS)
-            await self._in_background(self.keys.look)
+    def _look_around(self) -> None:
+        """Tell the store that this service is alive, ask where it stands, and give back what requests have left."""
+        self._ask_store()
+        if self.budget.largest_given() >= LARGE:
+            give_back()
 
-    def _store_memory(self) -> tuple[int, int] | None:
+    def _store_memory(self) -> tuple[int, int] | tuple[None, None]:
         """Return what a store in memory holds and may hold, unless it is away."""
+        found = None
         with suppress(StoreError):
-            return self.store.memory() if self.health.store_up else None
-        return None
+            found = self.store.memory() if self.health.store_up else None
+        return found or (None, None)
 
     def _ask_store(self) -> None:
         with _asking():
@@ -376,14 +379,10 @@ class Service:
             self.hosting.watch(WATCHED_AT_ONCE)
             self.coverings.tidy(self.hosting.models)
 
-    async def take_models_over(self) -> None:
-        """Keep restoring what other services release."""
-        while True:
-            await asyncio.sleep(self.settings.lease_seconds / TAKE_OVERS)
-            if self.health.store_up and self.health.is_restored and not self.health.is_draining:
-                await self._in_background(self._take_over)
-
     def _take_over(self) -> None:
+        """Restore what other services release."""
+        if not self.health.store_up or not self.health.is_restored or self.health.is_draining:
+            return
         try:
             self.hosting.take_over()
             if self.erasures.is_owed or self.store.shared:
@@ -411,7 +410,9 @@ class Service:
         with self._ending:
             self.health.stopping()
         self.turns.close()
-        self._background.shutdown()
+        self._leaving.set()
+        for thread in self._watches:
+            thread.join()
         self.datasets.close()
         self.fleet_supervisor.sources.stop()
         self.deliveries.stop()

@@ -77,9 +77,12 @@ def known_as(key: str) -> None:
         call.key = key
 
 
-def tell(log: logging.Logger, level: int, event: str, facts: dict[str, Any]) -> None:
-    """Log an event with facts; a line of the log that names no line of the code, which costs less to find out."""
+def tell(log: logging.Logger, level: int, event: str, facts: dict[str, Any], same: str = "") -> None:
+    """Log an event with facts; a line of the log that names no line of the code, which costs less to find out.
+
+    ``same`` is by what such lines say the same, and are counted; each is written where it is empty.
+    """
     if log.isEnabledFor(level):
         record = logging.LogRecord(log.name, level, "", 0, event, None, None)
-        record.facts = facts
+        record.facts, record.same = facts, same
         log.handle(record)

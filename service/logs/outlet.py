@@ -61,7 +61,7 @@ class Outlet(logging.Handler):
             record.msg, record.args = record.getMessage(), None
         if (call := current()) is not None:
             record.facts = {"request": call.id, "key": call.key, **getattr(record, "facts", {})}
-        record.is_own = hasattr(record, "facts")  # of a call, or of something else that is one by itself
+        record.is_own = hasattr(record, "facts") and not getattr(record, "same", "")  # of a call, or one by itself
         if self._facts:
             record.facts = {**getattr(record, "facts", {}), **self._facts}
         self._waiting.put(record)
@@ -116,7 +116,7 @@ class Repeats:
 
     def has(self, record: logging.LogRecord) -> bool:
         """Return whether a record says what one before has said, and count it then."""
-        text = record.getMessage()
+        text = getattr(record, "same", "") or record.getMessage()
         at = record.name, text if record.name.startswith(OWN) else _NUMBERS.sub("", text)
         if (known := self._known.get(at)) is not None:
             known.count, known.newest = known.count + 1, record

@@ -39,119 +39,74 @@ class Health:
         self._metrics = metrics
         self._lease_seconds = lease_seconds
         self._answered_at = time.monotonic()
-        self._states: Callable[[], Mapping[ServingState, int]] = dict
-        self._uncompiled: Callable[[], Iterable[str]] = tuple
-        self._sources: Callable[[], Iterable[str]] = tuple
-        self._untrained: Callable[[], Iterable[str]] = tuple
-        self._keys: Callable[[], str | None] = lambda: None
-        self._head_is_up: Callable[[], bool] = lambda: True
+        self.states: Callable[[], Mapping[ServingState, int]] = dict  #: of models; asked for whenever readiness is
+        self.uncompiled: Callable[[], Iterable[str]] = tuple  #: the solvers that are still being compiled
+        self.troubles: Callable[[], Iterable[str]] = tuple  #: what is wrong with sources of feeds
+        self.untrained: Callable[[], Iterable[str]] = tuple  #: the models that an erasure has left untrained
+        self.key_trouble: Callable[[], str | None] = lambda: None  #: why changed API keys are not in force
+        self.head_is_up: Callable[[], bool] = lambda: True  #: whether the head of the cluster with the models answers
         self._active = ""
         self._level: Durability | None = None
         self._weakness: str | None = None
         self._lock = threading.Lock()
-        self._store_up = True
+        self.store_up = True  #: whether the store could be written last time
         self._down_since = 0.0
         self._unanswered = False
         self._came_back = False
         self._warm = False
-        self._restored = False
-        self._draining = False
-        self._stopping = False
-        metrics.store_up.set_function(lambda: self._store_up and not self._is_silent)
+        self.is_restored = False  #: whether the models are there and the code is warm
+        self.is_draining = False  #: whether the service is about to stop, or stops
+        self.is_stopping = False  #: whether no more work is taken
+        metrics.store_up.set_function(lambda: self.store_up and not self._is_silent)
         metrics.ready.set_function(lambda: not self.reasons())
         metrics.serving.set_function(lambda: not self.unserving())
         metrics.standby.set_function(lambda: self.stands_by)
 
-    def watch_models(self, states: Callable[[], Mapping[ServingState, int]]) -> None:
-        """Judge by the models too; how many are in which state is asked for whenever readiness is."""
-        self._states = states
-
-    def watch_compiling(self, uncompiled: Callable[[], Iterable[str]]) -> None:
-        """Tell of the solvers that are still being compiled."""
-        self._uncompiled = uncompiled
-
-    def watch_sources(self, troubles: Callable[[], Iterable[str]]) -> None:
-        """Tell of what is wrong with sources of feeds."""
-        self._sources = troubles
-
-    def watch_untrained(self, untrained: Callable[[], Iterable[str]]) -> None:
-        """Tell of the models that an erasure has left untrained."""
-        self._untrained = untrained
-
-    def watch_keys(self, trouble: Callable[[], str | None]) -> None:
-        """Tell why changed API keys are not in force."""
-        self._keys = trouble
-
-    def watch_head(self, is_up: Callable[[], bool]) -> None:
-        """Tell where the head of the cluster, in which the models live, does not answer."""
-        self._head_is_up = is_up
-        self._metrics.watch_head(is_up)
-
-    @property
-    def store_up(self) -> bool:
-        """Whether the store could be written last time."""
-        return self._store_up
-
     @property
     def durability(self) -> Durability | None:
         """What the store said last that it gives; None while it is away."""
-        return self._level if self._store_up else None
+        return self._level if self.store_up else None
 
     @property
     def store_is_fresh(self) -> bool:
         """Whether the store answered, and lately enough that no other service can have taken a model over unseen."""
-        return self._store_up and time.monotonic() - self._answered_at < self._lease_seconds
-
-    @property
-    def is_restored(self) -> bool:
-        """Whether the models are there and the code is warm."""
-        return self._restored
-
-    @property
-    def is_draining(self) -> bool:
-        """Whether the service is about to stop, or stops."""
-        return self._draining
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether no more work is taken."""
-        return self._stopping
+        return self.store_up and time.monotonic() - self._answered_at < self._lease_seconds
 
     @property
     def stands_by(self) -> bool:
         """Whether another service takes the calls, and this one is there to go on when that ends."""
-        states = self._states()
+        states = self.states()
         idle = bool(self._active) or (bool(states) and not states.keys() - {"held", "fenced"})
-        return self._restored and not self._draining and idle
+        return self.is_restored and not self.is_draining and idle
 
     def reasons(self) -> list[str]:
         """Return why updates are not accepted; empty when the service is ready."""
-        unserving, states = self.unserving(), self._states()
-        away = not self._store_up or (self._restored and self._is_silent)
+        unserving, states = self.unserving(), self.states()
+        away = not self.store_up or (self.is_restored and self._is_silent)
         read_only = [] if unserving or states.get("live") else _told(states)
         return ["the store is not available"] * away + unserving + read_only
 
     def unserving(self) -> list[str]:
         """Return why calls should not come here; empty when predictions are answered, also without a store."""
         found = {
-            CLUSTERLESS: not (self._restored or self._came_back or self._head_is_up()),
-            "models are being restored": not (self._restored or self._came_back),
-            at_work.progress() or "the solvers are being loaded or compiled": not (self._restored or self._warm),
-            "requests are being rehearsed": not self._restored and self._came_back and self._warm,
-            "the service is stopping": self._draining,
+            CLUSTERLESS: not (self.is_restored or self._came_back or self.head_is_up()),
+            "models are being restored": not (self.is_restored or self._came_back),
+            at_work.progress() or "the solvers are being loaded or compiled": not (self.is_restored or self._warm),
+            "requests are being rehearsed": not self.is_restored and self._came_back and self._warm,
+            "the service is stopping": self.is_draining,
         }
-        states = self._states()
+        states = self.states()
         unserved = [] if any(states.get(state) for state in _PREDICTING) else _told(states)
         standing_by = [STANDS_BY] if self._active and not unserved else []
         return [reason for reason, holds in found.items() if holds] + unserved + standing_by
 
     def degraded(self) -> list[str]:
         """Return what a ready service does not do: models not served or read-only, waiting jobs, unread sources."""
-        waiting = [f"solvers of {each} are being compiled: what needs them takes longer" for each in self._uncompiled()]
-        head = [] if self._head_is_up() else [HEADLESS]
-        without = [f"model {name} has no training since an erasure: retrain it" for name in self._untrained()]
-        weak = [found for found in (self._weakness, self._keys()) if found is not None]
-        return [*_told(self._states()), *weak, *waiting, *head, *self._sources(), *without]
+        waiting = [f"solvers of {each} are being compiled: what needs them takes longer" for each in self.uncompiled()]
+        head = [] if self.head_is_up() else [HEADLESS]
+        without = [f"model {name} has no training since an erasure: retrain it" for name in self.untrained()]
+        weak = [found for found in (self._weakness, self.key_trouble()) if found is not None]
+        return [*_told(self.states()), *weak, *waiting, *head, *self.troubles(), *without]
 
     @property
     def _is_silent(self) -> bool:
@@ -172,15 +127,15 @@ class Health:
 
     def restored(self) -> None:
         """Note that models are there, solvers are compiled, and requests have been rehearsed."""
-        self._restored = True
+        self.is_restored = True
 
     def draining(self) -> None:
         """Note that the service is about to stop: it answers, and no more calls should come."""
-        self._draining = True
+        self.is_draining = True
 
     def stopping(self) -> None:
         """Note that no more work is taken."""
-        self._stopping = self._draining = True
+        self.is_stopping = self.is_draining = True
 
     @contextmanager
     def store_call(self, operation: str) -> Iterator[None]:
@@ -228,9 +183,9 @@ class Health:
     def _set_store(self, fault: str | None) -> None:
         """Know that the store can be written, or why not; the first and the last of it are logged."""
         with self._lock:
-            if self._store_up == (fault is None):
+            if self.store_up == (fault is None):
                 return
-            self._store_up = fault is None
+            self.store_up = fault is None
             if fault is not None:
                 self._down_since = time.monotonic()
                 log.error("the store is not available, and updates are refused: %s", fault)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import product
 from operator import add
-from pathlib import Path
-from shutil import disk_usage
 from time import perf_counter
+from typing import Any
 
 from prometheus_client import (
     CollectorRegistry,
@@ -39,7 +38,6 @@ from livesvm.service.monitoring.feeds import (
     gauges,
     series_of_feeds,
 )
-from livesvm.service.resources.memory import Budget
 from livesvm.service.store.base import LeaseHeld, ModelExists, StoreError
 from livesvm.solvers.errors import SolverError
 
@@ -48,6 +46,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 _SECONDS = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _JOB_SECONDS = (0.01, 0.1, 1.0, 10.0, 60.0, 300.0, 1800.0, 7200.0, 36_000.0)
 _OUTCOMES = ("applied", "replayed", "refused", "timed-out", "withdrawn", "failed")
+_FEED_EVENTS = ("live", "rescaled", "drift", "chosen", "updated", "dead-letters", "paused", "resumed")
 _EVENTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 
 ERASURES = ("done", "refused", "unfinished")
@@ -113,77 +112,50 @@ def _series_of_models(shown: Sequence[ModelSample]) -> Iterator[Metric]:
     return gauges("model", ["model"], _PER_MODEL, [([sample.id], sample) for sample in shown])
 
 
-class _Counts(Collector):
-    """A number for each state of something, or by other labels."""
-
-    def __init__(
-        self,
-        name: str,
-        help_: str,
-        counts: Callable[[], Mapping[str, int] | Mapping[tuple[str, str], float]],
-        labels: Sequence[str] = ("state",),
-    ) -> None:
-        self._name, self._help = name, help_
-        self._counts, self._labels = counts, labels
-
-    def collect(self) -> Iterator[Metric]:
-        """Collect one number for each."""
-        family = GaugeMetricFamily(self._name, self._help, labels=self._labels)
-        for named, count in self._counts().items():
-            family.add_metric([named] if isinstance(named, str) else named, count)
-        yield family
-
-
-class _Memory(Collector):
-    """The memory budget, and what is held of it."""
-
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
-
-    def collect(self) -> Iterator[Metric]:
-        """Collect the limit, and one number for each kind of what holds it."""
-        yield GaugeMetricFamily(
-            "livesvm_memory_budget_bytes", "Memory that the process may take", value=self._budget.limit
-        )
-        family = GaugeMetricFamily("livesvm_memory_held_bytes", "Memory that is accounted for", labels=["kind"])
-        for kind, size in self._budget.held().items():
-            family.add_metric([kind], size)
-        yield family
+SHOWN: dict[str, tuple[str, tuple[str, ...]]] = {
+    "replicas": ("Models and feeds by whether they are in memory", ("state",)),
+    "jobs": ("Jobs that are known", ("state",)),
+    "solves": ("Solves that run, or wait for their turn", ("state",)),
+    "webhook_messages": ("Messages that are not delivered", ("state",)),
+    "webhook_oldest_seconds": ("For how long the oldest message to a webhook has waited; 0 when none waits", ()),
+    "api_key_last_used_timestamp_seconds": (
+        "Unix time of the last call with an API key; 0: none since the start",
+        ("key", "scope"),
+    ),
+    "memory_budget_bytes": ("Memory that the process may take", ()),
+    "memory_held_bytes": ("Memory that is accounted for", ("kind",)),
+    "disk_bytes": ("Size of the disk of LIVESVM_DATA_DIR", ()),
+    "disk_free_bytes": ("Bytes that are free on that disk", ()),
+    "disk_reserve_bytes": ("Bytes of that disk that are kept for updates (LIVESVM_DISK_ROOM_MB)", ()),
+    "redis_used_bytes": ("Memory that Redis uses (used_memory)", ()),
+    "redis_limit_bytes": ("Memory that Redis may use (maxmemory); absent without a limit", ()),
+    "ray_head_up": ("1 when the head of the Ray cluster answers", ()),
+    "ray_nodes": ("Nodes of the Ray cluster that are alive, when its head answered last", ()),
+    "ray_actors": ("Actors of the Ray cluster that have models", ("state",)),
+}
+"""What :meth:`Metrics.show` shows: its help and its labels."""
+Number = Callable[[], float | Mapping[Any, float] | None]
+"""Asked for at each scrape: a number, or numbers by label; None, or a failing system call, shows nothing."""
 
 
-class _Disk(Collector):
-    """The disk of a directory."""
+class _Shown(Collector):
+    """A number, or one for each state of something or by other labels."""
 
-    def __init__(self, directory: Path, reserve: int) -> None:
-        self._directory, self._reserve = directory, reserve
+    def __init__(self, name: str, number: Number) -> None:
+        self._name, self._number = name, number
 
     def collect(self) -> Iterator[Metric]:
-        """Collect its size, what is free and what is to stay free; nothing of one that is away."""
-        try:
-            disk = disk_usage(self._directory)
-        except OSError:
+        """Collect what there is now."""
+        found = None
+        with suppress(OSError):  # of a disk that is away
+            found = self._number()
+        if found is None:
             return
-        yield GaugeMetricFamily("livesvm_disk_bytes", "Size of the disk of LIVESVM_DATA_DIR", value=disk.total)
-        yield GaugeMetricFamily("livesvm_disk_free_bytes", "Bytes that are free on that disk", value=disk.free)
-        help_ = "Bytes of that disk that are kept for updates (LIVESVM_DISK_ROOM_MB)"
-        yield GaugeMetricFamily("livesvm_disk_reserve_bytes", help_, value=self._reserve)
-
-
-class _StoreMemory(Collector):
-    """The memory of a store that is in memory."""
-
-    def __init__(self, used_and_limit: Callable[[], tuple[int, int] | None]) -> None:
-        self._used_and_limit = used_and_limit
-
-    def collect(self) -> Iterator[Metric]:
-        """Collect what is used, and the limit if there is one."""
-        if (found := self._used_and_limit()) is None:
-            return
-        used, limit = found
-        yield GaugeMetricFamily("livesvm_redis_used_bytes", "Memory that Redis uses (used_memory)", value=used)
-        if limit:
-            help_ = "Memory that Redis may use (maxmemory); absent without a limit"
-            yield GaugeMetricFamily("livesvm_redis_limit_bytes", help_, value=limit)
+        help_, labels = SHOWN[self._name]
+        family = GaugeMetricFamily(f"livesvm_{self._name}", help_, labels=labels)
+        for values, number in (found if isinstance(found, Mapping) else {(): found}).items():
+            family.add_metric([values] if isinstance(values, str) else values, number)
+        yield family
 
 
 class Metrics:
@@ -194,115 +166,64 @@ class Metrics:
         self._others: Callable[[], Iterable[Metric]] | None = None
         ProcessCollector(registry=r)
         GCCollector(registry=r)
-        self.update_seconds = Histogram(
-            "livesvm_update_seconds",
-            "Time of an update in its writer, from its plan to its published version, store included",
-            ["task"],
-            buckets=_SECONDS,
-            registry=r,
-        )
-        self.solve_seconds = Histogram(
-            "livesvm_solve_seconds", "Time of the path of one update", ["task"], buckets=_SECONDS, registry=r
-        )
-        self.update_events = Histogram(
-            "livesvm_update_events", "Events on the path of one update", ["task"], buckets=_EVENTS, registry=r
-        )
-        self.abandoned = Counter(
-            "livesvm_paths_abandoned",
-            "Paths given up, as they failed or were more work than solving the window from nothing",
-            ["task"],
-            registry=r,
-        )
-        for task in TASKS:
-            self.abandoned.labels(task)
-        self.drift_alarms = Counter("livesvm_drift_alarms", "Alarms of drift of models", ["task"], registry=r)
-        for task in WATCHED:
-            self.drift_alarms.labels(task)
-        self.updates = Counter("livesvm_updates", "Updates by outcome", ["task", "outcome"], registry=r)
-        for task, outcome in product(TASKS, _OUTCOMES):
-            self.updates.labels(task, outcome)
-        self.feed_calls = Counter("livesvm_feed_calls", "Calls of readings by outcome", ["outcome"], registry=r)
-        for outcome in _OUTCOMES:
-            self.feed_calls.labels(outcome)
-        self.feed_events = Counter("livesvm_feed_events", "What feeds announced", ["kind"], registry=r)
-        for kind in ("live", "rescaled", "drift", "chosen", "updated", "dead-letters", "paused", "resumed"):
-            self.feed_events.labels(kind)
-        self.feed_seconds = Histogram(
-            "livesvm_feed_call_seconds",
-            "Time of one call of readings in its writer, for all steps, store included",
-            buckets=_SECONDS,
-            registry=r,
-        )
-        self.job_seconds = Histogram(
-            "livesvm_job_seconds",
-            "Time of one job from its start to its end",
-            ["kind"],
-            buckets=_JOB_SECONDS,
-            registry=r,
-        )
-        self.jobs_ended = Counter("livesvm_jobs_ended", "Jobs that have ended, by state", ["state"], registry=r)
-        for state in ("done", "failed", "cancelled"):
-            self.jobs_ended.labels(state)
-        self.erasures = Counter("livesvm_erasures", "Erasures by outcome", ["outcome"], registry=r)
-        for outcome in ERASURES:
-            self.erasures.labels(outcome)
-        self.erasure_seconds = Histogram(
-            "livesvm_erasure_seconds",
-            "Time of an erasure that was ended, waiting for those before it included",
-            buckets=_JOB_SECONDS,
-            registry=r,
-        )
-        self.erasures_unfinished = Gauge(
-            "livesvm_erasures_unfinished",
-            "Erasures that were begun and could not be ended yet",
-            registry=r,
-        )
-        self.predictions = Counter("livesvm_predictions", "Rows predicted", ["task"], registry=r)
-        self.predict_seconds = Histogram(
-            "livesvm_predict_seconds", "Time of one predict call in its thread", ["task"], buckets=_SECONDS, registry=r
-        )
-        self.store_seconds = Histogram(
-            "livesvm_store_seconds", "Time of one call of the store", ["operation"], buckets=_SECONDS, registry=r
-        )
-        self.store_errors = Counter("livesvm_store_errors", "Calls of the store that failed", ["operation"], registry=r)
-        self.wakes = Counter("livesvm_wakes", "Replicas that a call, or a start, has woken", ["kind"], registry=r)
-        self.rests = Counter("livesvm_rests", "Replicas that went to rest", ["kind"], registry=r)
-        for kind in ("model", "feed"):
-            self.wakes.labels(kind)
-            self.rests.labels(kind)
-        self.webhook_deliveries = Counter(
-            "livesvm_webhook_deliveries",
-            "Messages delivered to webhooks, attempts that failed, messages given up and dead letters dropped",
-            ["outcome"],
-            registry=r,
-        )
-        for outcome in ("delivered", "failed", "dead", "dropped"):
-            self.webhook_deliveries.labels(outcome)
-        self.actors_lost = Counter("livesvm_actors_lost", "Actors of Ray that were lost, or silent", registry=r)
-        self.snapshots = Counter("livesvm_snapshots", "Snapshots by outcome", ["outcome"], registry=r)
-        for outcome in ("written", "failed", "damaged"):
-            self.snapshots.labels(outcome)
-        self.http_requests = Counter(
-            "livesvm_http_requests", "HTTP requests answered", ["method", "route", "status"], registry=r
-        )
-        self.http_seconds = Histogram(
-            "livesvm_http_request_seconds", "Time of one HTTP request", ["route"], buckets=_SECONDS, registry=r
-        )
-        self.http_in_progress = Gauge("livesvm_http_requests_in_progress", "HTTP requests under way", registry=r)
-        self.connections = Gauge("livesvm_connections", "HTTP connections that are open", registry=r)
-        self.connections_cut = Counter(
-            "livesvm_connections_cut", "HTTP connections that the service ended, by reason", ["reason"], registry=r
-        )
-        for reason in CUTS:
-            self.connections_cut.labels(reason)
-        self.durability = Gauge(
-            "livesvm_durability_info", "1 for the durability level that the store gives", ["level"], registry=r
-        )
-        self.ready = Gauge("livesvm_ready", "1 when the service is ready: it serves and accepts updates", registry=r)
-        self.serving = Gauge("livesvm_serving", "1 when predictions are answered and calls belong here", registry=r)
-        self.standby = Gauge("livesvm_standby", "1 when another service takes the calls", registry=r)
-        self.store_up = Gauge("livesvm_store_up", "1 when the store answered last time", registry=r)
-        Gauge("livesvm_info", "The version of the service", ["version"], registry=r).labels(version("livesvm")).set(1)
+
+        def counter(name: str, help_: str, **labels: Iterable[str]) -> Counter:
+            """Make a counter, with a series of each combination of the labels that are known now."""
+            made = Counter(f"livesvm_{name}", help_, list(labels), registry=r)
+            for values in product(*labels.values()) if labels else ():
+                made.labels(*values)
+            return made
+
+        def gauge(name: str, help_: str, *labels: str) -> Gauge:
+            return Gauge(f"livesvm_{name}", help_, labels, registry=r)
+
+        def histogram(name: str, help_: str, *labels: str, buckets: Sequence[float] = _SECONDS) -> Histogram:
+            return Histogram(f"livesvm_{name}", help_, labels, buckets=buckets, registry=r)
+
+        of_update = "Time of an update in its writer, from its plan to its published version, store included"
+        self.update_seconds = histogram("update_seconds", of_update, "task")
+        self.solve_seconds = histogram("solve_seconds", "Time of the path of one update", "task")
+        self.update_events = histogram("update_events", "Events on the path of one update", "task", buckets=_EVENTS)
+        of_abandoned = "Paths given up, as they failed or were more work than solving the window from nothing"
+        self.abandoned = counter("paths_abandoned", of_abandoned, task=TASKS)
+        self.drift_alarms = counter("drift_alarms", "Alarms of drift of models", task=WATCHED)
+        self.updates = counter("updates", "Updates by outcome", task=TASKS, outcome=_OUTCOMES)
+        self.feed_calls = counter("feed_calls", "Calls of readings by outcome", outcome=_OUTCOMES)
+        self.feed_events = counter("feed_events", "What feeds announced", kind=_FEED_EVENTS)
+        of_readings = "Time of one call of readings in its writer, for all steps, store included"
+        self.feed_seconds = histogram("feed_call_seconds", of_readings)
+        of_job = "Time of one job from its start to its end"
+        self.job_seconds = histogram("job_seconds", of_job, "kind", buckets=_JOB_SECONDS)
+        self.jobs_ended = counter("jobs_ended", "Jobs that have ended, by state", state=("done", "failed", "cancelled"))
+        self.erasures = counter("erasures", "Erasures by outcome", outcome=ERASURES)
+        of_erasure = "Time of an erasure that was ended, waiting for those before it included"
+        self.erasure_seconds = histogram("erasure_seconds", of_erasure, buckets=_JOB_SECONDS)
+        of_unfinished = "Erasures that were begun and could not be ended yet"
+        self.erasures_unfinished = gauge("erasures_unfinished", of_unfinished)
+        self.predictions = counter("predictions", "Rows predicted", task=())
+        self.predict_seconds = histogram("predict_seconds", "Time of one predict call in its thread", "task")
+        self.store_seconds = histogram("store_seconds", "Time of one call of the store", "operation")
+        self.store_errors = counter("store_errors", "Calls of the store that failed", operation=())
+        of_kinds = ("model", "feed")
+        self.wakes = counter("wakes", "Replicas that a call, or a start, has woken", kind=of_kinds)
+        self.rests = counter("rests", "Replicas that went to rest", kind=of_kinds)
+        of_messages = "Messages delivered to webhooks, attempts that failed, messages given up and dead letters dropped"
+        of_outcomes = ("delivered", "failed", "dead", "dropped")
+        self.webhook_deliveries = counter("webhook_deliveries", of_messages, outcome=of_outcomes)
+        self.actors_lost = counter("actors_lost", "Actors of Ray that were lost, or silent")
+        self.snapshots = counter("snapshots", "Snapshots by outcome", outcome=("written", "failed", "damaged"))
+        self.http_requests = counter("http_requests", "HTTP requests answered", method=(), route=(), status=())
+        self.http_seconds = histogram("http_request_seconds", "Time of one HTTP request", "route")
+        self.http_in_progress = gauge("http_requests_in_progress", "HTTP requests under way")
+        self.connections = gauge("connections", "HTTP connections that are open")
+        of_cuts = "HTTP connections that the service ended, by reason"
+        self.connections_cut = counter("connections_cut", of_cuts, reason=CUTS)
+        self.durability = gauge("durability_info", "1 for the durability level that the store gives", "level")
+        self.ready = gauge("ready", "1 when the service is ready: it serves and accepts updates")
+        self.serving = gauge("serving", "1 when predictions are answered and calls belong here")
+        self.standby = gauge("standby", "1 when another service takes the calls")
+        self.store_up = gauge("store_up", "1 when the store answered last time")
+        gauge("info", "The version of the service", "version").labels(version("livesvm")).set(1)
 
     def watch(self, models: Replicas[ModelSample], limit: int) -> None:
         """Show models: how many are in which state, numbers over all, and series of the first ``limit``."""
@@ -316,60 +237,10 @@ class Metrics:
         """Show feeds in the same way."""
         self.registry.register(ReplicaSeries("feed", feeds, limit, series_of_feeds, TOTALS_OF_FEEDS))
 
-    def watch_replicas(self, counts: Callable[[], Mapping[str, int]]) -> None:
-        """Show how many replicas are awake, and how many at rest, as ``counts`` returns them."""
-        self.registry.register(_Counts("livesvm_replicas", "Models and feeds by whether they are in memory", counts))
-
-    def watch_jobs(self, counts: Callable[[], Mapping[str, int]]) -> None:
-        """Show how many jobs there are by state, as ``counts`` returns them."""
-        self.registry.register(_Counts("livesvm_jobs", "Jobs that are known", counts))
-
-    def watch_webhooks(self, counts: Callable[[], Mapping[str, int]], oldest_seconds: Callable[[], float]) -> None:
-        """Show how many messages wait and how many are dead letters, and for how long the oldest has waited."""
-        self.registry.register(_Counts("livesvm_webhook_messages", "Messages that are not delivered", counts))
-        help_ = "For how long the oldest message to a webhook has waited; 0 when none waits"
-        Gauge("livesvm_webhook_oldest_seconds", help_, registry=self.registry).set_function(oldest_seconds)
-
-    def watch_disk(self, directory: Path, reserve: int) -> None:
-        """Show the disk of a directory, of which so many bytes are kept for updates."""
-        self.registry.register(_Disk(directory, reserve))
-
-    def watch_store_memory(self, used_and_limit: Callable[[], tuple[int, int] | None]) -> None:
-        """Show what a store in memory holds, and what it may, 0 for no limit; None where that is not known."""
-        self.registry.register(_StoreMemory(used_and_limit))
-
-    def watch_keys(self, used: Callable[[], Mapping[tuple[str, str], float]]) -> None:
-        """Show when each API key was used last, as ``used`` returns it by label and scope."""
-        self.registry.register(
-            _Counts(
-                "livesvm_api_key_last_used_timestamp_seconds",
-                "Unix time of the last call with an API key; 0: none since the start",
-                used,
-                ("key", "scope"),
-            )
-        )
-
-    def watch_solves(self, counts: Callable[[], Mapping[str, int]]) -> None:
-        """Show how many solves run, and how many wait for their turn, as ``counts`` returns them."""
-        self.registry.register(_Counts("livesvm_solves", "Solves that run, or wait for their turn", counts))
-
-    def watch_head(self, is_up: Callable[[], bool]) -> None:
-        """Show whether the head of the cluster, in which the models live, answers."""
-        gauge = Gauge("livesvm_ray_head_up", "1 when the head of the Ray cluster answers", registry=self.registry)
-        gauge.set_function(is_up)
-
-    def watch_nodes(self, nodes: Callable[[], int]) -> None:
-        """Show how many nodes the cluster has."""
-        help_ = "Nodes of the Ray cluster that are alive, when its head answered last"
-        Gauge("livesvm_ray_nodes", help_, registry=self.registry).set_function(nodes)
-
-    def watch_actors(self, counts: Callable[[], Mapping[str, int]]) -> None:
-        """Show how many actors answer, and how many do not."""
-        self.registry.register(_Counts("livesvm_ray_actors", "Actors of the Ray cluster that have models", counts))
-
-    def watch_memory(self, budget: Budget) -> None:
-        """Show the memory budget."""
-        self.registry.register(_Memory(budget))
+    def show(self, **numbers: Number) -> None:
+        """Show numbers of :data:`SHOWN`, as these calls return them."""
+        for name, number in numbers.items():
+            self.registry.register(_Shown(name, number))
 
     @contextmanager
     def store_call(self, operation: str) -> Iterator[None]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from types import FrameType
 from typing import cast
 
 import uvicorn
@@ -17,12 +18,13 @@ import uvicorn
 from livesvm.service.api.app import create_app
 from livesvm.service.api.edge.admission import Admission
 from livesvm.service.api.edge.connections import Connection, Limits
-from livesvm.service.api.edge.headers import SecurityHeaders
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.process.rehearsal import rehearse
 
 LAST_SECONDS = 0.2
 """For which connections that were made last may send a request."""
+DATE_SECONDS = 1.0
+"""For which the date of answers holds."""
 LOOK_SECONDS = 0.02
 """Between two looks whether a second signal ends the drain, or whether the service listens yet."""
 
@@ -33,6 +35,20 @@ class _Server(uvicorn.Server):
     begin_drain: Callable[[], None]
     before_shutdown: Callable[[], None]
     drain_seconds = 0.0
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    async def main_loop(self) -> None:
+        """Keep the date that answers tell, and return when the process is to end; uvicorn looks ten times a second."""
+        self._signalled, self._loop = asyncio.Event(), asyncio.get_running_loop()
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._signalled.wait(), DATE_SECONDS)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Note a signal."""
+        super().handle_exit(sig, frame)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._signalled.set)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain, call ``before_shutdown``, then do what uvicorn does."""
@@ -102,7 +118,7 @@ def serve(service: Service, listening: socket.socket) -> int:
 
     app = create_app(settings, ready, failed, lambda: rehearse(settings.data_dir, create_app), service)
     config = uvicorn.Config(
-        SecurityHeaders(app),
+        app,
         http=cast(type[asyncio.Protocol], partial(Connection, _limits_of(service))),
         ws="none",
         proxy_headers=False,  # any process can be this near; a client is the other end of the connection

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from contextvars import copy_context
 from typing import TypeVar
 
-from livesvm.service.errors import QueueFull, Withdrawn
+from livesvm.service.errors import Withdrawn
 from livesvm.service.logs.calls import current
+from livesvm.service.resources.places import Places
 from livesvm.service.resources.shared_threads import SharedThreads, Steps
 
 T = TypeVar("T")
@@ -30,46 +31,41 @@ class Pool:
     """
 
     def __init__(self, name: str, threads: int, limit: int) -> None:
-        self._name = name
-        self._limit = limit
-        self._busy: Counter[str | None] = Counter()  # by the caller's key
-        self._threads = SharedThreads(name, threads)
+        half = f"{max(1, limit // 2)} calls of {name} with this key are under way, half of all that may be"
+        self._places = Places(limit, f"{limit} calls of {name} are under way already", half)  # by the caller's key
+        self._threads = ThreadPoolExecutor(threads, name)
 
-    def start(self) -> None:
-        """Start the threads now, so that no call waits for its own."""
-        self._threads.start()
-
-    @contextmanager
-    def place(self) -> Iterator[None]:
-        """Hold one of the places until the work is done; raises QueueFull at once."""
+    def place(self) -> AbstractContextManager[None]:
+        """Hold one of the places inside, until the work is done; raises QueueFull at once."""
         call = current()
-        key = None if call is None else call.key
-        if self._busy.total() >= self._limit:
-            raise QueueFull(f"{self._limit} calls of {self._name} are under way already")
-        if key is not None and self._busy[key] >= (most := max(1, self._limit // 2)):
-            raise QueueFull(f"{most} calls of {self._name} with this key are under way, half of all that may be")
-        self._busy[key] += 1
-        try:
-            yield
-        finally:
-            self._busy[key] -= 1
-            if not self._busy[key]:
-                del self._busy[key]
+        return self._places.place(None if call is None else call.key)
 
     def begin(self, call: Callable[..., T], *arguments: object) -> Future[T]:
         """Have ``call(*arguments)`` made, for a caller that holds a place; return its result to come."""
-        return self._threads.submit(_in_one(call, *arguments))
+        return self._threads.submit(copy_context().run, call, *arguments)
 
     async def run(self, call: Callable[..., T], *arguments: object) -> T:
         """Return the result of ``call(*arguments)``, for a caller that holds a place."""
         return await asyncio.wrap_future(self.begin(call, *arguments))
+
+    def close(self) -> None:
+        """End the threads once their work is done."""
+        self._threads.shutdown()
+
+
+class SteppedPool(Pool):
+    """A pool that also does work in steps."""
+
+    def __init__(self, name: str, threads: int, limit: int) -> None:
+        super().__init__(name, threads, limit)
+        self._shared = SharedThreads(self._threads)
 
     async def run_steps(self, steps: Steps[T], has_left: Callable[[], Awaitable[bool]]) -> T:
         """Return the result of work in steps, between which others have their turn.
 
         Raises Withdrawn, and ends the work, when whoever waits for it ``has_left``.
         """
-        result = asyncio.wrap_future(self._threads.submit(steps))
+        result = asyncio.wrap_future(self._shared.submit(steps))
         while not (await asyncio.wait({result}, timeout=LOOK_SECONDS))[0]:
             if await has_left():
                 result.cancel()
@@ -78,10 +74,5 @@ class Pool:
 
     def close(self) -> None:
         """End the threads once their work is done."""
-        self._threads.close()
-
-
-def _in_one(call: Callable[..., T], *arguments: object) -> Steps[T]:
-    """Yield a call as work in one step."""
-    return call(*arguments)
-    yield
+        self._shared.wait()
+        super().close()

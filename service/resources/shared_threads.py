@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import threading
 from collections.abc import Generator
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future, wait
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -38,97 +37,52 @@ class _Task:
 
 
 class SharedThreads:
-    """Runs work in steps, in so many threads; between two steps whoever has had less goes first."""
+    """Runs work in steps, in the threads of an executor; between two steps whoever has had less goes first."""
 
-    def __init__(self, name: str, threads: int) -> None:
-        self._changed = threading.Condition()
+    def __init__(self, threads: Executor) -> None:
+        self._threads = threads
+        self._lock = threading.Lock()
         self._waiting: list[_Task] = []
         self._numbers = itertools.count()
-        self._long_ones = self._elsewhere = 0
-        self._closed = False
-        self._threads = [
-            threading.Thread(target=self._run, name=f"{name}_{number}", daemon=True) for number in range(threads)
-        ]
-
-    def start(self) -> None:
-        """Start the threads that do not run yet."""
-        for thread in self._threads:
-            if thread.ident is None:
-                thread.start()
+        self._has_long = False
+        self._open: set[Future[Any]] = set()
 
     def submit(self, steps: Steps[T]) -> Future[T]:
         """Have work done; the future gets its result, and if it is cancelled nothing follows the step under way."""
-        self.start()
         future: Future[T] = Future()
-        with self._changed:
-            if self._closed:
-                raise RuntimeError("the threads have ended")
-            heapq.heappush(self._waiting, _Task(0.0, next(self._numbers), 0.0, steps, future, copy_context()))
-            self._changed.notify()
+        self._open.add(future)
+        future.add_done_callback(self._open.discard)
+        self._queue(_Task(0.0, next(self._numbers), 0.0, steps, future, copy_context()), 0.0)
         return future
 
-    def close(self) -> None:
-        """End the threads once all work is done."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        for thread in self._threads:
-            if thread.ident is not None:
-                thread.join()
+    def wait(self) -> None:
+        """Return when all work is done."""
+        wait(list(self._open))
+
+    def _queue(self, task: _Task, step: float) -> None:
+        """Have a thread do the next step of what comes first then, which may be another task."""
+        task.step, task.work = step, task.work + step
+        with self._lock:
+            self._waiting.append(task)
+        self._threads.submit(self._run)
 
     def _run(self) -> None:
-        while (task := self._next()) is not None:
-            goes_on = _step(task)
-            self._done(task, goes_on)
-
-    def _next(self) -> _Task | None:
-        """Return the next task; None when there is none and will be none."""
-        with self._changed:
-            while True:
-                if (task := self._first()) is not None:
-                    self._long_ones += task.step > LONG
-                    return task
-                if self._closed and not self._waiting and not self._elsewhere:
-                    return None
-                self._changed.wait()
-
-    def _first(self) -> _Task | None:
-        """Take the first task with a step that may begin off the heap."""
-        passed = []
-        found = None
-        while self._waiting and found is None:
-            task = heapq.heappop(self._waiting)
-            if task.step > LONG and self._long_ones:
-                passed.append(task)
-            else:
-                found = task
-        for task in passed:
-            heapq.heappush(self._waiting, task)
-        return found
-
-    def _done(self, task: _Task, next_step: float | Future[Any] | None) -> None:
-        with self._changed:
-            self._long_ones -= task.step > LONG
-            if isinstance(next_step, Future):
-                self._elsewhere += 1
-                task.step = 0.0
-            elif next_step is not None:
-                self._push(task, next_step)
-            self._changed.notify_all()
+        with self._lock:
+            ready = [task for task in self._waiting if task.step <= LONG or not self._has_long]
+            if not ready:  # all are long, and the one that runs has a thread look again
+                return
+            self._waiting.remove(task := min(ready))
+            is_long = task.step > LONG
+            self._has_long |= is_long
+        next_step = _step(task)
+        if is_long:
+            with self._lock:
+                self._has_long = False
+            self._threads.submit(self._run)
         if isinstance(next_step, Future):
-            next_step.add_done_callback(lambda done: self._go_on(task))
-
-    def _go_on(self, task: _Task) -> None:
-        """Queue a task again when its future is done."""
-        with self._changed:
-            self._elsewhere -= 1
-            self._push(task, 0.0)
-            self._changed.notify_all()
-
-    def _push(self, task: _Task, step: float) -> None:
-        task.step = step
-        task.work += step
-        heapq.heappush(self._waiting, task)
+            next_step.add_done_callback(lambda done: self._queue(task, 0.0))
+        elif next_step is not None:
+            self._queue(task, next_step)
 
 
 def _step(task: _Task) -> float | Future[Any] | None:

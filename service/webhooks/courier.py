@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from livesvm.service.webhooks.sending import Connection
 
 ANSWER_SECONDS = 15.0
-"""For one attempt, from the name's address to the status of the answer."""
+"""For each step of an attempt: to connect, and to send or to read a piece."""
 FIRST_SECONDS, MOST_SECONDS = 2.0, 600.0
 """Until the next attempt, after the first failure and at most; doubled each time, and up to a half less by chance."""
 LONGEST_SECONDS = 3600.0
@@ -40,8 +40,6 @@ KEPT_SECONDS = 4.0
 """For which a connection is kept that nothing is sent on; common servers close theirs after five."""
 STORE_SECONDS = 1.0
 """Until a store that is away is asked again."""
-SAID_SECONDS = 60.0
-"""Between two lines of the log that say the same of one webhook."""
 MOST_WAITING = 1000
 """Messages that wait for one webhook; the newest of more are dead letters at once."""
 MOST_DEAD = 1000
@@ -60,21 +58,6 @@ class Outcome(NamedTuple):
     reason: str | None = None
 
 
-class _Counted:
-    """A line of the log, of which there is one at once and then one a minute, with a count."""
-
-    def __init__(self) -> None:
-        self._count, self._at = 0, -SAID_SECONDS
-
-    def more(self, count: int = 1) -> int:
-        """Return how many there were since the last line, if it is time for one, else 0."""
-        self._count += count
-        if time.monotonic() - self._at < SAID_SECONDS:
-            return 0
-        found, self._count, self._at = self._count, 0, time.monotonic()
-        return found
-
-
 class Courier:
     """Sends what waits for one webhook, oldest first, until it is stopped."""
 
@@ -86,7 +69,6 @@ class Courier:
         self._connection: Connection | None = None
         self._is_over = False
         self._failures, self._failing_since, self._due_at = 0, 0.0, 0.0
-        self._failed, self._dead = _Counted(), _Counted()
         self.last: Outcome | None = None
         threading.Thread(target=self._run, name=f"webhook-{webhook.id}", daemon=True).start()
 
@@ -168,7 +150,7 @@ class Courier:
             count.labels("delivered").inc()
             again = {"failures": self._failures, "seconds": round(now - self._failing_since, 1)}
             tell(log, logging.INFO, "delivered", facts | (again if self._failures else {}))
-            self._failures, self._failed, self._due_at = 0, _Counted(), now + APART_SECONDS
+            self._failures, self._due_at = 0, now + APART_SECONDS
             return True
         count.labels("failed").inc()
         if status == GONE:
@@ -176,8 +158,8 @@ class Courier:
             self._bury([address], reason)
             return False
         delay = self._put_off(patience)
-        if failures := self._failed.more():
-            tell(log, logging.WARNING, "not delivered", facts | {"failures": failures, "waiting": len(self._waiting)})
+        facts |= {"failures": self._failures, "waiting": len(self._waiting)}
+        tell(log, logging.WARNING, "not delivered", facts, f"{self.webhook.id} fails")
         self._bury(self._given_up(delay), reason)
         return False
 
@@ -250,8 +232,8 @@ class Courier:
             number += 1
         if not number:
             return
-        if count := self._dead.more(number):
-            tell(log, logging.WARNING, "dead letters", {"webhook": self.webhook.id, "count": count, "reason": reason})
+        dead = {"webhook": self.webhook.id, "count": number, "reason": reason}
+        tell(log, logging.WARNING, "dead letters", dead, f"{self.webhook.id} buries")
         mine = [one for one in map(Address.of, store.documents(WEBHOOK_DEAD)) if one.webhook == self.webhook.id]
         for oldest in sorted(mine, key=lambda one: one.age)[:-MOST_DEAD]:
             self._drop(oldest.dead)

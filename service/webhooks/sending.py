@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -43,12 +43,9 @@ class Connection:
 
     def __init__(self, url: str, kept: float, *, may_be_private: bool) -> None:
         tls = authorities() if url.startswith("https") else None
-        self._url, self._until = url, 0.0
+        self._url = url
         self._pool = httpcore.ConnectionPool(
-            ssl_context=tls,
-            max_connections=1,
-            keepalive_expiry=kept,
-            network_backend=_Checked(may_be_private, self._rest),
+            ssl_context=tls, max_connections=1, keepalive_expiry=kept, network_backend=_Checked(may_be_private)
         )
 
     def post(self, headers: dict[str, str], body: bytes, seconds: float) -> tuple[int, float]:
@@ -58,34 +55,28 @@ class Connection:
 
         Parameters
         ----------
-        seconds : for all of it, however slowly the answer comes
+        seconds : for connecting, and for each piece that is sent or read
 
         Raises
         ------
         Refused : the host has no address that may be sent to
         httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, ssl.SSLError, OSError
         """
-        self._until = time.monotonic() + seconds
-        with self._pool.stream("POST", self._url, headers=list(headers.items()), content=body) as answer:
-            self._until = min(self._until, time.monotonic() + REST_SECONDS)
+        timeouts = dict.fromkeys(("connect", "read", "write", "pool"), seconds)
+        fields, extensions = list(headers.items()), {"timeout": timeouts}
+        with self._pool.stream("POST", self._url, headers=fields, content=body, extensions=extensions) as answer:
+            timeouts["read"], until = REST_SECONDS, time.monotonic() + REST_SECONDS
             with suppress(*UNDELIVERED):
                 size = 0
                 for part in answer.iter_stream():
                     size += len(part)
-                    if size > REST_BYTES:
+                    if size > REST_BYTES or time.monotonic() > until:
                         break
             return answer.status, _patience(answer.headers)
 
     def close(self) -> None:
         """Close it; the next message opens it again."""
         self._pool.close()
-
-    def _rest(self) -> float:
-        """Return the seconds that are left; raises ReadTimeout."""
-        left = self._until - time.monotonic()
-        if left <= 0:
-            raise httpcore.ReadTimeout("the receiver took too long")
-        return left
 
 
 def _patience(headers: Iterable[tuple[bytes, bytes]]) -> float:
@@ -99,12 +90,11 @@ def _patience(headers: Iterable[tuple[bytes, bytes]]) -> float:
         return 0.0
 
 
-class _Checked(httpcore.NetworkBackend):
-    """Connects to addresses that are allowed, in the time that is left."""
+class _Checked(httpcore.SyncBackend):
+    """Connects to addresses that are allowed."""
 
-    def __init__(self, may_be_private: bool, rest: Callable[[], float]) -> None:
-        self._may_be_private, self._rest = may_be_private, rest
-        self._plain = httpcore.SyncBackend()
+    def __init__(self, may_be_private: bool) -> None:
+        self._may_be_private = may_be_private
 
     def connect_tcp(
         self,
@@ -118,7 +108,7 @@ class _Checked(httpcore.NetworkBackend):
         failure: Exception | None = None
         for address in self._allowed(host, port):
             try:
-                return _Limited(self._plain.connect_tcp(address, port, self._rest()), self._rest)
+                return super().connect_tcp(address, port, timeout, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure or httpcore.ConnectError(f"{host} has no address")
@@ -141,32 +131,3 @@ class _Checked(httpcore.NetworkBackend):
         if not allowed:
             raise refused
         return allowed
-
-
-class _Limited(httpcore.NetworkStream):
-    """A connection of which no call takes longer than what is left."""
-
-    def __init__(self, stream: httpcore.NetworkStream, rest: Callable[[], float]) -> None:
-        self._stream, self._rest = stream, rest
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Return what came."""
-        return self._stream.read(max_bytes, self._rest())
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Send."""
-        self._stream.write(buffer, self._rest())
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._stream.close()
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
-        """Return the connection with TLS in it."""
-        return _Limited(self._stream.start_tls(ssl_context, server_hostname, self._rest()), self._rest)
-
-    def get_extra_info(self, info: str) -> Any:
-        """Return a fact of the connection."""
-        return self._stream.get_extra_info(info)

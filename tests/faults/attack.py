@@ -61,7 +61,7 @@ class Seen:
         """Count one answer, and what it says was changed."""
         with self.lock:
             self.kinds[sent.kind, _family(answer.status)] += 1
-            made = answer.status == 201 and sent.data.startswith((b"POST /models ", b"POST /models?"))
+            made = answer.status == 201 and sent.data.startswith((b"POST /models ", b"POST /models?", b"POST /models#"))
             self.made += made - (answer.status == 204 and sent.data.startswith(b"DELETE /models/"))
             changes = _CHANGES.match(sent.data)
             if changes and answer.status == 200 and not answer.header("idempotent-replayed"):

@@ -125,7 +125,7 @@ def test_what_is_worked_on_in_a_thread_ends_when_its_caller_has_left() -> None:
             while True:
                 solve.check()
                 time.sleep(0.001)
-        except Withdrawn:
+        finally:
             ended.set()
 
     async def asked() -> None:

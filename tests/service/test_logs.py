@@ -195,7 +195,8 @@ def test_what_is_said_again_and_again_is_counted(monkeypatch: pytest.MonkeyPatch
         for number in range(1000):
             log.error("the part %d is away", number % 2)
             tell(log, logging.ERROR, "called", {"number": number})
-        while len(written) < 1004:  # without another line
+            tell(log, logging.ERROR, "refused", {"number": number}, "one receiver")
+        while len(written) < 1006:  # without another line
             pass
         log.error("the part 1 is away")
     finally:
@@ -210,6 +211,10 @@ def test_what_is_said_again_and_again_is_counted(monkeypatch: pytest.MonkeyPatch
     counts = [int(text.split()[-3]) for text in away if "(and" in text]
     assert sum(counts) + 2 == 1001
     assert len(away) < 10
+    refused = [text for text in written if text.startswith("refused")]
+    assert refused[0] == "refused"
+    assert sum(int(text.split()[-3]) for text in refused[1:]) == 999
+    assert len(refused) < 6
     assert written.count("called") == 1000
 
 

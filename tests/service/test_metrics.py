@@ -94,7 +94,7 @@ def test_counters_begin_at_zero(metrics: Metrics) -> None:
 
 
 def test_jobs_are_counted_by_state(metrics: Metrics) -> None:
-    metrics.watch_jobs(lambda: {"running": 2, "done": 0})
+    metrics.show(jobs=lambda: {"running": 2, "done": 0})
     text = metrics.render().decode()
     assert 'livesvm_jobs{state="running"} 2.0' in text
     assert 'livesvm_jobs{state="done"} 0.0' in text
@@ -130,7 +130,7 @@ def test_readiness_needs_a_model_that_is_served(metrics: Metrics) -> None:
     health = Health(metrics)
     health.restored()
     states: list[ServingState] = []
-    health.watch_models(lambda: Counter(states))
+    health.states = lambda: Counter(states)
     assert (health.reasons(), health.degraded()) == ([], [])
     states += ["fenced", "behind", "fenced"]
     lost, taken = "models know more than the store, which has lost it", "models were taken over by another service"
@@ -147,7 +147,7 @@ def test_models_are_looked_at_before_a_store_is_said_to_be_back(metrics: Metrics
     health = Health(metrics)
     health.restored()
     states: list[ServingState] = ["live"]
-    health.watch_models(lambda: Counter(states))
+    health.states = lambda: Counter(states)
     with pytest.raises(StoreUnavailable), health.store_call("append"):
         raise StoreUnavailable("it can only be read")
     seen = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -16,9 +16,9 @@ SECONDS = 10.0
 
 @pytest.fixture
 def one() -> Iterator[SharedThreads]:
-    threads = SharedThreads("test", 1)
+    threads = SharedThreads(ThreadPoolExecutor(1))
     yield threads
-    threads.close()
+    threads.wait()
 
 
 def work(name: str, steps: int, seen: list[str], gate: threading.Event | None = None, cost: float = 1.0) -> Steps[str]:
@@ -42,7 +42,7 @@ def test_small_work_passes_between_the_steps_of_large(one: SharedThreads) -> Non
 
 
 def test_one_long_step_runs_at_a_time_and_others_meanwhile() -> None:
-    threads = SharedThreads("test", 3)
+    threads = SharedThreads(ThreadPoolExecutor(3))
     under_way, most, lock = 0, 0, threading.Lock()
     release = threading.Event()
 
@@ -63,7 +63,7 @@ def test_one_long_step_runs_at_a_time_and_others_meanwhile() -> None:
     release.set()
     assert [future.result(SECONDS) for future in long] == [1] * 5
     assert most == 1
-    threads.close()
+    threads.wait()
 
 
 def test_what_has_no_caller_ends_at_its_next_step(one: SharedThreads) -> None:
@@ -98,10 +98,12 @@ def test_an_error_goes_to_its_caller_and_the_thread_goes_on(one: SharedThreads) 
 
 
 def test_the_end_waits_for_all_work() -> None:
-    threads = SharedThreads("test", 2)
+    executor = ThreadPoolExecutor(2)
+    threads = SharedThreads(executor)
     futures = [threads.submit(work(str(number), 20, [])) for number in range(10)]
-    threads.close()
+    threads.wait()
     assert all(future.done() for future in futures)
+    executor.shutdown()
     with pytest.raises(RuntimeError):
         threads.submit(work("late", 1, []))
 

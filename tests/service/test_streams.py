@@ -18,7 +18,6 @@ import pytest
 from starlette.types import Message
 
 from livesvm.service.api.streams import Event, Streams
-from livesvm.service.errors import QueueFull
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
 
@@ -109,49 +108,12 @@ def test_a_reader_that_leaves_gives_its_place_back(tmp_path: Path) -> None:
                 time.sleep(0.05)
 
 
-async def open_stream(streams: Streams, send: Any) -> None:
-    """Serve one stream of an event that is always another one."""
-    numbers = iter(range(10**9))
-
-    async def receive() -> Message:
-        await asyncio.sleep(3600)
-        return {"type": "http.disconnect"}
-
-    response = streams.of(lambda: Event("n", {"n": next(numbers)}))
-    await response({"type": "http", "asgi": {"spec_version": "2.3"}}, receive, send)
-
-
-def test_a_reader_that_takes_nothing_is_closed() -> None:
-    async def scenario() -> None:
-        streams = Streams(limit=1, heartbeat_seconds=1.0, stall_seconds=0.2)
-        sent: list[Message] = []
-
-        async def send(message: Message) -> None:
-            sent.append(message)
-            if len(sent) > 2:
-                await asyncio.sleep(3600)
-
-        async def accept(message: Message) -> None:
-            return
-
-        stalled = asyncio.create_task(open_stream(streams, send))
-        await asyncio.sleep(0.1)
-        with pytest.raises(QueueFull):
-            await open_stream(streams, accept)
-        await asyncio.wait_for(stalled, 10)
-        assert len(sent) == 3
-        streams.close()
-        await asyncio.wait_for(open_stream(streams, accept), 10)
-
-    asyncio.run(scenario())
-
-
 @pytest.mark.parametrize("breaks", ["look", "send"])
 def test_a_stream_that_breaks_off_gives_its_place_back(breaks: str) -> None:
     """Also after an unforeseen error."""
 
     async def scenario() -> None:
-        streams = Streams(limit=1, heartbeat_seconds=1.0, stall_seconds=10.0)
+        streams = Streams(limit=1, heartbeat_seconds=1.0)
         looks = 0
 
         def look() -> Event:
@@ -205,7 +167,7 @@ def test_a_relayed_stream_ends_when_it_is_not_to_go_on() -> None:
 
     async def scenario() -> None:
         sent: list[object] = []
-        streams, goes_on = Streams(limit=1, heartbeat_seconds=1.0, stall_seconds=1.0), [True]
+        streams, goes_on = Streams(limit=1, heartbeat_seconds=1.0), [True]
         async for piece in streams.relayed(pieces(), lambda: goes_on[0]).body_iterator:
             sent.append(piece)
             goes_on[0] = False

@@ -47,7 +47,7 @@ class Instance:
         settings = Settings(snapshot_replay_seconds=1e9, solution_seconds=1e9)
         source = Source(store, self.health, self.metrics)
         self.registry = Registry(Context(settings, source, SolveScheduler(1)))
-        self.health.watch_models(self.registry.models.states)
+        self.health.states = self.registry.models.states
         store.ping()
         self.registry.restore()
 

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from contextvars import copy_context
 from functools import partial
@@ -14,14 +15,14 @@ import pytest
 
 from livesvm.service.api.streams import Streams
 from livesvm.service.errors import ModelUnavailable, QueueFull, Withdrawn
-from livesvm.service.hosting.mailbox import Mailbox, Threads
+from livesvm.service.hosting.mailbox import Mailbox
 from livesvm.service.logs import calls
-from livesvm.service.resources.pools import Pool
+from livesvm.service.resources.pools import Pool, SteppedPool
 from livesvm.service.resources.shared_threads import Steps
 
 
-def mailbox(size: int = 10, threads: Threads | None = None) -> Mailbox:
-    return Mailbox(threads or Threads(), "test", size)
+def mailbox(size: int = 10, threads: Executor | None = None) -> Mailbox:
+    return Mailbox(threads or ThreadPoolExecutor(2), "test", size)
 
 
 def test_calls_run_in_order_one_at_a_time() -> None:
@@ -35,7 +36,7 @@ def test_calls_run_in_order_one_at_a_time() -> None:
         seen.append(number)
         under_way[0] -= 1
 
-    threads = Threads()
+    threads = ThreadPoolExecutor(4)
     boxes = [mailbox(100, threads) for _ in range(2)]
     futures = [boxes[0].submit(partial(call, number)) for number in range(50)]
     boxes[1].submit(lambda: None).result()
@@ -45,20 +46,13 @@ def test_calls_run_in_order_one_at_a_time() -> None:
     assert seen == list(range(50))
 
 
-def test_many_mailboxes_take_no_more_threads_than_there_are_and_none_while_nothing_waits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("livesvm.service.hosting.mailbox.IDLE_SECONDS", 0.05)
-    threads, release = Threads(most=3), threading.Event()
-    boxes = [mailbox(threads=threads) for _ in range(100)]
-    before = threading.active_count()
+def test_many_mailboxes_take_no_more_threads_than_there_are() -> None:
+    few, release = ThreadPoolExecutor(3, "few"), threading.Event()
+    boxes = [mailbox(threads=few) for _ in range(100)]
     futures = [box.submit(release.wait) for box in boxes]
-    assert threading.active_count() - before == 3
+    assert sum(thread.name.startswith("few") for thread in threading.enumerate()) == 3
     release.set()
     assert all(future.result(timeout=10) for future in futures)
-    while threads._count:
-        time.sleep(0.01)
-    assert boxes[0].submit(lambda: 7).result(timeout=10) == 7
 
 
 def test_a_mailbox_that_is_borrowed_keeps_what_comes_and_is_lent_only_while_it_is_empty() -> None:
@@ -192,7 +186,7 @@ def place_of(key: str | None, take: Callable[[], AbstractContextManager[None]]) 
 @pytest.mark.parametrize("limit", [1, 2, 5, 8])
 @pytest.mark.parametrize("of", ["calls", "streams"])
 def test_one_key_has_half_of_the_places_and_gives_them_back(of: str, limit: int) -> None:
-    pool, streams = Pool("test", threads=1, limit=limit), Streams(limit, 1.0, 1.0)
+    pool, streams = Pool("test", threads=1, limit=limit), Streams(limit, 1.0)
 
     def take(key: str) -> AbstractContextManager[object]:
         return place_of(key, pool.place) if of == "calls" else streams.place(key)
@@ -219,16 +213,8 @@ def test_without_keys_one_caller_has_all_places() -> None:
             held.enter_context(place_of(None, pool.place))
 
 
-def test_the_threads_of_a_pool_can_be_started_before_its_first_call() -> None:
-    pool = Pool("early", threads=3, limit=3)
-    pool.start()
-    assert sum(thread.name.startswith("early") for thread in threading.enumerate()) == 3
-    assert asyncio.run(pool.run(sum, (1, 2))) == 3
-    pool.close()
-
-
 def test_work_ends_when_its_caller_has_left() -> None:
-    pool, ended = Pool("steps", threads=1, limit=1), threading.Event()
+    pool, ended = SteppedPool("steps", threads=1, limit=1), threading.Event()
 
     def steps() -> Steps[int]:
         try:

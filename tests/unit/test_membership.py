@@ -48,8 +48,9 @@ def test_a_cluster_is_left_when_calls_have_ended_and_no_other_begins() -> None:
 def test_a_head_that_is_away_leaves_a_front_end_ready_and_is_reported() -> None:
     metrics, is_up = Metrics(), [True]
     health = Health(metrics)
-    health.watch_models(lambda: {"live": 1})
-    health.watch_head(lambda: is_up[0])
+    health.states = lambda: {"live": 1}
+    health.head_is_up = lambda: is_up[0]
+    metrics.show(ray_head_up=health.head_is_up)
     assert CLUSTERLESS not in health.reasons()
     is_up[0] = False
     assert CLUSTERLESS in health.reasons()  # before it has begun, it is waited for
@@ -92,7 +93,7 @@ def test_a_cluster_that_is_not_there_is_waited_for_and_said_once(
 
 def test_one_that_stands_by_serves_once_it_takes_the_calls() -> None:
     health, states = Health(Metrics()), dict[ServingState, int]()
-    health.watch_models(lambda: Counter(states))
+    health.states = lambda: Counter(states)
     health.learnt_active("another")
     assert not health.stands_by  # it is still being restored
     health.restored()
@@ -124,7 +125,7 @@ def test_a_service_serves_what_memory_predicts_and_learns_what_its_store_takes(
 ) -> None:
     health = Health(Metrics())
     health.restored()
-    health.watch_models(lambda: Counter({state: 1}))
+    health.states = lambda: Counter({state: 1})
     if is_away:
         with pytest.raises(StoreUnavailable), health.store_call("append"):
             raise StoreUnavailable("gone")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
 from typing import Protocol
 
 
@@ -28,41 +28,29 @@ class Admission:
     def __init__(self, limit: int, client_limit: int) -> None:
         self._limit = limit
         self._client_limit = client_limit
-        self._held: dict[str, set[Held]] = {}
-        self._count = 0
+        self._held: set[Held] = set()
 
     def admit(self, connection: Held) -> bool:
-        """Take a connection in, where need be for one that rests; False where none does."""
-        own = self._held.get(connection.client_key, set())
-        if len(own) >= self._client_limit:
-            candidates: Collection[Held] = own
-        elif self._count >= self._limit:
-            candidates = [held for connections in self._held.values() for held in connections]
-        else:
-            candidates = ()
-        if candidates and not self._make_room(candidates):
-            return False
-        self._held.setdefault(connection.client_key, set()).add(connection)
-        self._count += 1
+        """Take a connection in, where need be for one that rests; False where none does.
+
+        Of those that rest, the client that holds most gives up the one that has rested longest.
+        """
+        counts, client = Counter(held.client_key for held in self._held), connection.client_key
+        is_over = counts[client] >= self._client_limit
+        if is_over or len(self._held) >= self._limit:
+            resting = [
+                (-counts[held.client_key], held.rests_since, id(held), held)
+                for held in self._held
+                if held.rests_since is not None and (not is_over or held.client_key == client)
+            ]
+            if not resting:
+                return False
+            *_, chosen = min(resting)
+            self.leave(chosen)
+            chosen.make_room()
+        self._held.add(connection)
         return True
 
     def leave(self, connection: Held) -> None:
         """Forget a connection, if it is held."""
-        own = self._held.get(connection.client_key, set())
-        if connection in own:
-            own.remove(connection)
-            self._count -= 1
-            if not own:
-                del self._held[connection.client_key]
-
-    def _make_room(self, candidates: Collection[Held]) -> bool:
-        """Close the one that has rested longest, of the client that holds most."""
-        resting = [
-            (-len(self._held[c.client_key]), c.rests_since, id(c), c) for c in candidates if c.rests_since is not None
-        ]
-        if not resting:
-            return False
-        *_, chosen = min(resting)
-        self.leave(chosen)
-        chosen.make_room()
-        return True
+        self._held.discard(connection)

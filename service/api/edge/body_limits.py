@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from math import inf
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from livesvm.service.api.edge.clients import client_of
-from livesvm.service.errors import BodyTimeout, BodyTooLarge, MalformedBody, QueueFull
+from livesvm.service.errors import BodyTimeout, BodyTooLarge, MalformedBody
+from livesvm.service.resources.places import Places
 from livesvm.service.settings import Settings
 
 PACE = 1000.0
@@ -30,81 +30,44 @@ class BodyLimits:
         self.largest = settings.max_body_bytes
         self.most_rows = max(settings.max_examples, settings.max_predict_rows)
         self._patience, self._seconds = settings.header_seconds, settings.body_seconds
-        self._limit = settings.max_bodies * self.largest
-        self._client_limit = self._limit // 2
-        self._held: Counter[str] = Counter()
-
-    @property
-    def held(self) -> int:
-        """Bytes of all bodies on their way."""
-        return self._held.total()
+        full = "too many bodies are on their way already; send this one again"
+        self._held = Places(settings.max_bodies * self.largest, full, full)  # a byte has one
 
     async def receive(self, request: Request) -> bytes:
         """Return the body of a request; raises BodyTooLarge, BodyTimeout, MalformedBody or QueueFull."""
         client = client_of(request.client.host) if request.client else ""
         data = bytearray()
         try:
-            with self._holding(client) as take:
-                await self._gather(request, data, take)
-        except TimeoutError:
-            pace = (
-                f"and is cut off if it stands still for {self._patience:g} s or has fewer than {PACE:g} bytes a second"
-            )
-            raise BodyTimeout(f"the body did not arrive in time: it has {self._seconds:g} s, {pace}") from None
-        except ClientDisconnect:
-            raise MalformedBody("the client left before the body was whole") from None
+            async for piece in self._pieces(request, PACE, self._seconds):
+                if len(data) + len(piece) > self.largest:
+                    raise BodyTooLarge(f"the body has more than {self.largest} bytes")
+                self._held.take(client, len(piece))
+                data += piece
+        finally:
+            self._held.give(client, len(data))
         return bytes(data)
 
-    async def stream(self, request: Request) -> AsyncIterator[bytes]:
+    def stream(self, request: Request) -> AsyncIterator[bytes]:
         """Yield the pieces of a body that is not held in memory; raises BodyTimeout or MalformedBody."""
+        return self._pieces(request, STREAMED_PACE)
+
+    async def _pieces(self, request: Request, pace: float, seconds: float = inf) -> AsyncIterator[bytes]:
+        """Yield what comes within so many seconds, none of it later than the pace and the patience allow."""
         loop = asyncio.get_running_loop()
-        due = loop.time() + self._patience
-        pieces = request.stream()
-        try:
-            while True:
-                async with asyncio.timeout_at(due):
-                    chunk = await anext(pieces, None)
-                if chunk is None:
-                    return
-                begun = loop.time()
-                yield chunk
-                due += loop.time() - begun  # what the disk took is not the client's
-                due = min(loop.time() + self._patience, due + len(chunk) / STREAMED_PACE)
-        except TimeoutError:
-            pace = f"it may stand still for {self._patience:g} s and has {STREAMED_PACE:g} bytes a second"
-            raise BodyTimeout(f"the body did not arrive in time: {pace}") from None
-        except ClientDisconnect:
-            raise MalformedBody("the client left before the body was whole") from None
-
-    async def _gather(self, request: Request, data: bytearray, take: Callable[[int], None]) -> None:
-        """Append what comes; raises TimeoutError for what does not."""
-        loop = asyncio.get_running_loop()
-        end, due = loop.time() + self._seconds, loop.time() + self._patience
-        async with asyncio.timeout_at(min(end, due)) as deadline:
-            async for chunk in request.stream():
-                if len(data) + len(chunk) > self.largest:
-                    raise BodyTooLarge(f"the body has more than {self.largest} bytes")
-                take(len(chunk))
-                data += chunk
-                due = min(loop.time() + self._patience, due + len(chunk) / PACE)
-                deadline.reschedule(min(end, due))
-
-    @contextmanager
-    def _holding(self, client: str) -> Iterator[Callable[[int], None]]:
-        """Take bytes for a client, all of which are given back at the end."""
-        own = 0
-
-        def take(size: int) -> None:
-            """Take more; raises QueueFull."""
-            nonlocal own
-            if self.held + size > self._limit or self._held[client] + size > self._client_limit:
-                raise QueueFull("too many bodies are on their way already; send this one again")
-            own += size
-            self._held[client] += size
-
-        try:
-            yield take
-        finally:
-            self._held[client] -= own
-            if self._held[client] == 0:
-                del self._held[client]
+        end, due = loop.time() + seconds, loop.time() + self._patience
+        has_more = True
+        while has_more:
+            try:
+                async with asyncio.timeout_at(min(end, due)):
+                    message = await request.receive()
+            except TimeoutError:
+                whole = f"has {seconds:g} s, and " if seconds < inf else ""
+                late = f"{whole}is cut off if it stands still for {self._patience:g} s or has fewer than {pace:g} bytes"
+                raise BodyTimeout(f"the body did not arrive in time: it {late} a second") from None
+            if message["type"] == "http.disconnect":
+                raise MalformedBody("the client left before the body was whole")
+            piece, has_more = message.get("body", b""), message.get("more_body", False)
+            begun = loop.time()
+            yield piece
+            due += loop.time() - begun  # what is done with it, such as writing to a disk, is not the client's time
+            due = min(loop.time() + self._patience, due + len(piece) / pace)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+import base64
+import hashlib
+import re
 
 POLICY = b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 """Nothing is loaded; plots have styles within."""
@@ -14,23 +16,16 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"content-security-policy", POLICY),
     (b"cache-control", b"no-store"),
 )
+"""Each where the answer has none of that name."""
+_INLINE_SCRIPT = re.compile(rb"<script(?![^>]*\bsrc=)[^>]*>(.+?)</script>", re.DOTALL)
+_OF_PAGES = (
+    "default-src 'none'; script-src 'self' {scripts}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; worker-src {workers}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 
 
-class SecurityHeaders:
-    """ASGI middleware that adds :data:`HEADERS`, each where the answer has none of that name."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and add headers to the answer."""
-
-        async def adding_send(message: Message) -> None:
-            """Send on, with the headers."""
-            if message["type"] == "http.response.start":
-                given = list(message.get("headers", ()))
-                names = {name for name, _ in given}
-                message["headers"] = given + [header for header in HEADERS if header[0] not in names]
-            await send(message)
-
-        await self._app(scope, receive, adding_send)
+def policy_of(page: bytes, workers: str) -> str:
+    """Return the policy of a page: it may load the service's own files, and run the scripts that are written in it."""
+    digests = sorted({hashlib.sha256(script).digest() for script in _INLINE_SCRIPT.findall(page)})
+    scripts = " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in digests)
+    return _OF_PAGES.format(scripts=scripts, workers=workers)

@@ -36,7 +36,7 @@ class RootPath:
             return
         if scope["path"].startswith(f"{self._root}/"):
             rest = scope["path"][len(self._root) :]
-            scope = {**scope, "path": rest, "raw_path": scope["raw_path"].removeprefix(self._sent)}
+            scope.update(path=rest, raw_path=scope["raw_path"].removeprefix(self._sent))
         await self._app(scope, receive, leading_send)
 
     def _below(self, name: bytes, value: bytes) -> bytes:

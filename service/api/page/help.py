@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -12,6 +9,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from livesvm.service.api.edge.headers import policy_of
 from livesvm.service.api.page.files import POLICY, Files
 from livesvm.service.errors import NoDocumentation
 
@@ -30,11 +28,6 @@ _ABSENCE = f"""<!doctype html>
 <p><a href="docs">docs</a> describes every call of this service.</p></main></body>
 </html>
 """
-_INLINE_SCRIPT = re.compile(rb"<script[^>]*>(.+?)</script>", re.DOTALL)
-_POLICY = (
-    "default-src 'none'; script-src 'self' {scripts}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 
 
 def install(app: FastAPI, site: Path = SITE) -> None:
@@ -72,5 +65,4 @@ def _policy(page: Path, changed: int) -> str | None:
     """
     if page.suffix != ".html":
         return None
-    scripts = {hashlib.sha256(script).digest() for script in _INLINE_SCRIPT.findall(page.read_bytes())}
-    return _POLICY.format(scripts=" ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in sorted(scripts)))
+    return policy_of(page.read_bytes(), "'self'")
