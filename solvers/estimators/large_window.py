@@ -30,7 +30,6 @@ from livesvm.solvers.models.class_labels import (
     labels_after,
     places_of,
 )
-from livesvm.solvers.models.keyed_window import unused_keys
 from livesvm.solvers.models.large_predictor import Trained
 from livesvm.solvers.models.large_proofs import proofs
 from livesvm.solvers.models.next_start import next_start, signed_coefficients
@@ -137,7 +136,7 @@ class LiveL2SVC(LiveEstimator):
             validation.check_width(rows.shape[1], w.X.shape[1], "X")
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         leaving = validation.known_keys(() if remove is None else remove, w.slots)
-        names = unused_keys(w, rows.shape[0]) if keys is None else keys
+        names = w.unused_keys(rows.shape[0]) if keys is None else keys
         adding = validation.new_keys(names, rows.shape[0], w.slots, set(leaving))
         new_weights = validation.sample_weights(list(reweighted.values()), len(reweighted), "reweight")
         validation.known_keys([*relabelled, *reweighted], w.slots)
