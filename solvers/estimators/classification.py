@@ -83,19 +83,26 @@ class LiveSVC(WithPaths):
     def __init__(
         self,
         C: float = 1.0,
-        kernel: str = "rbf",
+        kernel: Any = "rbf",
         *,
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
         class_weight: Mapping[Any, float] | str | None = None,
         fit_intercept: bool = True,
-        classes: Iterable[Any] | None = None,
+        classes: Any = None,
         cache_mb: float = 512,
         scale: str = "none",
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
+        probability: bool | str = False,
         n_jobs: int | None = None,
+        shrinking: bool = True,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        max_iter: int = -1,
+        random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         keep(self, locals())
 
