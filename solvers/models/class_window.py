@@ -23,7 +23,7 @@ from livesvm.solvers.kernels.shared import SharedFeatures
 from livesvm.solvers.models.keyed_window import ExampleUpdate, KeyedWindow, standing_of, taken
 from livesvm.solvers.models.memory_shares import PairShares
 from livesvm.solvers.models.pair import NO_EXAMPLES, Pair, PairChange, update_each
-from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, Two, summary
+from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, Two, by_other_class, summary
 from livesvm.solvers.models.per_class import Parts
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.problem.state import are_free
@@ -133,6 +133,11 @@ class ClassWindow(KeyedWindow):
         return out
 
     @property
+    def coefficients(self) -> Floats:
+        """The same by example and other class, (n, n_classes - 1), positive for the first class of a pair."""
+        return by_other_class(self.beta, self.y.astype(np.int64), self.n_classes)
+
+    @property
     def is_free(self) -> NDArray[np.bool_]:
         """Whether each example (n,), oldest first, is free in some pair."""
         numbers = self.slots
@@ -239,11 +244,11 @@ class ClassWindow(KeyedWindow):
         return np.array([pair.intercept for pair in self.pairs.values()])
 
     def intercepts_in_units(self) -> Floats:
-        """Return the intercepts in the units of the features, (n_pairs,): of a kernel that has no center."""
+        """Return the intercepts of all decisions in the units of the features, (n_pairs,)."""
         X, intercepts = self.X, self.intercepts
         if self.kernel.center is None:
-            return intercepts
-        return np.array(intercepts - [self.kernel.moved(X, beta) for beta in self.beta])
+            return -intercepts
+        return -np.array(intercepts - [self.kernel.moved(X, beta) for beta in self.beta])
 
     def certificate(self) -> PairsCertificate:
         """Certify every pair, from features and coefficients."""

@@ -64,6 +64,11 @@ class Window(KeyedWindow):
         return self.state.examples.beta[self.slots]
 
     @property
+    def coefficients(self) -> Floats:
+        """The same; of several classes by the other class of each pair."""
+        return self.beta
+
+    @property
     def is_free(self) -> Bools:
         """Whether each example (n,), oldest first, is free."""
         return are_free(self.state.examples.segment[self.slots])
@@ -216,6 +221,10 @@ class Window(KeyedWindow):
         """Return what the kernel's center takes off f for coefficients of the window, (n,), see ``Kernel.moved``."""
         kernel = self.state.kernel
         return 0.0 if kernel.center is None else kernel.moved(self.X, beta)
+
+    def intercepts_in_units(self) -> Floats:
+        """Return the intercept in the units of the features, (1,): of a kernel that has no center."""
+        return np.array([self.state.b - self.moved(self.beta)])
 
     def predictor(self) -> Predictor:
         """Return the decision function as it is now, frozen."""
