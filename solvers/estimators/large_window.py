@@ -15,7 +15,7 @@ from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.estimators.training_data import problems_of, scale_of, solved
 from livesvm.solvers.frank_wolfe import one_versus_one
-from livesvm.solvers.frank_wolfe.one_versus_one import Pair, Training
+from livesvm.solvers.frank_wolfe.one_versus_one import PairProblem, Training
 from livesvm.solvers.frank_wolfe.problem import check_finite
 from livesvm.solvers.frank_wolfe.solution import Look
 from livesvm.solvers.frank_wolfe.solve import Options, Variant
@@ -342,7 +342,7 @@ class LiveL2SVC(LiveEstimator):
         progress: Progress | None,
         look: Look | None,
         slots: Ints | None = None,
-    ) -> tuple[Training, list[Pair], Ints]:
+    ) -> tuple[Training, list[PairProblem], Ints]:
         """Train on features (n, d), classes (k,), numbers of these (n,) and weights (n,), and predict by what is found.
 
         Examples of the window have ``slots`` (n,). Returns also the pairs, and which rows are support vectors.

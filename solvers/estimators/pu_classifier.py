@@ -30,7 +30,7 @@ from livesvm.solvers.pu.problem import (
     is_lam_open,
     pu_problem,
 )
-from livesvm.solvers.pu.usmo import Solution, Start, usmo
+from livesvm.solvers.pu.usmo import PUSolution, Start, usmo
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, dense, like
@@ -78,7 +78,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         Signed coefficients beta: c1 of positives, -sigma of unlabelled.
     intercept_ : ndarray, shape (1,)
         b, in units of f.
-    solution_ : Solution
+    solution_ : PUSolution
         What the solver did: ``violation``, ``relative_gap``, ``history``.
     classes_ : ndarray, shape (2,)
         0 and 1.
@@ -205,7 +205,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
 
     _problem: PUProblem
     _examples: Folds
-    solution_: Solution
+    solution_: PUSolution
     predictor_: Predictor
     prior_estimate_: PriorEstimate | None
     warnings_: list[ModelWarning]
@@ -234,7 +234,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         kernel, rows = numbered(kernel, X)
         return kernel, dense(rows)
 
-    def _take_over(self, X: ArrayLike, rows: Floats, chosen: Any, problem: PUProblem, solution: Solution) -> None:
+    def _take_over(self, X: ArrayLike, rows: Floats, chosen: Any, problem: PUProblem, solution: PUSolution) -> None:
         beta = np.empty(chosen.size)
         beta[chosen], beta[~chosen] = problem.c1, -solution.sigma
         self.classes_ = np.array([0, 1])

@@ -11,7 +11,7 @@ import numpy as np
 
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.function import FunctionKernel
-from livesvm.solvers.kernels.gram import Standing
+from livesvm.solvers.kernels.gram import HeldStanding
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -93,11 +93,11 @@ class SharedFeatures:
         self.diagonal[every] = kernel.diagonal(self.features(every))
         return is_new
 
-    def standing(self) -> Standing | None:
+    def standing(self) -> HeldStanding | None:
         """Return what :meth:`bring_back` needs; None: nothing."""
         return None if self.kernel.held is None else self.kernel.held.standing()
 
-    def bring_back(self, before: Standing | None, window: Ints) -> None:
+    def bring_back(self, before: HeldStanding | None, window: Ints) -> None:
         """Undo what an update that fails has changed of the kernel values of the window."""
         if self.kernel.held is None:
             return

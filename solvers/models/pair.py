@@ -32,7 +32,7 @@ NO_EXAMPLES = np.empty(0, np.int64)
 MOST = 64  #: examples that come and leave, in an update by what all pairs share
 
 
-class Work(NamedTuple):
+class PairsWork(NamedTuple):
     """What is to be done for all pairs."""
 
     batch: Batch
@@ -121,7 +121,7 @@ class Pair:
         self.slot[change.come] = slots
         return trace
 
-    def place(self, two: Two, work: Work, cache_bytes: int) -> PairInMemory | None:
+    def place(self, two: Two, work: PairsWork, cache_bytes: int) -> PairInMemory | None:
         """Return what compiled code is to work on, to do what ``update`` does; None: ``update`` has to."""
         if work.moving[two[0]] + work.moving[two[1]] > MOST:
             return None
@@ -147,7 +147,7 @@ class Pair:
             self._memory.limit = None
         return self.state
 
-    def go_on(self, exit_: int, work: Work) -> Trace | None:
+    def go_on(self, exit_: int, work: PairsWork) -> Trace | None:
         """Go on where compiled code has left; None: ``update`` has to."""
         assert self._memory is not None
         self._let_go()
@@ -280,7 +280,7 @@ class Pair:
 
 
 def update_each(
-    pairs: dict[Two, Pair], todo: list[Two], work: Work, limits: dict[Two, int]
+    pairs: dict[Two, Pair], todo: list[Two], work: PairsWork, limits: dict[Two, int]
 ) -> tuple[dict[Two, int], list[Trace]]:
     """Do for few examples what ``Pair.update`` does, in one compiled call for all that it can do it for.
 

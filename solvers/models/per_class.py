@@ -9,7 +9,7 @@ import numpy as np
 from livesvm.solvers.homotopy.edit import Batch
 from livesvm.solvers.kernels.shared import SharedFeatures
 from livesvm.solvers.models.keyed_window import ExampleUpdate
-from livesvm.solvers.models.pair import NO_EXAMPLES, PairChange, Work
+from livesvm.solvers.models.pair import NO_EXAMPLES, PairChange, PairsWork
 from livesvm.solvers.models.pairs_predictor import Two
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.runtime.entry_point import kind_of
@@ -60,7 +60,7 @@ class Parts:
         """Return how many examples each class has while the update goes on, before any leaves."""
         return np.bincount(np.concatenate([y, self.coming]), minlength=n_classes)
 
-    def work(self, shared: SharedFeatures) -> Work | None:
+    def work(self, shared: SharedFeatures) -> PairsWork | None:
         """Return what every pair is to do, for all of them at once; None: it is more than ``update_each`` deals with.
 
         The kernel rows of new examples must be cached.
@@ -72,7 +72,7 @@ class Parts:
             return None
         batch = Batch(*self.come, self.leave.numbers, self.leave.start, shared.diagonal, *at_hand)
         moving = np.diff(self.come.start + self.leave.start).tolist()
-        return Work(batch, kind_of(batch), np.diff(self.come.start).tolist(), moving)
+        return PairsWork(batch, kind_of(batch), np.diff(self.come.start).tolist(), moving)
 
     def of(self, two: Two) -> PairChange:
         """Return what happens to a pair."""

@@ -193,7 +193,7 @@ class Look(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Solution:
+class PUSolution:
     """What USMO has found."""
 
     sigma: Floats  #: (n,) coefficients of the unlabelled, in [0, c2]; those of the positives are c1
@@ -219,7 +219,7 @@ def usmo(
     cache_bytes: int = 200 * 2**20,
     progress: Progress | None = None,
     look: Callable[[float, float], object] | None = None,
-) -> Solution:
+) -> PUSolution:
     """Solve the problem until no pair violates optimality by more than ``tau``, nor the relative gap is larger.
 
     Parameters
@@ -253,7 +253,7 @@ def usmo(
         size = float(problem.kernel.diagonal(problem.U).max())
         reason = f"k(x, x) goes up to {size:.1e}; scale the features"
         raise NotOptimal(f"in double precision the relative gap stays at {gap:.1e}: {reason}")
-    return Solution(
+    return PUSolution(
         run.sigma,
         run.b,
         run.violation + 2.0 * error * problem.total,
