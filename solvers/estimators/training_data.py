@@ -75,14 +75,7 @@ def labels_of(y: ArrayLike | None, n: int) -> NDArray[Any]:
 
 def scale_of(X: Any, weights: Floats) -> float:
     """Return the gamma called "scale", of weighted rows."""
-    if not sparse.issparse(X):
-        return scaling.gamma(X, weights)
-    total = float(weights.sum()) * X.shape[1]
-    mean = float((weights @ X).sum()) / total
-    variance = float((weights @ X.multiply(X)).sum()) / total - mean**2
-    if variance <= 0.0:
-        return 1.0
-    return float(1.0 / (X.shape[1] * variance))
+    return scaling.gamma(validation.features(X) if sparse.issparse(X) else X, weights)
 
 
 def seed_of(random_state: Any) -> int:
