@@ -28,7 +28,7 @@ from livesvm.solvers.homotopy.refresh import refresh_free, uncertain_band
 from livesvm.solvers.homotopy.run import NO_EXAMPLES, spread_ties, walk_of
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.lines import Lines, Scaling, write_scaled
-from livesvm.solvers.kernels.matrix_products import Examples, write
+from livesvm.solvers.kernels.matrix_products import PreparedRows, write
 from livesvm.solvers.models.slide import Objective, Sliding, Standing, decide, slide, stand
 from livesvm.solvers.problem.piecewise_linear import hinge
 from livesvm.solvers.problem.state import PathState, empty_motion
@@ -144,7 +144,7 @@ def _frank_wolfe() -> None:
     """Compile what Frank-Wolfe methods need."""
     X = np.array([[0.0], [1.0]])
     indices, weights = np.arange(2), np.ones((2, 2))
-    examples, thin = (Examples.of(Kernel("linear"), each) for each in (X, sparse.csr_array([[0.0, 0.0, 1.0]])))
+    examples, thin = (PreparedRows.of(Kernel("linear"), each) for each in (X, sparse.csr_array([[0.0, 0.0, 1.0]])))
     for own, few in ((examples, thin), (examples.single(), thin.single())):
         write(few, few, np.empty((1, 1), few.dtype), np.arange(1))
         rows = ActiveRows(own, 2**20, 1, np.random.default_rng(0), 2)

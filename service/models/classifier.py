@@ -41,9 +41,7 @@ class ServedClassifier(LiveSVC):
         """How many examples each class has, by label."""
         if not hasattr(self, "classes_"):
             return {}
-        y = self._window.y
-        places = y.astype(np.int64) if self._has_several() else (y > 0) * (self.classes_.size - 1)
-        counts = np.bincount(places, minlength=self.classes_.size)
+        counts = np.bincount(self._places_of(self._window.y), minlength=self.classes_.size)
         return dict(zip(self.classes_.tolist(), counts.tolist(), strict=True))
 
     @property

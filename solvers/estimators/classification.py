@@ -25,7 +25,7 @@ from livesvm.solvers.models.class_labels import (
     targets_of,
 )
 from livesvm.solvers.models.class_window import ClassWindow
-from livesvm.solvers.models.pairs_predictor import by_other_class, scores, winners
+from livesvm.solvers.models.pairs_predictor import scores, winners
 from livesvm.solvers.models.repeats import OnRepeat
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.models.window_edits import Edited, Edits
@@ -83,19 +83,26 @@ class LiveSVC(WithPaths):
     def __init__(
         self,
         C: float = 1.0,
-        kernel: str = "rbf",
+        kernel: Any = "rbf",
         *,
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
         class_weight: Mapping[Any, float] | str | None = None,
         fit_intercept: bool = True,
-        classes: Iterable[Any] | None = None,
+        classes: Any = None,
         cache_mb: float = 512,
         scale: str = "none",
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
+        probability: bool | str = False,
         n_jobs: int | None = None,
+        shrinking: bool = True,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        max_iter: int = -1,
+        random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         keep(self, locals())
 
@@ -148,12 +155,10 @@ class LiveSVC(WithPaths):
         """
         if self.break_ties and self.decision_function_shape == "ovo" and self._has_several():
             raise InvalidInput("must be False when decision_function_shape is 'ovo'", field="break_ties")
-        decisions = self._decision(X)
+        decisions, n = self._decision(X), self.classes_.size
         if not self._has_several():
-            return self._labels(decisions)
-        n = self.classes_.size
-        places = scores(decisions, n).argmax(axis=1) if self.break_ties else winners(decisions, n)
-        return self.classes_[places]
+            return self.classes_[self._places_of(decisions)]
+        return self.classes_[scores(decisions, n).argmax(axis=1) if self.break_ties else winners(decisions, n)]
 
     def certificate_of(self, first: Any, second: Any) -> Any:
         """Return the certificate of the pair of two labels.
@@ -197,42 +202,15 @@ class LiveSVC(WithPaths):
         return places[np.argsort(self._learnt.y[places], kind="stable")].astype(np.int32)
 
     @property
-    def dual_coef_(self) -> Floats:
-        """Their signed coefficients, (1, n_support); of several classes (n_classes - 1, n_support).
-
-        Then row r belongs to the pair with the r-th other class, positive for the first of the two, as in scikit-learn.
-        """
-        if not self._has_several():
-            return super().dual_coef_
-        return self.window_coefficients[self.support_].T
-
-    @property
-    def window_coefficients(self) -> Floats:
-        """Signed coefficients of the window's examples, (n,), oldest first; of several classes (n, n_classes - 1).
-
-        Then column r belongs to the pair with the r-th other class, positive for the first of the two.
-        """
-        if not self._has_several():
-            return super().window_coefficients
-        window = self._of_classes
-        return by_other_class(window.beta, window.y.astype(np.int64), self.classes_.size)
-
-    @property
-    def window_is_free(self) -> NDArray[np.bool_]:
-        """Whether each of the window's examples is on the margin, of some pair, (n,), oldest first."""
-        return self._of_classes.is_free if self._has_several() else super().window_is_free
-
-    @property
-    def intercept_(self) -> Floats:
-        """The intercept, (1,); of several classes one for each pair, of the sign that its decisions have."""
-        return -self._of_classes.intercepts_in_units() if self._has_several() else super().intercept_
-
-    @property
     def n_support_(self) -> NDArray[np.int32]:
         """How many support vectors each class has, (n_classes,)."""
-        y = self._learnt.y[self.support_]
-        places = y if self._has_several() else (y > 0) * (self.classes_.size - 1)
-        return np.bincount(places.astype(np.int64), minlength=self.classes_.size).astype(np.int32)
+        places = self._places_of(self._learnt.y[self.support_])
+        return np.bincount(places, minlength=self.classes_.size).astype(np.int32)
+
+    def _places_of(self, targets: Floats) -> Ints:
+        """Return the place in ``classes_`` of each target, or of a decision by its sign."""
+        n = self.classes_.size
+        return targets.astype(np.int64) if self._has_several() else np.where(targets > 0, n - 1, 0)
 
     def _cutoff_rule(self, s: float | None = None) -> CutoffRule:
         if self._has_several():
@@ -327,12 +305,7 @@ class LiveSVC(WithPaths):
     @property
     def window_y(self) -> NDArray[Any]:
         """Labels of the window, (n,), oldest first."""
-        y = self._learnt.y
-        return self.classes_[y.astype(np.int64)] if self._has_several() else self._labels(y)
-
-    def _labels(self, f: Floats) -> NDArray[Any]:
-        """Return the label of each number, by its sign."""
-        return self.classes_[np.where(f > 0, self.classes_.size - 1, 0)]
+        return self.classes_[self._places_of(self._learnt.y)]
 
     def _make_ready(self, add: tuple[Any, ArrayLike | None] | None, edits: Edits) -> None:
         if "_window" not in vars(self):  # of a first update the classes are known before there is a window

@@ -31,14 +31,14 @@ from livesvm.solvers.estimators.training_data import (
 )
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.core_set import SAMPLE
-from livesvm.solvers.frank_wolfe.one_versus_one import Pair
+from livesvm.solvers.frank_wolfe.one_versus_one import PairProblem
 from livesvm.solvers.frank_wolfe.problem import Gap, Known, Problem, gap_of
-from livesvm.solvers.frank_wolfe.solution import Solution
+from livesvm.solvers.frank_wolfe.solution import DualSolution
 from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.frank_wolfe.warm_start import carried
 from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.matrix_products import Examples, product
+from livesvm.solvers.kernels.matrix_products import PreparedRows, product
 from livesvm.solvers.models.base import all_or_nothing, keep
 from livesvm.solvers.models.class_labels import are_among, places_of
 from livesvm.solvers.models.pairs_predictor import scores as class_scores
@@ -53,8 +53,8 @@ class Last(NamedTuple):
 
     classes: NDArray[Any]
     n: int
-    pairs: list[Pair]
-    solutions: list[Solution]
+    pairs: list[PairProblem]
+    solutions: list[DualSolution]
 
 
 class FrankWolfeSVC(_Classifier, _Estimator):
@@ -221,7 +221,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
             if function is not None:
                 support = held[self.support_.astype(np.int64)]
                 of_support = function if function.objects is None else function.only(support)[0]
-                self._by_function, self._support = (of_support, support), Examples.of(kernel, np.empty((0, 0)))
+                self._by_function, self._support = (of_support, support), PreparedRows.of(kernel, np.empty((0, 0)))
                 self.n_features_in_ = int(held.shape[1])
                 self.support_vectors_ = function.given(support)
             self._last = Last(classes, n, own, solutions) if self.warm_start else None
@@ -285,7 +285,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
             raise InvalidInput("a row of the last fit stands twice", field="places")
         return last, found.astype(np.int64)
 
-    def _start(self, q: int, pair: Pair, last: Last | None, was: Ints | None) -> Known | None:
+    def _start(self, q: int, pair: PairProblem, last: Last | None, was: Ints | None) -> Known | None:
         """Return what the search for a pair starts from."""
         if last is None or was is None or self._is_given:
             return None
@@ -299,9 +299,9 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         self,
         X: Any,
         kernel: Kernel,
-        prepared: Examples,
-        own: list[Pair],
-        solutions: list[Solution],
+        prepared: PreparedRows,
+        own: list[PairProblem],
+        solutions: list[DualSolution],
     ) -> None:
         """Set what is known of a trained model."""
         support, self.dual_coef_ = one_versus_one.coefficients_of(solutions, own, X.shape[0])
@@ -389,7 +389,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
                 if self.kernel == "precomputed":
                     out[start : start + ROWS] = part[:, self.support_] @ self.dual_coef_.T
                     continue
-                prepared = Examples.of(self._kernel, part, like=self._support)
+                prepared = PreparedRows.of(self._kernel, part, like=self._support)
                 out[start : start + ROWS] = product(prepared, self._support, self.dual_coef_.T, self._threads())
         return np.asarray(out + self.intercept_)
 
@@ -423,7 +423,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         codes[is_known] = places_of(labels[is_known], self.classes_)
         costs = self.C * validation.sample_weights(sample_weight, rows.shape[0])
         costs = convex_costs(self._kernel, rows, costs)
-        prepared = Examples.of(self._kernel, rows)
+        prepared = PreparedRows.of(self._kernel, rows)
         gaps = []
         for q, (negative, positive) in enumerate(one_versus_one.pairs(self.classes_.size)):
             a = np.zeros(rows.shape[0])

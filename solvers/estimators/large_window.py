@@ -15,7 +15,7 @@ from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.estimators.training_data import problems_of, scale_of, solved
 from livesvm.solvers.frank_wolfe import one_versus_one
-from livesvm.solvers.frank_wolfe.one_versus_one import Pair, Training
+from livesvm.solvers.frank_wolfe.one_versus_one import PairProblem, Training
 from livesvm.solvers.frank_wolfe.problem import check_finite
 from livesvm.solvers.frank_wolfe.solution import Look
 from livesvm.solvers.frank_wolfe.solve import Options, Variant
@@ -30,7 +30,6 @@ from livesvm.solvers.models.class_labels import (
     labels_after,
     places_of,
 )
-from livesvm.solvers.models.keyed_window import unused_keys
 from livesvm.solvers.models.large_predictor import Trained
 from livesvm.solvers.models.large_proofs import proofs
 from livesvm.solvers.models.next_start import next_start, signed_coefficients
@@ -137,7 +136,7 @@ class LiveL2SVC(LiveEstimator):
             validation.check_width(rows.shape[1], w.X.shape[1], "X")
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         leaving = validation.known_keys(() if remove is None else remove, w.slots)
-        names = unused_keys(w, rows.shape[0]) if keys is None else keys
+        names = w.unused_keys(rows.shape[0]) if keys is None else keys
         adding = validation.new_keys(names, rows.shape[0], w.slots, set(leaving))
         new_weights = validation.sample_weights(list(reweighted.values()), len(reweighted), "reweight")
         validation.known_keys([*relabelled, *reweighted], w.slots)
@@ -343,7 +342,7 @@ class LiveL2SVC(LiveEstimator):
         progress: Progress | None,
         look: Look | None,
         slots: Ints | None = None,
-    ) -> tuple[Training, list[Pair], Ints]:
+    ) -> tuple[Training, list[PairProblem], Ints]:
         """Train on features (n, d), classes (k,), numbers of these (n,) and weights (n,), and predict by what is found.
 
         Examples of the window have ``slots`` (n,). Returns also the pairs, and which rows are support vectors.

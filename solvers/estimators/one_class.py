@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -42,13 +44,18 @@ class LiveOneClassSVM(ChangingEstimator):
     def __init__(
         self,
         nu: float = 0.5,
-        kernel: str = "rbf",
+        kernel: Any = "rbf",
         *,
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
         cache_mb: float = 512,
         scale: str = "none",
+        shrinking: bool = True,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        max_iter: int = -1,
+        verbose: bool = False,
     ) -> None:
         keep(self, locals())
 

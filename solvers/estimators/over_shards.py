@@ -15,10 +15,10 @@ from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.training_data import check_costs
 from livesvm.solvers.frank_wolfe import by_shards
-from livesvm.solvers.frank_wolfe.by_shards import Found, Over
+from livesvm.solvers.frank_wolfe.by_shards import Over, ShardedSolution
 from livesvm.solvers.frank_wolfe.one_versus_one import pairs
 from livesvm.solvers.frank_wolfe.shard import Crew, Shard
-from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Look, Trace
+from livesvm.solvers.frank_wolfe.solution import PER_MILLE, GapTrace, Look
 from livesvm.solvers.frank_wolfe.solve import BLOCKS
 from livesvm.solvers.kernels.matrix_products import DENSE
 from livesvm.solvers.models.class_labels import labels_after
@@ -137,7 +137,7 @@ class OverShards:
         model.predict_by(self._trained(classes, found))
         return Trainings(reported.worst, sum(own.steps for own in found), np.array(reported.points))
 
-    def _pair(self, negative: int, positive: int, threads: int, trace: Trace) -> Found:
+    def _pair(self, negative: int, positive: int, threads: int, trace: GapTrace) -> ShardedSolution:
         crew = self._data.crew
         begin = [partial(Shard.begin, negative=negative, positive=positive)] * len(self._data.parts)
         over = Over(crew, np.stack(crew.prepare(begin)), self._norm, threads, begin)
@@ -149,7 +149,7 @@ class OverShards:
             raise NotOptimal(reason)
         return found
 
-    def _trained(self, classes: NDArray[Any], found: Sequence[Found]) -> Trained:
+    def _trained(self, classes: NDArray[Any], found: Sequence[ShardedSolution]) -> Trained:
         starts = np.array([part.start for part in self._data.parts])
         rows = [starts[own.shard] + own.rows for own in found]
         support = np.unique(np.concatenate(rows))
@@ -172,10 +172,10 @@ class _Told:
         self._tol, self._look, self._count = tol, look, count
         self._done, self._seconds = 0, 0.0
 
-    def trace(self, tell: Callable[[int, int], None]) -> Trace:
+    def trace(self, tell: Callable[[int, int], None]) -> GapTrace:
         """Return what the search of the next pair is to tell."""
         reported = tell if self._count == 1 else lambda *_: tell(self._done, self._count)
-        return Trace(self._tol, reported, self._see)
+        return GapTrace(self._tol, reported, self._see)
 
     def _see(self, seconds: float, gap: float) -> None:
         point = self._seconds + seconds, max(gap, self.worst)
@@ -183,7 +183,7 @@ class _Told:
         if self._look is not None:
             self._look(*point)
 
-    def ended(self, found: Found) -> None:
+    def ended(self, found: ShardedSolution) -> None:
         """Take the end of the search of a pair."""
         self._done += 1
         self._seconds += float(found.trace[-1, 0])

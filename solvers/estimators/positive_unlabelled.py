@@ -292,7 +292,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
             return super()._learn(*args, **kwargs)
         window, before = self._window, self._standing()
         try:
-            with window._undone_on_error():
+            with window.undone_on_error():
                 report = super()._learn(*args, **kwargs)
                 if self._lacking(window.y, window.weights):
                     return report

@@ -30,7 +30,7 @@ from livesvm.solvers.pu.problem import (
     is_lam_open,
     pu_problem,
 )
-from livesvm.solvers.pu.usmo import Solution, Start, usmo
+from livesvm.solvers.pu.usmo import PUSolution, usmo
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, dense, like
@@ -57,8 +57,6 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
     degree, coef0 : as in ``IncrementalSVC``
     tol : float, default 1e-6
         tau: by how much the worst pair may violate optimality, in units of f, and the largest relative gap.
-    start : {"nested", "one_class", "feasible"}, default "nested"
-        Where the search sets out, see ``livesvm.solvers.pu.usmo``.
     cache_mb : float, default 200
         Memory that kernel rows may take, in MiB.
 
@@ -78,7 +76,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         Signed coefficients beta: c1 of positives, -sigma of unlabelled.
     intercept_ : ndarray, shape (1,)
         b, in units of f.
-    solution_ : Solution
+    solution_ : PUSolution
         What the solver did: ``violation``, ``relative_gap``, ``history``.
     classes_ : ndarray, shape (2,)
         0 and 1.
@@ -106,7 +104,6 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         degree: int = 3,
         coef0: float = 0.0,
         tol: float = 1e-6,
-        start: Start = "nested",
         cache_mb: float = 200,
     ) -> None:
         keep(self, locals())
@@ -166,7 +163,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         folds = Folds(kernel, rows, chosen, weights)
         lam = folds.best_lam(prior) if lam is None else lam
         problem = pu_problem(kernel, P, U, *costs(prior, lam, weights[chosen], weights[~chosen]))
-        solution = usmo(problem, tau, start=self.start, cache_bytes=cache_bytes, progress=progress)
+        solution = usmo(problem, tau, cache_bytes=cache_bytes, progress=progress)
         self._take_over(X, rows, chosen, problem, solution)
         self.prior_, self.prior_estimate_, self.lam_ = prior, estimate, lam
         self._examples, self._held_out = folds, None
@@ -205,7 +202,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
 
     _problem: PUProblem
     _examples: Folds
-    solution_: Solution
+    solution_: PUSolution
     predictor_: Predictor
     prior_estimate_: PriorEstimate | None
     warnings_: list[ModelWarning]
@@ -234,7 +231,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         kernel, rows = numbered(kernel, X)
         return kernel, dense(rows)
 
-    def _take_over(self, X: ArrayLike, rows: Floats, chosen: Any, problem: PUProblem, solution: Solution) -> None:
+    def _take_over(self, X: ArrayLike, rows: Floats, chosen: Any, problem: PUProblem, solution: PUSolution) -> None:
         beta = np.empty(chosen.size)
         beta[chosen], beta[~chosen] = problem.c1, -solution.sigma
         self.classes_ = np.array([0, 1])

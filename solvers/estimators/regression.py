@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -54,7 +56,7 @@ class LiveSVR(WithPaths):
         self,
         C: float = 1.0,
         epsilon: float = 0.1,
-        kernel: str = "rbf",
+        kernel: Any = "rbf",
         *,
         loss: str = "epsilon_insensitive",
         quantile: float = 0.5,
@@ -64,6 +66,11 @@ class LiveSVR(WithPaths):
         fit_intercept: bool = True,
         cache_mb: float = 512,
         scale: str = "none",
+        shrinking: bool = True,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        max_iter: int = -1,
+        verbose: bool = False,
     ) -> None:
         keep(self, locals())
 

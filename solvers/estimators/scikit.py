@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from livesvm.solvers.estimators.one_class import LiveOneClassSVM
 from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
 from livesvm.solvers.estimators.probabilities import PROBABILITY, Probabilities
 from livesvm.solvers.estimators.regression import LiveSVR
-from livesvm.solvers.models.base import LiveEstimator, keep
+from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.class_labels import in_type_of
 from livesvm.solvers.models.predictor import Gate
 from livesvm.solvers.models.warnings import ModelWarning
@@ -163,32 +163,6 @@ class _Classifier(ClassifierMixin):  # type: ignore[misc]
 class IncrementalSVC(_Classifier, _Estimator, DropIn, Probabilities, LiveSVC):  # type: ignore[misc]
     __doc__ = _written_out(LiveSVC.__doc__, IGNORED, PROBABILITY)
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        kernel: Any = "rbf",
-        *,
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        class_weight: Mapping[Any, float] | str | None = None,
-        fit_intercept: bool = True,
-        classes: Any = None,
-        cache_mb: float = 512,
-        scale: str = "none",
-        decision_function_shape: str = "ovr",
-        break_ties: bool = False,
-        probability: bool | str = False,
-        n_jobs: int | None = None,
-        shrinking: bool = True,
-        tol: float = 1e-3,
-        cache_size: float = 200,
-        max_iter: int = -1,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        keep(self, locals())
-
     n_support_ = LiveSVC.n_support_
 
     @property
@@ -213,28 +187,6 @@ class IncrementalSVC(_Classifier, _Estimator, DropIn, Probabilities, LiveSVC):  
 class IncrementalSVR(RegressorMixin, _Estimator, DropIn, LiveSVR):  # type: ignore[misc]
     __doc__ = _written_out(LiveSVR.__doc__, _OF_REGRESSION)
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        epsilon: float = 0.1,
-        kernel: Any = "rbf",
-        *,
-        loss: str = "epsilon_insensitive",
-        quantile: float = 0.5,
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        fit_intercept: bool = True,
-        cache_mb: float = 512,
-        scale: str = "none",
-        shrinking: bool = True,
-        tol: float = 1e-3,
-        cache_size: float = 200,
-        max_iter: int = -1,
-        verbose: bool = False,
-    ) -> None:
-        keep(self, locals())
-
 
 class _TwoClassEstimator(ClassifierMixin, _Estimator):  # type: ignore[misc]
     """What scikit-learn adds to a classifier of no more than two classes."""
@@ -254,21 +206,3 @@ class IncrementalPUClassifier(_TwoClassEstimator, LivePUClassifier):  # type: ig
 
 class IncrementalOneClassSVM(OutlierMixin, _Estimator, DropIn, LiveOneClassSVM):  # type: ignore[misc]
     __doc__ = _written_out(LiveOneClassSVM.__doc__, _OF_REGRESSION)
-
-    def __init__(
-        self,
-        nu: float = 0.5,
-        kernel: Any = "rbf",
-        *,
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cache_mb: float = 512,
-        scale: str = "none",
-        shrinking: bool = True,
-        tol: float = 1e-3,
-        cache_size: float = 200,
-        max_iter: int = -1,
-        verbose: bool = False,
-    ) -> None:
-        keep(self, locals())

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, NotPositiveSemidefinite
 from livesvm.solvers.frank_wolfe import one_versus_one
-from livesvm.solvers.frank_wolfe.one_versus_one import Pair, Training
+from livesvm.solvers.frank_wolfe.one_versus_one import PairProblem, Training
 from livesvm.solvers.frank_wolfe.options import Options
 from livesvm.solvers.frank_wolfe.problem import Known, Problem, check_finite
 from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Look
@@ -21,7 +21,7 @@ from livesvm.solvers.kernels.definiteness import ROUNDING, indefinite, most_roun
 from livesvm.solvers.kernels.function import FunctionKernel, objects_for, objects_in
 from livesvm.solvers.kernels.gram import Gram, precision_of
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.matrix_products import Examples, product
+from livesvm.solvers.kernels.matrix_products import PreparedRows, product
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.class_labels import column_of, labels_with
 from livesvm.solvers.runtime.progress import Progress, steadily
@@ -75,14 +75,7 @@ def labels_of(y: ArrayLike | None, n: int) -> NDArray[Any]:
 
 def scale_of(X: Any, weights: Floats) -> float:
     """Return the gamma called "scale", of weighted rows."""
-    if not sparse.issparse(X):
-        return scaling.gamma(X, weights)
-    total = float(weights.sum()) * X.shape[1]
-    mean = float((weights @ X).sum()) / total
-    variance = float((weights @ X.multiply(X)).sum()) / total - mean**2
-    if variance <= 0.0:
-        return 1.0
-    return float(1.0 / (X.shape[1] * variance))
+    return scaling.gamma(validation.features(X) if sparse.issparse(X) else X, weights)
 
 
 def seed_of(random_state: Any) -> int:
@@ -99,7 +92,7 @@ def seed_of(random_state: Any) -> int:
         raise InvalidInput(str(error), field="random_state") from None
 
 
-def check_kernel(examples: Examples) -> None:
+def check_kernel(examples: PreparedRows) -> None:
     """Raise InvalidInput for examples whose kernel values are not finite, or have no digits left; it names the row."""
     check_finite(examples.diagonal())
     if examples.largest_norm > FARTHEST:
@@ -173,7 +166,7 @@ def values_with(kernel: FunctionKernel, support: Features, X: Any) -> Floats:
 
 
 def solved(
-    own: Sequence[Pair],
+    own: Sequence[PairProblem],
     options: Options,
     starts: Sequence[Known | None],
     threads: int,
@@ -199,7 +192,7 @@ def _not_positive(kernel: Kernel) -> NotPositiveSemidefinite:
 
 def problems_of(
     kernel: Kernel, X: Any, codes: Ints, costs: Floats, classes: NDArray[Any], threads: int
-) -> tuple[Examples, list[Pair]]:
+) -> tuple[PreparedRows, list[PairProblem]]:
     """Return the examples ``X`` (n, d) prepared, and the problem of each pair of classes; raises InvalidInput.
 
     Parameters
@@ -214,7 +207,7 @@ def problems_of(
         raise InvalidInput(reason, field="y")
     check_costs(costs)
     costs = convex_costs(kernel, X, costs)
-    examples = Examples.of(kernel, X)
+    examples = PreparedRows.of(kernel, X)
     check_kernel(examples)
     found = one_versus_one.problems(examples, codes, costs, classes.size, threads)
     for pair in found:

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from livesvm.solvers.kernels.matrix_products import Examples, write
+from livesvm.solvers.kernels.matrix_products import PreparedRows, write
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.threads import together
 from livesvm.solvers.runtime.types import Floats, Ints, Numbers
@@ -27,7 +27,9 @@ class ActiveRows:
     largest : how many examples there will be at most
     """
 
-    def __init__(self, examples: Examples, limit: int, threads: int, random: np.random.Generator, largest: int) -> None:
+    def __init__(
+        self, examples: PreparedRows, limit: int, threads: int, random: np.random.Generator, largest: int
+    ) -> None:
         self.examples = examples
         self.computed = 0  #: kernel values so far
         self._threads, self._random = threads, random
@@ -90,7 +92,7 @@ class ActiveRows:
             together(works, self._threads)
         return out
 
-    def extend(self, examples: Examples) -> bool:
+    def extend(self, examples: PreparedRows) -> bool:
         """Go on with more ``examples``, the present ones first, where there are columns for them; say whether."""
         n, more = self.examples.n, examples.n - self.examples.n
         if examples.n > self.values.shape[1]:
@@ -103,7 +105,7 @@ class ActiveRows:
         write(examples.take(self._owner[held]), new, self.values, held, self._threads, n)
         return True
 
-    def change(self, examples: Examples, stay: Ints) -> None:
+    def change(self, examples: PreparedRows, stay: Ints) -> None:
         """Go on with other ``examples``: those that were at ``stay`` come first, in their order, then new ones."""
         values, before = self.values, self.place_of[stay]
         held = np.flatnonzero(before >= 0)

@@ -12,9 +12,9 @@ from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
 from livesvm.solvers.frank_wolfe.blocks import Active, active_of, optimize, relative_gap
 from livesvm.solvers.frank_wolfe.options import BLOCKS, Options
 from livesvm.solvers.frank_wolfe.problem import CLEAR, Known, Problem, exact_parts, gap_of, parts_from, since
-from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
+from livesvm.solvers.frank_wolfe.solution import DualSolution, GapTrace, solution
 from livesvm.solvers.frank_wolfe.warm_start import balanced
-from livesvm.solvers.kernels.matrix_products import Examples
+from livesvm.solvers.kernels.matrix_products import PreparedRows
 from livesvm.solvers.runtime.types import Floats, Ints
 
 INSIDE = 0.5  #: to which part of the last gap of all the gap of the active ones is brought before the next look
@@ -29,7 +29,7 @@ class Search:
     """Where the search is."""
 
     problem: Problem
-    examples: Examples  #: all, in the precision of the search
+    examples: PreparedRows  #: all, in the precision of the search
     cache_bytes: int
     random: np.random.Generator
     b: Floats  #: (n,) coefficients of the twin
@@ -61,7 +61,7 @@ class Search:
             active.rows.change(self.examples.take(indices), stay)
         self.active = active_of(self.problem, indices, self.b, self.parts, active.rows)
 
-    def optimize(self, tol: float, most: int, trace: Trace) -> bool:
+    def optimize(self, tol: float, most: int, trace: GapTrace) -> bool:
         """Solve among the active ones and note their coefficients; say whether their gap is ``tol``."""
         active = self.active
         steps, is_there = optimize(active, tol, most - self.steps, trace)
@@ -130,7 +130,7 @@ class Looking(Protocol):
     active: Active
     steps: int
 
-    def optimize(self, tol: float, most: int, trace: Trace) -> bool: ...
+    def optimize(self, tol: float, most: int, trace: GapTrace) -> bool: ...
     def look(self) -> None: ...
     def add(self) -> None: ...
     def prove(self) -> None: ...
@@ -138,7 +138,7 @@ class Looking(Protocol):
     def gap(self) -> float: ...
 
 
-def close_gap(search: Looking, n: int, tol: float, most_steps: int, trace: Trace) -> None:
+def close_gap(search: Looking, n: int, tol: float, most_steps: int, trace: GapTrace) -> None:
     """Search among ``n`` examples until the gap is proved to be ``tol``, or rounding or ``most_steps`` end it."""
     goal = MARGIN * tol if n <= growth.FIRST else max(MARGIN * tol, INSIDE)
     for _ in range(ROUNDS):
@@ -159,8 +159,8 @@ def close_gap(search: Looking, n: int, tol: float, most_steps: int, trace: Trace
 
 
 def solve(
-    problem: Problem, options: Options, start: Known | None, random: np.random.Generator, trace: Trace
-) -> Solution:
+    problem: Problem, options: Options, start: Known | None, random: np.random.Generator, trace: GapTrace
+) -> DualSolution:
     """Return a solution whose relative gap is ``options.tol``, unless rounding or ``max_steps`` end it sooner."""
     search = _begun(problem, start, options.cache_bytes, random)
     close_gap(search, problem.n, options.tol, options.max_steps or BLOCKS, trace)

@@ -18,9 +18,9 @@ from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
 from livesvm.solvers.frank_wolfe.blocks import Active, optimize, relative_gap
 from livesvm.solvers.frank_wolfe.by_blocks import TRUSTED, close_gap
 from livesvm.solvers.frank_wolfe.problem import CLEAR, FAR, SMALL, Gap, since
-from livesvm.solvers.frank_wolfe.shard import Change, Crew, Outside, Shard, ShardLost, Taken
-from livesvm.solvers.frank_wolfe.solution import Trace
-from livesvm.solvers.kernels.matrix_products import Examples, joined
+from livesvm.solvers.frank_wolfe.shard import CoefficientChange, Crew, Outside, Shard, ShardLost, Taken
+from livesvm.solvers.frank_wolfe.solution import GapTrace
+from livesvm.solvers.kernels.matrix_products import PreparedRows, joined
 from livesvm.solvers.runtime.types import Floats, Ints
 
 SEEDS = 2**31
@@ -43,7 +43,7 @@ class Over:
 
 
 @dataclass(frozen=True)
-class Found:
+class ShardedSolution:
     """A solution: the examples with coefficients, as (shard, row of it), and ``a_i y_i``, whose sizes sum up to 1."""
 
     shard: Ints
@@ -57,7 +57,7 @@ class Found:
     trace: Floats
 
 
-class Search:
+class ShardedSearch:
     """Where the search is: the active examples, and what shards have reported of the others."""
 
     def __init__(self, over: Over, cache_bytes: int, random: np.random.Generator) -> None:
@@ -91,7 +91,7 @@ class Search:
         self.active = _active(self._costs, of_class, np.zeros(of_class.size), parts, rows)
         self.seen = np.zeros(of_class.size)
 
-    def _quick(self) -> Examples:
+    def _quick(self) -> PreparedRows:
         return self._double if self.is_double else self._double.single()
 
     def add(self) -> None:
@@ -134,7 +134,7 @@ class Search:
             works.append(partial(Shard.drop, at=self._at[own], parts=self.active.parts[:, own]))
         self.over.crew.each(works)
 
-    def optimize(self, tol: float, most: int, trace: Trace) -> bool:
+    def optimize(self, tol: float, most: int, trace: GapTrace) -> bool:
         """Solve among the active ones; say whether their gap is ``tol``."""
         steps, is_there = optimize(self.active, tol, most - self.steps, trace)
         self.steps += steps
@@ -146,7 +146,7 @@ class Search:
         scales, changes = since(active.of_class, active.b, self.seen)
         indices = np.flatnonzero(changes)
         self.computed += indices.size * (self.over.n - active.b.size)
-        change = Change(scales, active.rows.examples.take(indices), self._weights(changes, indices))
+        change = CoefficientChange(scales, active.rows.examples.take(indices), self._weights(changes, indices))
         self.outside = self.over.crew.everywhere(partial(Shard.look, change=change))
         self.seen = active.b.copy()
 
@@ -154,7 +154,7 @@ class Search:
         """Have the shards compute g in double precision, wherever errors of single precision could count."""
         active = self.active
         indices = np.flatnonzero(active.b)
-        change = Change(np.zeros(2), self._double.take(indices), self._weights(active.b, indices))
+        change = CoefficientChange(np.zeros(2), self._double.take(indices), self._weights(active.b, indices))
         before = active.parts.sum(axis=0)
         errors = self._prove(change, wholly=False)
         outside = [error for error in errors if error is not None]
@@ -163,7 +163,7 @@ class Search:
             self._prove(change, wholly=True)
         self.seen = active.b.copy()
 
-    def _prove(self, change: Change, *, wholly: bool) -> list[float | None]:
+    def _prove(self, change: CoefficientChange, *, wholly: bool) -> list[float | None]:
         active, count = self.active, len(self.over.counts)
         scale = float(active.b.sum() / (active.b @ active.parts.sum(axis=0)))
         own = [np.flatnonzero(self._shard == s) for s in range(count)]
@@ -194,7 +194,7 @@ class Search:
         """Return the relative gap of all, as far as the parts of g are right."""
         return relative_gap(self.active, min(reported.least for reported in self.outside))
 
-    def found(self, tol: float, trace: Trace) -> Found:
+    def found(self, tol: float, trace: GapTrace) -> ShardedSolution:
         """Return the solution that has been proved."""
         active, relative = self.active, self.gap()
         trace(relative)
@@ -206,7 +206,7 @@ class Search:
         losses += sum(self.over.crew.everywhere(partial(Shard.losses, scale=scale)))
         primal = 0.5 * scale**2 * (square - float(active.ridge @ active.b**2)) + losses
         indices = np.flatnonzero(active.b)
-        return Found(
+        return ShardedSolution(
             self._shard[indices],
             self._rows[indices],
             (active.b * active.y)[indices] / total,
@@ -220,17 +220,17 @@ class Search:
 
 
 def solve(
-    over: Over, tol: float, *, cache_bytes: int, most_steps: int, random: np.random.Generator, trace: Trace
-) -> Found:
+    over: Over, tol: float, *, cache_bytes: int, most_steps: int, random: np.random.Generator, trace: GapTrace
+) -> ShardedSolution:
     """Return a solution whose relative gap is ``tol``, unless rounding or ``most_steps`` blocks end it sooner.
 
     Where a shard is lost, it goes on from the coefficients that it had.
     """
-    search: Search | None = None
+    search: ShardedSearch | None = None
     while True:
         try:
             if search is None:
-                search = Search(over, cache_bytes, random)
+                search = ShardedSearch(over, cache_bytes, random)
             else:
                 search.resume()
             close_gap(search, over.n, tol, most_steps, trace)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.frank_wolfe.problem import Problem
-from livesvm.solvers.kernels.matrix_products import Examples, block
+from livesvm.solvers.kernels.matrix_products import PreparedRows, block
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats, Ints, Numbers
 
@@ -17,7 +17,7 @@ NEAR = 0.5  #: of the tolerance: an example as far may violate soon
 LATEST = 0.1  #: share of the core that may have joined since its examples were last gathered
 
 
-class Found(NamedTuple):
+class SampledExample(NamedTuple):
     """An example ``i``, the relative gap that it leaves, and its kernel values with the core, (k,)."""
 
     i: int
@@ -35,7 +35,7 @@ class Core:
     capacity : examples, at most
     """
 
-    def __init__(self, problem: Problem, examples: Examples, a: Floats, capacity: int) -> None:
+    def __init__(self, problem: Problem, examples: PreparedRows, a: Floats, capacity: int) -> None:
         self.problem, self.examples = problem, examples
         self.computed = 0  #: kernel values, so far
         self.indices = np.flatnonzero(a)
@@ -123,7 +123,7 @@ class SampledSearch:
         self._core, self._size, self._random = core, size, random
         self._near: Ints = np.empty(0, np.int64)  # of the last look, those that have not been looked at since
 
-    def find(self, tol: float) -> Found:
+    def find(self, tol: float) -> SampledExample:
         """Return an example; its relative gap is ``tol`` or less only where that of no other is more.
 
         Without looks at all, of no other of a sample.
@@ -143,7 +143,7 @@ class SampledSearch:
                 return found
         return self._look(tol)
 
-    def _look(self, tol: float) -> Found:
+    def _look(self, tol: float) -> SampledExample:
         """Look at all, and note examples that violate or may do so soon, in an order by chance."""
         check()
         core = self._core
@@ -152,8 +152,8 @@ class SampledSearch:
         self._near = self._random.permutation(np.flatnonzero(2.0 * (core.R - g) > NEAR * tol * core.R))
         return self._worst(np.array([g.argmin()]))
 
-    def _worst(self, some: Ints) -> Found:
+    def _worst(self, some: Ints) -> SampledExample:
         values = self._core.kernel(some)
         g = self._core.g_of(some, values)
         at = int(g.argmin())
-        return Found(int(some[at]), 2.0 * (1.0 - float(g[at]) / self._core.R), values[at])
+        return SampledExample(int(some[at]), 2.0 * (1.0 - float(g[at]) / self._core.R), values[at])

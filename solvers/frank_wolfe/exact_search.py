@@ -8,7 +8,7 @@ from livesvm.solvers.frank_wolfe import steps
 from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
 from livesvm.solvers.frank_wolfe.options import STEPS, Options
 from livesvm.solvers.frank_wolfe.problem import Problem, exact_parts, gap_of
-from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
+from livesvm.solvers.frank_wolfe.solution import DualSolution, GapTrace, solution
 from livesvm.solvers.frank_wolfe.steps import At
 from livesvm.solvers.runtime.interrupt import AT_ONCE, check
 from livesvm.solvers.runtime.scalars import One
@@ -28,7 +28,7 @@ def first(of_class: Ints, random: np.random.Generator) -> Floats:
     return np.asarray(b / b.sum())
 
 
-def solve(problem: Problem, options: Options, a: Floats, random: np.random.Generator, trace: Trace) -> Solution:
+def solve(problem: Problem, options: Options, a: Floats, random: np.random.Generator, trace: GapTrace) -> DualSolution:
     """Return a solution whose relative gap is ``options.tol``, unless rounding or ``max_steps`` end it sooner.
 
     Each step looks at all: FW, or with steps away from an example MFW. ``a`` (n,) is on the simplex.
@@ -57,7 +57,7 @@ def _walk(
     away: bool,
     tol: float,
     most: int,
-    trace: Trace,
+    trace: GapTrace,
 ) -> Floats:
     """Take steps from ``a`` (n,), with ``g`` of the data, and return where they lead."""
     a, g = a.copy(), g.copy()

@@ -13,16 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.frank_wolfe.problem import Known, Problem
-from livesvm.solvers.frank_wolfe.solution import Look, Solution, Trace
+from livesvm.solvers.frank_wolfe.solution import DualSolution, GapTrace, Look
 from livesvm.solvers.frank_wolfe.solve import Options, solve
-from livesvm.solvers.kernels.matrix_products import Examples
+from livesvm.solvers.kernels.matrix_products import PreparedRows
 from livesvm.solvers.runtime.threads import solve_in_parallel
 from livesvm.solvers.runtime.types import Floats, Ints
 
 MOST_POINTS = 2000  #: of the gap against time that are kept
 
 
-class Pair(NamedTuple):
+class PairProblem(NamedTuple):
     """The problem of two classes, and which rows its examples are."""
 
     problem: Problem
@@ -33,7 +33,7 @@ class Pair(NamedTuple):
 class Training:
     """The solutions of all pairs, in their order, and the worst gap of them against time."""
 
-    solutions: list[Solution]
+    solutions: list[DualSolution]
     trace: Floats  #: (k, 2) seconds, and the largest relative gap known then of pairs that have begun
 
     @property
@@ -57,7 +57,7 @@ def pairs(n_classes: int) -> list[tuple[int, int]]:
     return list(combinations(range(n_classes), 2))
 
 
-def problems(examples: Examples, classes: Ints, costs: Floats, n_classes: int, threads: int) -> list[Pair]:
+def problems(examples: PreparedRows, classes: Ints, costs: Floats, n_classes: int, threads: int) -> list[PairProblem]:
     """Return the problem of each pair.
 
     Parameters
@@ -73,11 +73,11 @@ def problems(examples: Examples, classes: Ints, costs: Floats, n_classes: int, t
         indices = np.sort(np.concatenate([members[negative], members[positive]]))
         own = examples if indices.size == examples.n else examples.take(indices)
         y = np.where(classes[indices] == positive, 1.0, -1.0)
-        found.append(Pair(Problem(own, y, costs[indices], inside), indices))
+        found.append(PairProblem(Problem(own, y, costs[indices], inside), indices))
     return found
 
 
-def coefficients_of(found: Sequence[Solution], own: Sequence[Pair], n: int) -> tuple[Ints, Floats]:
+def coefficients_of(found: Sequence[DualSolution], own: Sequence[PairProblem], n: int) -> tuple[Ints, Floats]:
     """Return the rows, (s,), of ``n`` that are a support vector of some pair, and ``a_i y_i`` of each, (pairs, s)."""
     used = np.zeros(n, bool)
     for pair, solution in zip(own, found, strict=True):
@@ -91,7 +91,7 @@ def coefficients_of(found: Sequence[Solution], own: Sequence[Pair], n: int) -> t
 
 
 def train(
-    own: Sequence[Pair],
+    own: Sequence[PairProblem],
     options: Options,
     starts: Sequence[Known | None],
     threads: int,
@@ -107,7 +107,7 @@ def train(
     look : called with the gap as it gets smaller
     """
     if len(own) == 1:
-        found = solve(own[0].problem, options, Trace(options.tol, tell, look), starts[0])
+        found = solve(own[0].problem, options, GapTrace(options.tol, tell, look), starts[0])
         return Training([found], found.trace)
     together_ = _Together(len(own), tell, look)
     works = [partial(together_.one, q, own[q].problem, options, starts[q]) for q in range(len(own))]
@@ -124,9 +124,9 @@ class _Together:
         self._done = 0
         self.points: list[tuple[float, float]] = []
 
-    def one(self, q: int, problem: Problem, options: Options, start: Known | None) -> Solution:
+    def one(self, q: int, problem: Problem, options: Options, start: Known | None) -> DualSolution:
         """Solve one of them."""
-        found = solve(problem, options, Trace(options.tol, look=partial(self._see, q)), start)
+        found = solve(problem, options, GapTrace(options.tol, look=partial(self._see, q)), start)
         with self._lock:
             self._done += 1
             self._tell(self._done, self._count)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.kernels.matrix_products import Examples, product
+from livesvm.solvers.kernels.matrix_products import PreparedRows, product
 from livesvm.solvers.runtime.types import Floats, Ints
 
 SMALL = 2048  #: examples up to which everything is computed in double precision
@@ -30,7 +30,7 @@ UNTOUCHED = 1e-12  #: relative difference of coefficients that are the same but 
 class Problem:
     """Examples, labels and weights of one problem."""
 
-    examples: Examples  #: n examples in double precision
+    examples: PreparedRows  #: n examples in double precision
     y: Floats  #: (n,) of -1 and 1, both there
     costs: Floats  #: (n,) the positive weights C_i of the squared losses
     threads: int = 1  #: how many may work at once
@@ -55,7 +55,7 @@ class Problem:
         """The class of each example, (n,): 0 negative, 1 positive."""
         return (self.y > 0).astype(np.int64)
 
-    def quick(self) -> Examples:
+    def quick(self) -> PreparedRows:
         """Return the examples in single precision, where that is good enough to search in."""
         own = self.examples
         if self.n <= SMALL or own.kernel.name == "precomputed" or own.largest_norm > FAR:
@@ -64,7 +64,7 @@ class Problem:
             return own
         return own.single()
 
-    def parts(self, examples: Examples, changes: Floats, among: Ints | slice = slice(None)) -> Floats:
+    def parts(self, examples: PreparedRows, changes: Floats, among: Ints | slice = slice(None)) -> Floats:
         """Return the parts, (2, k), of K~ times ``changes`` (n,), for k examples ``among`` all.
 
         ``examples`` are all of them in the precision that is wanted.
@@ -130,7 +130,7 @@ def exact_parts(problem: Problem, b: Floats, known: Known | None = None, among: 
 
 
 def parts_from(
-    problem: Problem, examples: Examples, b: Floats, known: Known | None, among: Ints | slice = slice(None)
+    problem: Problem, examples: PreparedRows, b: Floats, known: Known | None, among: Ints | slice = slice(None)
 ) -> Floats:
     """Return the parts of g, (2, k), of those ``among`` all, from ``examples``, which are all of them.
 

@@ -16,7 +16,7 @@ from livesvm.solvers.frank_wolfe.core_set import Core, SampledSearch
 from livesvm.solvers.frank_wolfe.exact_search import PROOFS
 from livesvm.solvers.frank_wolfe.options import CORE_STEPS, Options
 from livesvm.solvers.frank_wolfe.problem import Problem, exact_parts, gap_of
-from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
+from livesvm.solvers.frank_wolfe.solution import DualSolution, GapTrace, solution
 from livesvm.solvers.frank_wolfe.steps import At
 from livesvm.solvers.runtime.interrupt import AT_ONCE, check
 from livesvm.solvers.runtime.types import Floats
@@ -29,8 +29,8 @@ LEAST_CAPACITY = 64  #: examples that a core may always have
 
 
 def solve(
-    problem: Problem, options: Options, a: Floats, random: np.random.Generator, trace: Trace
-) -> tuple[Solution, bool]:
+    problem: Problem, options: Options, a: Floats, random: np.random.Generator, trace: GapTrace
+) -> tuple[DualSolution, bool]:
     """Return a solution whose relative gap is ``options.tol``, as a full look has found, unless ``max_steps`` end it.
 
     Without looks at all a sample that holds no example to gain by ends it as well, as in the paper's program. The
@@ -55,7 +55,7 @@ def solve(
     return solution(problem, a, parts, options.tol, taken, computed, trace), is_full
 
 
-def _walk(core: Core, search: SampledSearch, away: bool, tol: float, most: int, trace: Trace) -> int:
+def _walk(core: Core, search: SampledSearch, away: bool, tol: float, most: int, trace: GapTrace) -> int:
     """Let examples join the core until no example is found whose gap is above ``tol``; return the steps taken."""
     goal, taken = np.inf, 0
     while taken < most:

@@ -20,7 +20,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.frank_wolfe.growth import NEAR
 from livesvm.solvers.frank_wolfe.problem import CLEAR, check_finite
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.matrix_products import Examples, product
+from livesvm.solvers.kernels.matrix_products import PreparedRows, product
 from livesvm.solvers.runtime.types import Floats, Ints
 
 T = TypeVar("T")
@@ -87,17 +87,17 @@ class Taken(NamedTuple):
 
     at: Ints  #: (k,) places in the problem of the shard
     rows: Ints  #: (k,) of the shard
-    examples: Examples  #: in double precision
+    examples: PreparedRows  #: in double precision
     of_class: Ints
     costs: Floats
     parts: Floats  #: (2, k) of g
 
 
-class Change(NamedTuple):
+class CoefficientChange(NamedTuple):
     """How coefficients have changed: parts of g are multiplied by ``scales`` (2,), then rows added with ``weights``."""
 
     scales: Floats
-    examples: Examples  #: k, in the precision that is wanted
+    examples: PreparedRows  #: k, in the precision that is wanted
     weights: Floats  #: (k, 2) changes of b_i y_i, in the column of their class
 
 
@@ -146,10 +146,10 @@ class Shard:
         like = None
         if center is not None:
             self.X = self.X.toarray() if sparse.issparse(self.X) else self.X
-            like = Examples(kernel, np.empty((0, 0)), np.empty(0, np.int64), center)
+            like = PreparedRows(kernel, np.empty((0, 0)), np.empty(0, np.int64), center)
         elif sparse.issparse(self.X):
-            like = Examples(kernel, sparse.csr_array((0, self.X.shape[1])), np.empty(0, np.int64))
-        self.examples, self.X = Examples.of(kernel, self.X, like=like), None
+            like = PreparedRows(kernel, sparse.csr_array((0, self.X.shape[1])), np.empty(0, np.int64))
+        self.examples, self.X = PreparedRows.of(kernel, self.X, like=like), None
         try:
             check_finite(self.examples.diagonal())
         except InvalidInput as error:
@@ -165,7 +165,7 @@ class Shard:
         self._rows = np.flatnonzero((self._codes == negative) | (self._codes == positive))
         whole = self._rows.size == self.examples.n
         self._own = self.examples if whole else self.examples.take(self._rows)
-        self._single: Examples | None = None
+        self._single: PreparedRows | None = None
         self._of_class = (self._codes[self._rows] == positive).astype(np.int64)
         self._y = 2.0 * self._of_class - 1.0
         self._parts, self._active = np.zeros((2, self._rows.size)), np.zeros(self._rows.size, bool)
@@ -194,7 +194,7 @@ class Shard:
         self._active[at] = False
         self._parts[:, at] = parts
 
-    def look(self, change: Change) -> Outside:
+    def look(self, change: CoefficientChange) -> Outside:
         """Bring the parts of g of examples that are not active along."""
         outside = np.flatnonzero(~self._active)
         if change.examples.n or (change.scales != 1.0).any():
@@ -202,7 +202,7 @@ class Shard:
             self._parts[:, outside] = moved + self._products(change, outside)
         return self._told(outside)
 
-    def prove(self, change: Change, at: Ints, scale: float, *, wholly: bool) -> Proof:
+    def prove(self, change: CoefficientChange, at: Ints, scale: float, *, wholly: bool) -> Proof:
         """Compute parts of g in double precision: of active rows ``at``, of others where that can matter, or of all.
 
         Parameters
@@ -225,13 +225,13 @@ class Shard:
         f = scale * self._parts[:, outside].sum(axis=0)
         return 0.5 * float(self._costs[self._rows[outside]] @ np.maximum(0.0, 1.0 - f) ** 2)
 
-    def _products(self, change: Change, among: Ints) -> Floats:
+    def _products(self, change: CoefficientChange, among: Ints) -> Floats:
         """Return the parts of g, (2, k), of rows without a coefficient that a change makes."""
         own = self._own if change.examples.dtype == self._own.dtype else self._in_single()
         found = product(own.take(among), change.examples, change.weights, self.threads).T
         return np.asarray((found + change.weights.sum(axis=0)[:, None]) * self._y[among])
 
-    def _in_single(self) -> Examples:
+    def _in_single(self) -> PreparedRows:
         if self._single is None:
             self._single = self._own.single()
         return self._single

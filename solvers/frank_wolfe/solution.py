@@ -17,7 +17,7 @@ Look = Callable[[float, float], object]  #: called with seconds, and the relativ
 
 
 @dataclass(frozen=True)
-class Solution:
+class DualSolution:
     """An answer, with its gap recomputed from the data in double precision."""
 
     a: Floats  #: (n,) coefficients on the simplex
@@ -42,20 +42,20 @@ class Solution:
 
 
 def solution(
-    problem: Problem, b: Floats, parts: Floats, tol: float, steps: int, kernel_values: int, trace: Trace
-) -> Solution:
+    problem: Problem, b: Floats, parts: Floats, tol: float, steps: int, kernel_values: int, trace: GapTrace
+) -> DualSolution:
     """Return the solution of coefficients ``b`` (n,) of any scale, whose exact ``parts`` of g are given."""
     gap = gap_of(problem, b, parts)
     total = float(b.sum())
     factor = total / float(b @ parts.sum(axis=0))
     trace(gap.relative)
-    return Solution(
+    return DualSolution(
         b / total, factor * b, factor * parts, gap, steps, kernel_values, gap.relative <= tol, np.array(trace.points)
     )
 
 
 @dataclass
-class Trace:
+class GapTrace:
     """The gap against time, and progress on its logarithm; thinned out where there is much of it."""
 
     tol: float

@@ -9,12 +9,12 @@ import numpy as np
 from livesvm.solvers.frank_wolfe import by_blocks, exact_search, sampled
 from livesvm.solvers.frank_wolfe.options import BLOCKS, Options, Variant
 from livesvm.solvers.frank_wolfe.problem import Known, Problem
-from livesvm.solvers.frank_wolfe.solution import Solution, Trace
+from livesvm.solvers.frank_wolfe.solution import DualSolution, GapTrace
 
 __all__ = ["BLOCKS", "Options", "Variant", "solve"]
 
 
-def solve(problem: Problem, options: Options, trace: Trace, start: Known | None = None) -> Solution:
+def solve(problem: Problem, options: Options, trace: GapTrace, start: Known | None = None) -> DualSolution:
     """Return the solution of a problem, from ``start`` if that is given and has coefficients."""
     random = np.random.default_rng(options.seed)
     if start is not None and not start.b.any():

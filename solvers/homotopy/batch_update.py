@@ -18,7 +18,7 @@ from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.refresh import BLOCK, Checkpoint, Numbers, cache_what_fits, roll_back, take_checkpoint
 from livesvm.solvers.homotopy.run import NO_EXAMPLES, Solve, Trace
 from livesvm.solvers.homotopy.warm_start import correct
-from livesvm.solvers.kernels.kernel import times
+from livesvm.solvers.kernels.kernel import Kernel, times
 from livesvm.solvers.kernels.row_cache import forget_row
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
 from livesvm.solvers.problem.state import Examples, PathState, is_free
@@ -119,6 +119,34 @@ def losses_after(state: PathState, edit: Edit, stay: Ints, come: Losses) -> Loss
     for mine, new in zip(losses, edit.losses, strict=True):
         mine[place[edit.changed]] = new
     return Losses(*(np.concatenate(both) for both in zip(losses, come, strict=True)))
+
+
+def from_nothing(
+    old: PathState,
+    stay: Ints,
+    edit: Edit,
+    X: Features,
+    come: Losses,
+    kernel: Kernel | None = None,
+    by_path: bool = True,
+) -> tuple[PathState, Ints, Trace]:
+    """Solve what an edit leads to without regard to what there was.
+
+    Parameters
+    ----------
+    stay : slots of the examples that stay
+    X : (n, d) features of all examples in the end, those that stay first
+    come : losses of the others
+    kernel : another one than before
+    by_path : False: a path has been given up
+
+    Returns
+    -------
+    A new state, the slots of all examples in it, and what was done.
+    """
+    state = PathState(kernel or old.kernel, old.build, intercept=old.intercept, cache_bytes=old.cache_bytes)
+    slots, trace = fill(state, X, losses_after(old, edit, stay, come), edit.total, by_path)
+    return state, slots, trace
 
 
 def fill(state: PathState, X: Features, losses: Losses, total: float, by_path: bool = True) -> tuple[Ints, Trace]:

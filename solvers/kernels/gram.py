@@ -22,7 +22,7 @@ CROOKED = 32.0  #: roundings by which values of a pair may differ, of the larges
 SYMMETRIC = 1e-10  #: the same in double precision, of the largest
 
 
-class Standing(NamedTuple):
+class HeldStanding(NamedTuple):
     """What an update that fails has to bring back."""
 
     precision: float
@@ -77,11 +77,11 @@ class Gram:
         """Take back the numbers of examples that are gone."""
         self.vacant.extend(int(i) for i in numbers[::-1])
 
-    def standing(self) -> Standing:
+    def standing(self) -> HeldStanding:
         """Return what :meth:`bring_back` needs."""
-        return Standing(self.precision, self.raised, self.values.diagonal().copy())
+        return HeldStanding(self.precision, self.raised, self.values.diagonal().copy())
 
-    def bring_back(self, before: Standing) -> None:
+    def bring_back(self, before: HeldStanding) -> None:
         """Undo what rows that were admitted since, and are gone, have changed for others."""
         self.precision, self.raised = before.precision, before.raised
         indices = np.arange(before.diagonal.size)

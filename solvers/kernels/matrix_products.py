@@ -31,7 +31,7 @@ WRITTEN_OUT = 2**24  #: numbers, at most, of sparse examples that are written ou
 
 
 @dataclass(frozen=True)
-class Examples:
+class PreparedRows:
     """Examples as the products take them."""
 
     kernel: Kernel
@@ -112,7 +112,7 @@ class Examples:
             return np.asarray(_finished(kernel, kernel.gamma * own), np.float64) if form.has_gamma else own
 
 
-def joined(parts: Sequence[Examples]) -> Examples:
+def joined(parts: Sequence[PreparedRows]) -> PreparedRows:
     """Return the examples of several that were prepared alike, one after the other."""
     if len(parts) == 1:
         return parts[0]
@@ -140,13 +140,13 @@ def _with_one(norms: Floats) -> Floats:
     return np.stack([norms, np.ones(norms.size)], axis=1)
 
 
-def block(rows: Examples, columns: Examples) -> Numbers:
+def block(rows: PreparedRows, columns: PreparedRows) -> Numbers:
     """Return all values k(x, z) of few ``rows`` x and few ``columns`` z, (m, n)."""
     return _tile(_written_out(rows), rows, columns, slice(0, columns.n))
 
 
 def write(
-    rows: Examples, columns: Examples, out: Numbers, places: Ints, threads: int | None = 1, first: int = 0
+    rows: PreparedRows, columns: PreparedRows, out: Numbers, places: Ints, threads: int | None = 1, first: int = 0
 ) -> None:
     """Write k(x, z) to ``out[places[i], first + j]``, for the i-th of ``rows`` and the j-th of ``columns``.
 
@@ -154,7 +154,7 @@ def write(
     """
     shares, is_sparse = _shares(columns, 4 * COLUMNS), sparse.issparse(columns.values)
 
-    def work(share: list[slice], left: Numbers, these: Examples, at: Ints) -> None:
+    def work(share: list[slice], left: Numbers, these: PreparedRows, at: Ints) -> None:
         to = slice(at[0], at[-1] + 1) if at[-1] - at[0] == at.size - 1 else at
         for part in share:
             tile = _tile(left, these, columns, part)
@@ -169,7 +169,7 @@ def write(
         together([partial(work, share, left, these, places[piece]) for share in shares], threads)
 
 
-def matrix(examples: Examples, threads: int | None = 1) -> Numbers:
+def matrix(examples: PreparedRows, threads: int | None = 1) -> Numbers:
     """Return all values k(x, z) of dense examples, (n, n), of which each pair is computed once."""
     n, columns = examples.n, examples.values.T
     out = np.empty((n, n), examples.dtype)
@@ -187,7 +187,7 @@ def matrix(examples: Examples, threads: int | None = 1) -> Numbers:
     return out
 
 
-def product(columns: Examples, rows: Examples, weights: Floats, threads: int | None = 1) -> Floats:
+def product(columns: PreparedRows, rows: PreparedRows, weights: Floats, threads: int | None = 1) -> Floats:
     """Return ``sum_i weights[i, q] k(x_i, z_j)`` over the ``rows`` x, (m, p) weights, for every column z: (n, p).
 
     No values are kept: a tile is made, multiplied and forgotten.
@@ -195,7 +195,7 @@ def product(columns: Examples, rows: Examples, weights: Floats, threads: int | N
     out = np.zeros((columns.n, weights.shape[1]))
     shares = _shares(columns, COLUMNS)
 
-    def work(share: list[slice], left: Numbers, these: Examples, w: Numbers) -> None:
+    def work(share: list[slice], left: Numbers, these: PreparedRows, w: Numbers) -> None:
         for part in share:
             out[part] += (w @ _tile(left, these, columns, part)).T
 
@@ -207,7 +207,7 @@ def product(columns: Examples, rows: Examples, weights: Floats, threads: int | N
     return out
 
 
-def _shares(columns: Examples, size: int) -> list[list[slice]]:
+def _shares(columns: PreparedRows, size: int) -> list[list[slice]]:
     """Return the columns in parts of a ``size``, ``SHARE`` together."""
     n = columns.n
     parts = [slice(start, min(n, start + size)) for start in range(0, n, size)]
@@ -215,7 +215,7 @@ def _shares(columns: Examples, size: int) -> list[list[slice]]:
     return [parts[start : start + count] for start in range(0, len(parts), count)]
 
 
-def _pieces(rows: Examples) -> Sequence[slice]:
+def _pieces(rows: PreparedRows) -> Sequence[slice]:
     """Return slices of examples, as many at once as a tile has rows and may be written out."""
     size = ROWS
     if sparse.issparse(rows.values):
@@ -223,7 +223,7 @@ def _pieces(rows: Examples) -> Sequence[slice]:
     return [slice(start, min(rows.n, start + size)) for start in range(0, rows.n, size)]
 
 
-def _written_out(rows: Examples) -> Numbers:
+def _written_out(rows: PreparedRows) -> Numbers:
     """Return the left side of a product, (m, d), for sparse examples (d, m).
 
     With it a product is that of the features, times gamma where there is one, or minus gamma |x - z|^2.
@@ -241,7 +241,7 @@ def _written_out(rows: Examples) -> Numbers:
     return np.ascontiguousarray(left.T) if is_sparse else left
 
 
-def _tile(left: Numbers, rows: Examples, columns: Examples, part: slice) -> Numbers:
+def _tile(left: Numbers, rows: PreparedRows, columns: PreparedRows, part: slice) -> Numbers:
     """Return the values of ``rows``, whose left side is given, and a ``part`` of the columns, (m, k)."""
     values = columns.values
     if rows.kernel.form.base == Base.GIVEN:

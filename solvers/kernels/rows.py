@@ -11,7 +11,7 @@ import numpy as np
 
 from livesvm.solvers.kernels import matrix_products
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.matrix_products import Examples
+from livesvm.solvers.kernels.matrix_products import PreparedRows
 from livesvm.solvers.kernels.row_cache import RowCache
 from livesvm.solvers.kernels.table import Base
 from livesvm.solvers.runtime.interrupt import check
@@ -121,11 +121,11 @@ class KernelRows:
         return np.ascontiguousarray(self.X.T)
 
 
-def _examples(kernel: Kernel, X: Floats, like: Examples | None = None) -> Examples | None:
+def _examples(kernel: Kernel, X: Floats, like: PreparedRows | None = None) -> PreparedRows | None:
     """Return examples as matrix products take them; None: not of this kernel, or they would lose digits."""
     if kernel.form.base not in (Base.PRODUCT, Base.SQUARES) or not X.size:
         return None
-    found = Examples.of(kernel, X, like=like)
+    found = PreparedRows.of(kernel, X, like=like)
     return found if found.largest_norm <= FAR else None
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.function import FunctionKernel
-from livesvm.solvers.kernels.gram import Standing
+from livesvm.solvers.kernels.gram import HeldStanding
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -20,7 +20,7 @@ from livesvm.solvers.sparse import Features, SparseRows, dense
 AT_HAND = 2**26  #: bytes of kernel rows of new examples that are computed once for all problems
 
 
-class Shared:
+class SharedFeatures:
     """Features by number, and their kernel values.
 
     Parameters
@@ -31,8 +31,8 @@ class Shared:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.XT: Features = np.zeros((0, 1))  #: (d, capacity) features; of sparse examples capacity rows
-        self.diagonals = np.zeros(1)  #: (capacity,) k(x, x)
-        self.n_numbers = 0  #: numbers 0 .. n_numbers-1 are or were in use
+        self.diagonal = np.zeros(1)  #: (capacity,) k(x, x)
+        self.n_slots = 0  #: numbers 0 .. n_slots-1 are or were in use
         self.vacant: list[int] = []
         self._row_of: Ints | None = None  # by number, the row below that is at hand
         self._rows = np.empty((0, 0))
@@ -45,12 +45,17 @@ class Shared:
     @property
     def capacity(self) -> int:
         """How many numbers there are."""
-        return self.diagonals.size
+        return self.diagonal.size
 
     @property
     def n_features(self) -> int:
         """How many features an example has."""
         return self.XT.width if isinstance(self.XT, SparseRows) else self.XT.shape[0]
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether only those features are held that are not 0."""
+        return isinstance(self.XT, SparseRows)
 
     def insert(self, X: Features, known: Ints) -> Ints:
         """Give numbers to new examples ``X`` (m, d), and return them.
@@ -66,7 +71,7 @@ class Shared:
         """Give numbers to new examples as they are held, ``X`` (m, d), and return them."""
         numbers = self._new_numbers(X.shape[0])
         self._put(X, numbers)
-        self.diagonals[numbers] = self.kernel.diagonal(X)
+        self.diagonal[numbers] = self.kernel.diagonal(X)
         return numbers
 
     def make_positive(self, window: Ints, leave: Ints, come: Ints, limit: int) -> bool:
@@ -85,21 +90,21 @@ class Shared:
         stay = np.concatenate([np.setdiff1d(window, leave, assume_unique=True), come])
         is_new |= check_positive(kernel, self.features(stay), limit)
         every = np.concatenate([window, come])
-        self.diagonals[every] = kernel.diagonal(self.features(every))
+        self.diagonal[every] = kernel.diagonal(self.features(every))
         return is_new
 
-    def standing(self) -> Standing | None:
+    def standing(self) -> HeldStanding | None:
         """Return what :meth:`bring_back` needs; None: nothing."""
         return None if self.kernel.held is None else self.kernel.held.standing()
 
-    def bring_back(self, before: Standing | None, window: Ints) -> None:
+    def bring_back(self, before: HeldStanding | None, window: Ints) -> None:
         """Undo what an update that fails has changed of the kernel values of the window."""
         if self.kernel.held is None:
             return
         if before is not None:
             self.kernel.held.bring_back(before)
         if window.size:
-            self.diagonals[window] = self.kernel.diagonal(self.features(window))
+            self.diagonal[window] = self.kernel.diagonal(self.features(window))
 
     def release(self, numbers: Ints) -> None:
         """Take the numbers of examples back."""
@@ -113,12 +118,12 @@ class Shared:
     def _new_numbers(self, m: int) -> Ints:
         reused = [self.vacant.pop() for _ in range(min(m, len(self.vacant)))]
         fresh = m - len(reused)
-        self.n_numbers += fresh
-        if self.n_numbers > self.diagonals.size:
-            more = np.zeros(64 + self.n_numbers * 5 // 4)
-            more[: self.diagonals.size] = self.diagonals
-            self.diagonals = more
-        return np.array([*reused, *range(self.n_numbers - fresh, self.n_numbers)], np.int64)
+        self.n_slots += fresh
+        if self.n_slots > self.diagonal.size:
+            more = np.zeros(64 + self.n_slots * 5 // 4)
+            more[: self.diagonal.size] = self.diagonal
+            self.diagonal = more
+        return np.array([*reused, *range(self.n_slots - fresh, self.n_slots)], np.int64)
 
     def expect(self, X: Features) -> None:
         """Be ready for features as wide, and as dense or sparse, as those of ``X`` (m, d)."""
@@ -141,8 +146,8 @@ class Shared:
     def cool(self) -> None:
         """Give up the space for more examples."""
         if self._spare:
-            n = self.n_numbers
-            self.diagonals = self.diagonals[:n].copy()
+            n = self.n_slots
+            self.diagonal = self.diagonal[:n].copy()
             self.XT = self.XT.resized(n) if isinstance(self.XT, SparseRows) else self.XT[:, :n].copy()
 
     @property
@@ -159,13 +164,13 @@ class Shared:
     @property
     def _spare(self) -> int:
         """Numbers that no example has had."""
-        return self.capacity - self.n_numbers
+        return self.capacity - self.n_slots
 
     @property
     def _data_bytes(self) -> int:
         """Bytes of what there is by number, but for what sparse rows hold."""
         features = 2 * self.XT.start.nbytes if isinstance(self.XT, SparseRows) else self.XT.nbytes
-        return features + self.diagonals.nbytes
+        return features + self.diagonal.nbytes
 
     def features(self, numbers: Ints) -> Features:
         """Return the features of examples, (m, d)."""
@@ -185,12 +190,12 @@ class Shared:
     @contextmanager
     def at_hand(self, numbers: Ints) -> Iterator[None]:
         """Have the kernel rows of some examples computed once for all problems inside, if they are not too many."""
-        if not 0 < 8 * numbers.size * self.n_numbers <= AT_HAND:
+        if not 0 < 8 * numbers.size * self.n_slots <= AT_HAND:
             yield
             return
         row_of = np.full(self.capacity, -1, np.int64)
         row_of[numbers] = np.arange(numbers.size)
-        self._rows = self.kernel.matrix(self.features(numbers), self.XT, self.n_numbers)
+        self._rows = self.kernel.matrix(self.features(numbers), self.XT, self.n_slots)
         self._row_of = row_of
         try:
             yield
@@ -224,7 +229,7 @@ def _copy(values: Floats, at: Ints, columns: Ints, out: Floats, rows: Ints) -> N
 class ByNumber(Kernel):
     """A kernel of examples whose only feature is their number in ``shared``."""
 
-    shared: Shared = field(default_factory=lambda: Shared(Kernel()), compare=False, repr=False)
+    shared: SharedFeatures = field(default_factory=lambda: SharedFeatures(Kernel()), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Check nothing: the kernel that it stands for has checked its parameters."""
@@ -245,10 +250,10 @@ class ByNumber(Kernel):
 
     def diagonal(self, X: Features) -> Floats:
         """Return ``k(X[i], X[i])`` for ``X`` (m, 1)."""
-        return self.shared.diagonals[dense(X)[:, 0].astype(np.int64)]
+        return self.shared.diagonal[dense(X)[:, 0].astype(np.int64)]
 
 
-def by_number(shared: Shared) -> ByNumber:
+def by_number(shared: SharedFeatures) -> ByNumber:
     """Return the kernel of ``shared`` as one of numbers."""
     kernel = shared.kernel
     return ByNumber(kernel.name, kernel.gamma, kernel.degree, kernel.coef0, shared=shared)

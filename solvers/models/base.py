@@ -26,11 +26,11 @@ from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.centering import center_of, is_movable
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
-from livesvm.solvers.models.keyed_window import unused_keys
+from livesvm.solvers.models.keyed_window import ExampleUpdate
 from livesvm.solvers.models.repeats import Asked, OnRepeat, settled
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning
-from livesvm.solvers.models.window import Change, Window
+from livesvm.solvers.models.window import Window
 from livesvm.solvers.models.window_edits import NO_EDITS, NO_EXAMPLES, Edited, Edits, edited
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses
 from livesvm.solvers.robust.local_optimality import LocalOptimality
@@ -332,7 +332,7 @@ class LiveEstimator(Fitted):
         keys: Iterable[Key] | None,
         remove: Iterable[Key],
         edits: Edits,
-    ) -> tuple[Change, Trace]:
+    ) -> tuple[ExampleUpdate, Trace]:
         """Check everything, follow the path, and take over what holds from now on."""
         self._make_ready(add, edits)
         window = getattr(self, "_window", None)
@@ -354,7 +354,7 @@ class LiveEstimator(Fitted):
             if self._reset_parameters():
                 edits = edits._replace(every_example=True)
         m, gone = len(targets), set(leaving)
-        adding = unused_keys(window, m) if keys is None else validation.new_keys(keys, m, window.keys, gone)
+        adding = window.unused_keys(m) if keys is None else validation.new_keys(keys, m, window.keys, gone)
         changed = edited(window, edits, gone, self._targets, self._cutoff_rule)
         if self._weigh(window, leaving, (targets, weights), changed):
             changed = edited(window, edits._replace(every_example=True), gone, self._targets, self._cutoff_rule)
@@ -364,7 +364,7 @@ class LiveEstimator(Fitted):
             heaviest = max(heaviest, float(new_weights.max()))
         size = self._check_scale(window, rows, weights, heaviest, C)
         robust = self._robust_after(edits)
-        change = Change(
+        change = ExampleUpdate(
             rows,
             targets,
             weights,
@@ -408,7 +408,7 @@ class LiveEstimator(Fitted):
         keys = list(window.keys)
         y, weights, sides = window.targets_of(keys)
         losses = self._losses(y, weights)
-        change = Change(rows, nothing, nothing, NO_LOSSES, [], [], keys, y, weights, losses, sides)
+        change = ExampleUpdate(rows, nothing, nothing, NO_LOSSES, [], [], keys, y, weights, losses, sides)
         return window.update(change, self._total_per_weight()).events
 
     def check_scale(
@@ -523,7 +523,7 @@ class LiveEstimator(Fitted):
             return None
         return feature_scale.fitted(self.scale, rows, weights)
 
-    def _keep_as_they_came(self, rows: Features, change: Change) -> None:
+    def _keep_as_they_came(self, rows: Features, change: ExampleUpdate) -> None:
         kept = dict(vars(self).get("_came", ()))
         for key in change.leaving:
             del kept[key]

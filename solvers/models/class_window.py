@@ -1,6 +1,6 @@
 """The window of several classes: examples by key, features once, and a problem for every pair of classes.
 
-It answers what ``models.window.Window`` answers. Targets are places of labels in ``classes_``, whatever their type.
+Targets are places of labels in ``classes_``, whatever their type.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import combinations
-from sys import getsizeof
 from typing import Any
 
 import numpy as np
@@ -20,28 +19,26 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.shared import Shared
+from livesvm.solvers.kernels.shared import SharedFeatures
+from livesvm.solvers.models.keyed_window import ExampleUpdate, KeyedWindow, standing_of, taken
 from livesvm.solvers.models.memory_shares import PairShares
 from livesvm.solvers.models.pair import NO_EXAMPLES, Pair, PairChange, update_each
-from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, Two, summary
+from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, Two, by_other_class, summary
 from livesvm.solvers.models.per_class import Parts
-from livesvm.solvers.models.scaling import NOTHING
-from livesvm.solvers.models.window import Change, Undoable, taken
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.problem.state import are_free
-from livesvm.solvers.robust.ramp_losses import Sides
 from livesvm.solvers.runtime.threads import solve_in_parallel
 from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.sparse import Features, SparseRows
-from livesvm.solvers.validation import Key, plain, plain_features
+from livesvm.solvers.sparse import Features
+from livesvm.solvers.validation import plain
 
 NAMES = tuple(vars(Trace()))
 
 WORST = ("max_violation", "relative_gap", "retrained", "abandoned")  # of what a walk did, not to be summed up
 
 
-class ClassWindow(Undoable):
-    """Examples of several classes whose pairs are problems. Every change is all or nothing.
+class ClassWindow(KeyedWindow):
+    """Examples of several classes whose pairs are problems; the slot of an example is its number in ``shared``.
 
     Parameters
     ----------
@@ -49,24 +46,26 @@ class ClassWindow(Undoable):
     threads : how many may update pairs at once; None: as many as ``runtime.threads`` allows
     """
 
+    _columns = ("_y", "_weight", "_cost")
+
     def __init__(
         self, kernel: Kernel, n_classes: int, *, intercept: bool, cache_bytes: int, threads: int | None = None
     ) -> None:
-        self.kernel = kernel
-        self.shared = Shared(kernel)
+        super().__init__()
+        self.shared = SharedFeatures(kernel)
         self.intercept = intercept
         self.threads = threads
-        self.keys: dict[Key, int] = {}  #: key -> number, oldest first
-        self.next_key = 0
-        self.updates = 0  #: how many there have been
         self._y = np.empty(0, np.int64)  # class, by number
         self._weight = np.empty(0)
         self._cost = np.empty(0)  # C times the weights of example and class
-        self.room = NOTHING
         self.n_classes = n_classes
         self.pairs = {two: self._new_pair(cache_bytes) for two in combinations(range(n_classes), 2)}
         self._shares = PairShares(cache_bytes)
         self.last_events: list[int] = []  #: breakpoints of the last update, pair by pair
+
+    @property
+    def _store(self) -> SharedFeatures:
+        return self.shared
 
     def _new_pair(self, cache_bytes: int) -> Pair:
         return Pair(self.shared, intercept=self.intercept, cache_bytes=cache_bytes)
@@ -107,25 +106,17 @@ class ClassWindow(Undoable):
             pair.state.prepare()
 
     def cool(self) -> None:
-        """Give up what the next update makes again, of every pair; see ``PathState.cool``."""
-        self.shared.cool()
+        super().cool()
         for pair in self.pairs.values():
             pair.cool()
-        numbers = slice(self.shared.capacity)
-        self._y, self._weight = self._y[numbers].copy(), self._weight[numbers].copy()
-        self._cost = self._cost[numbers].copy()
 
     @property
     def hot_bytes(self) -> int:
-        """Bytes that :meth:`cool` gives back."""
-        return self.shared.hot_bytes + sum(pair.hot_bytes for pair in self.pairs.values())
+        return super().hot_bytes + sum(pair.hot_bytes for pair in self.pairs.values())
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays, and of the table of keys."""
-        pairs = sum(pair.held_bytes for pair in self.pairs.values())
-        arrays = (self._y, self._weight, self._cost)
-        return pairs + self.shared.held_bytes + sum(array.nbytes for array in arrays) + getsizeof(self.keys)
+        return super().held_bytes + sum(pair.held_bytes for pair in self.pairs.values())
 
     @property
     def examples(self) -> Any:
@@ -133,83 +124,33 @@ class ClassWindow(Undoable):
         return max(self.pairs.values(), key=lambda pair: pair.state.n).state.examples
 
     @property
-    def width(self) -> int | None:
-        """Number of features of an example to predict; None before any were seen."""
-        if self.kernel.gram is not None:
-            return len(self.keys) or None
-        return self.shared.n_features or None
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether only those features are held that are not 0."""
-        return isinstance(self.shared.XT, SparseRows)
-
-    @property
-    def numbers(self) -> Ints:
-        """Numbers of the window, oldest first."""
-        return np.fromiter(self.keys.values(), np.int64, len(self.keys))
-
-    def _numbers_of(self, keys: list[Key]) -> Ints:
-        return np.fromiter(map(self.keys.__getitem__, keys), np.int64, len(keys)) if keys else NO_EXAMPLES
-
-    @property
-    def X(self) -> Features:
-        """Features (n, d), oldest first; of the kernel "precomputed" the kernel matrix (n, n)."""
-        features = self.shared.features(self.numbers)
-        gram = self.kernel.gram
-        if gram is None or isinstance(features, SparseRows):
-            return features
-        places = features[:, 0].astype(np.int64) if features.size else NO_EXAMPLES
-        return gram.values[np.ix_(places, places)]
-
-    @property
-    def y(self) -> Floats:
-        """Classes (n,), oldest first."""
-        return self._y[self.numbers].astype(np.float64)
-
-    @property
-    def weights(self) -> Floats:
-        """Weights (n,), oldest first."""
-        return self._weight[self.numbers]
-
-    @property
     def beta(self) -> Floats:
         """Signed coefficients (n_pairs, n), oldest first; 0 for an example in neither class."""
-        numbers, out = self.numbers, np.zeros((len(self.pairs), len(self.keys)))
+        numbers, out = self.slots, np.zeros((len(self.pairs), len(self.keys)))
         for row, pair in zip(out, self.pairs.values(), strict=True):
             here = pair.holds(numbers)
             row[here] = pair.coefficients(numbers[here])
         return out
 
     @property
+    def coefficients(self) -> Floats:
+        """The same by example and other class, (n, n_classes - 1), positive for the first class of a pair."""
+        return by_other_class(self.beta, self.y.astype(np.int64), self.n_classes)
+
+    @property
     def is_free(self) -> NDArray[np.bool_]:
         """Whether each example (n,), oldest first, is free in some pair."""
-        numbers = self.numbers
+        numbers = self.slots
         out = np.zeros(numbers.size, np.bool_)
         for pair in self.pairs.values():
             here = np.flatnonzero(pair.holds(numbers))
             out[here] |= are_free(pair.state.examples.segment[pair.slot[numbers[here]]])
         return out
 
-    def targets_of(self, keys: list[Key]) -> tuple[Floats, Floats, Sides]:
-        """Return classes, weights and sides of examples, by key."""
-        numbers = self._numbers_of(keys)
-        return self._y[numbers].astype(np.float64), self._weight[numbers], np.zeros(numbers.size, np.int8)
-
-    def examples_except(self, keys: list[Key]) -> tuple[Floats, Floats]:
-        """Return classes and weights of the window without some examples."""
-        stay = np.setdiff1d(self.numbers, self._numbers_of(keys), assume_unique=True)
-        return self._y[stay].astype(np.float64), self._weight[stay]
-
-    def sizes(self) -> tuple[float, float]:
-        """Return the largest k(x, x) and the largest weight."""
-        numbers = self.numbers
-        return float(self.shared.diagonals[numbers].max(initial=0.0)), float(self._weight[numbers].max(initial=0.0))
-
     def rename(self, places: Ints, n_classes: int) -> None:
         """Let class ``i`` be class ``places[i]`` of ``n_classes``, in the same order; the others are new."""
         was = {(int(places[a]), int(places[b])): pair for (a, b), pair in self.pairs.items()}
-        numbers, by_number = self.numbers, self._y.copy()
+        numbers, by_number = self.slots, self._y.copy()
         by_number[numbers] = y = places[self._y[numbers]]
         pairs = {two: was.get(two) or self._one_sided(two, numbers, y) for two in combinations(range(n_classes), 2)}
         vars(self).update(_y=by_number, n_classes=n_classes, pairs=pairs)
@@ -236,7 +177,7 @@ class ClassWindow(Undoable):
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
-    def update(self, change: Change, total_per_weight: float, terms: object = None) -> Trace:
+    def update(self, change: ExampleUpdate, total_per_weight: float, terms: object = None) -> Trace:
         """Make a change that has been checked: every pair that it touches, several at once.
 
         Raises
@@ -244,11 +185,10 @@ class ClassWindow(Undoable):
         NotPositiveSemidefinite, NotOptimal, MemoryLimit, Cancelled, TimeLimit : all pairs are as they were
         """
         with self.changing() as undo:
-            leave, changed, numbers = self._numbers_of(change.leaving), self._numbers_of(change.changing), self.numbers
+            leave, changed, numbers = self._slots_of(change.leaving), self._slots_of(change.changing), self.slots
             undo.append(partial(self.shared.bring_back, self.shared.standing(), numbers))
             come = self.shared.insert(change.X, numbers) if change.y.size else NO_EXAMPLES
             undo.append(partial(self.shared.release, come))
-            self._make_room()
             parts = Parts(self._y, leave, come, change, changed, self.n_classes)
             todo = [two for two in self.pairs if parts.touches(two)]
             limits = self._shares.of(self.pairs, parts.counts(self._y[numbers], self.n_classes))
@@ -261,7 +201,8 @@ class ClassWindow(Undoable):
             self._later = (*[pair.settle for pair in touched], partial(self.shared.release, leave))
             with self.shared.at_hand(come):
                 events, traces = self._walk(todo, parts, limits, from_nothing)
-            self._commit(change, changed, come, [events.get(two, 0) for two in self.pairs])
+            costs = change.new_losses.levels[:, 0], change.losses.levels[:, 0]
+            self._commit(change, changed, come, costs, last_events=[events.get(two, 0) for two in self.pairs])
             return _together(traces)
 
     def _walk(
@@ -278,35 +219,6 @@ class ClassWindow(Undoable):
         traces = solve_in_parallel(works, self.threads)
         return events | {two: trace.events for two, trace in zip(rest, traces, strict=True)}, [*done, *traces]
 
-    def _make_room(self) -> None:
-        extra = self.shared.capacity - self._y.size
-        if extra > 0:
-            self._y = np.concatenate([self._y, np.zeros(extra, np.int64)])
-            self._weight = np.concatenate([self._weight, np.zeros(extra)])
-            self._cost = np.concatenate([self._cost, np.zeros(extra)])
-
-    def _commit(self, change: Change, changed: Ints, come: Ints, events: list[int]) -> None:
-        """Have other books from now on, all at once; what is at the numbers of new examples may be written over."""
-        keys, y, weight, cost = self.keys.copy(), self._y, self._weight, self._cost
-        for key in change.leaving:
-            del keys[key]
-        if changed.size:
-            y, weight, cost = y.copy(), weight.copy(), cost.copy()
-            y[changed], weight[changed], cost[changed] = (
-                change.new_y,
-                change.new_weights,
-                change.new_losses.levels[:, 0],
-            )
-        y[come], weight[come], cost[come] = change.y, change.weights, change.losses.levels[:, 0]
-        keys.update(zip(change.adding, come.tolist(), strict=True))
-        next_key = max([self.next_key, *[key + 1 for key in change.adding if type(key) is int]])
-        books = {"keys": keys, "_y": y, "_weight": weight, "_cost": cost, "next_key": next_key, "last_events": events}
-        vars(self).update(books)
-
-    def _admit(self, numbers: Ints, y: Floats, weights: Floats, costs: Floats, keys: list[Key]) -> None:
-        self._y[numbers], self._weight[numbers], self._cost[numbers] = y, weights, costs
-        self.keys.update(zip(keys, numbers.tolist(), strict=True))
-
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def predictor(self) -> PairsPredictor:
@@ -314,7 +226,7 @@ class ClassWindow(Undoable):
         beta = self.beta
         places = np.flatnonzero((beta != 0.0).any(axis=0))
         given = self.kernel.gram is not None
-        support = places[None, :].astype(np.float64) if given else self.shared.columns(self.numbers[places])
+        support = places[None, :].astype(np.float64) if given else self.shared.columns(self.slots[places])
         indices = tuple(np.flatnonzero(row[places]) for row in beta)
         return PairsPredictor(
             self.kernel,
@@ -332,11 +244,11 @@ class ClassWindow(Undoable):
         return np.array([pair.intercept for pair in self.pairs.values()])
 
     def intercepts_in_units(self) -> Floats:
-        """Return the intercepts in the units of the features, (n_pairs,): of a kernel that has no center."""
+        """Return the intercepts of all decisions in the units of the features, (n_pairs,)."""
         X, intercepts = self.X, self.intercepts
         if self.kernel.center is None:
-            return intercepts
-        return np.array(intercepts - [self.kernel.moved(X, beta) for beta in self.beta])
+            return -intercepts
+        return -np.array(intercepts - [self.kernel.moved(X, beta) for beta in self.beta])
 
     def certificate(self) -> PairsCertificate:
         """Certify every pair, from features and coefficients."""
@@ -354,76 +266,51 @@ class ClassWindow(Undoable):
     def standing_of(self, two: Two, indices: NDArray[np.bool_]) -> tuple[Floats, Ints]:
         """Return coefficients and segments of the window's examples ``indices`` (n,), those of a pair, oldest first."""
         pair = self.pairs[two]
-        slots, e = pair.slot[self.numbers[indices]], pair.state.examples
+        slots, e = pair.slot[self.slots[indices]], pair.state.examples
         return e.beta[slots], e.segment[slots]
 
     @contextmanager
-    def _undone_on_error(self) -> Iterator[None]:
-        """Bring everything back to what it was when anything goes wrong inside; no example may be added there."""
-        bookkeeping = dict(vars(self), keys=dict(self.keys))
-        copies = {name: bookkeeping[name].copy() for name in ("_y", "_weight", "_cost")}
-        numbers, vacant = self.shared.n_numbers, list(self.shared.vacant)
+    def _states_undone_on_error(self) -> Iterator[None]:
+        """Bring all pairs back to what they were when anything goes wrong inside; no example may be added there."""
+        n_slots, vacant = self.shared.n_slots, list(self.shared.vacant)
         try:
             with ExitStack() as undone:
                 for pair in self.pairs.values():
                     undone.enter_context(pair.undone_on_error())
                 yield
         except BaseException:
-            vars(self).update(bookkeeping | copies)
-            self.shared.n_numbers, self.shared.vacant = numbers, vacant
+            self.shared.n_slots, self.shared.vacant = n_slots, vacant
             raise
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 
-    def to_arrays(self) -> dict[str, Any]:
-        """Return examples, coefficients and standing: pair by pair, oldest first."""
-        numbers = self.numbers
-        members = [numbers[np.isin(self._y[numbers], two)] for two in self.pairs]
-        states = [(pair.state, pair.slot[indices]) for pair, indices in zip(self.pairs.values(), members, strict=True)]
-        return {
-            "X": self.X,
-            "y": self.y,
-            "sample_weight": self.weights,
-            "sides": np.zeros(self.n, np.int8),
-            "keys": list(self.keys),
-            "beta": np.concatenate([state.examples.beta[slots] for state, slots in states]),
-            "segments": np.concatenate([state.examples.segment[slots] for state, slots in states]),
-            "intercept": self.intercepts,
-            "gamma": self.kernel.gamma,
-            "next_key": self.next_key,
-            **self.kernel.kept(),
-        }
+    def _solution(self) -> tuple[Floats, Ints, Floats]:
+        """Return coefficients and segments pair by pair, and the intercepts of all."""
+        numbers = self.slots
+        here = [np.isin(self._y[numbers], two) for two in self.pairs]
+        found = [self.standing_of(two, mine) for two, mine in zip(self.pairs, here, strict=True)]
+        beta, segments = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return beta, segments, self.intercepts
 
-    def restore(self, arrays: Mapping[str, Any], losses: Losses, total: float) -> None:
-        """Fill an empty window from ``to_arrays``; f and factors are computed afresh, and corrected.
+    def _known_of(self, losses: Losses, arrays: Mapping[str, Any]) -> Floats:
+        return losses.levels[:, 0]
 
-        Raises
-        ------
-        InvalidInput, NotOptimal : the arrays do not belong together, or describe no optimum
-        """
-        X, y = plain_features(arrays["X"]), plain(arrays["y"], np.float64)
-        keys, weights = list(arrays["keys"]), plain(arrays["sample_weight"], np.float64)
-        beta, segments = plain(arrays["beta"], np.float64), plain(arrays["segments"], np.int64)
-        b = plain(arrays["intercept"], np.float64)
-        whole = X.ndim == 2 and len(keys) == len(set(keys)) == X.shape[0] == y.size == weights.size
-        expected = (self.n_classes - 1) * y.size
-        if not (whole and beta.size == segments.size == expected and b.size == len(self.pairs)):
+    def restore(self, arrays: Mapping[str, Any], losses: Losses, total: float, n_others: int = 1) -> None:
+        if np.size(arrays["intercept"]) != len(self.pairs):
             raise InvalidInput("the arrays of this checkpoint do not belong together")
-        self.next_key = int(arrays["next_key"])
-        numbers = NO_EXAMPLES
-        if y.size:
-            numbers = self.shared.place(taken(self.kernel, X, arrays, self._shares.limit))
-        if not y.size and X.shape[1] and self.kernel.gram is None:
-            self.shared.expect(X)
-        self._make_room()
+        super().restore(arrays, losses, total, self.n_classes - 1)
+
+    def _resume(self, X: Features, y: Floats, losses: Losses, total: float, arrays: Mapping[str, Any]) -> Ints:
+        (beta, segments), b = standing_of(arrays), plain(arrays["intercept"], np.float64)
+        numbers = self.shared.place(taken(self.kernel, X, arrays, self._shares.limit)) if y.size else NO_EXAMPLES
         start, costs = 0, losses.levels[:, 0]
-        self._admit(numbers, y, weights, costs, keys)
         for (two, pair), intercept in zip(self.pairs.items(), b, strict=True):
             indices = np.flatnonzero(np.isin(y, two))
             part = slice(start, start + indices.size)
             signs = np.where(y[indices] == two[1], 1.0, -1.0)
             pair.restore(numbers[indices], hinge(signs, costs[indices]), beta[part], segments[part], float(intercept))
             start += indices.size
+        return numbers
 
 
 def _together(traces: list[Trace]) -> Trace:

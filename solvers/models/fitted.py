@@ -13,7 +13,6 @@ from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.models.predictor import Gate, Predictor, checked_rows
 from livesvm.solvers.models.window import Window
-from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, as_scipy
 from livesvm.solvers.validation import Key
@@ -136,13 +135,16 @@ class Fitted:
 
     @property
     def window_coefficients(self) -> Floats:
-        """Signed coefficients of the window's examples, (n,), oldest first."""
-        return self._learnt.beta
+        """Signed coefficients of the window's examples, (n,), oldest first; of several classes (n, n_classes - 1).
+
+        Then column r belongs to the pair with the r-th other class, positive for the first of the two.
+        """
+        return self._learnt.coefficients
 
     @property
     def window_is_free(self) -> NDArray[np.bool_]:
-        """Whether each of the window's examples is on the margin, (n,), oldest first."""
-        return are_free(self._learnt.state.examples.segment[self._learnt.slots])
+        """Whether each of the window's examples is on the margin, of some pair, (n,), oldest first."""
+        return self._learnt.is_free
 
     @property
     def support_(self) -> NDArray[np.int32]:
@@ -156,11 +158,13 @@ class Fitted:
 
     @property
     def dual_coef_(self) -> Floats:
-        """Their signed coefficients, (1, n_support)."""
-        return self._learnt.beta[self.support_][None, :]
+        """Their signed coefficients, (1, n_support); of several classes (n_classes - 1, n_support).
+
+        Then row r belongs to the pair with the r-th other class, positive for the first of the two, as in scikit-learn.
+        """
+        return np.atleast_2d(self._learnt.coefficients[self.support_].T)
 
     @property
     def intercept_(self) -> Floats:
-        """The intercept b, (1,), in the units of the features, on the model's scale."""
-        state = self._learnt.state
-        return np.array([state.b - self._learnt.moved(self._learnt.beta)])
+        """The intercept b, (1,), in the units of the features, on the model's scale; of several classes (n_pairs,)."""
+        return self._learnt.intercepts_in_units()

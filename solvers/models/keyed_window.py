@@ -1,25 +1,315 @@
-"""The protocol of every window: for a path, for pairs of classes, or for trainings."""
+"""The window of a model that has a path: examples by key, oldest first, and what is known of each in columns."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from sys import getsizeof
+from typing import Any, ClassVar, NamedTuple, cast
 
-from livesvm.solvers.validation import Key
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.homotopy.run import NO_EXAMPLES
+from livesvm.solvers.kernels.definiteness import check_positive
+from livesvm.solvers.kernels.function import FunctionKernel
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.shared import SharedFeatures
+from livesvm.solvers.models.scaling import NOTHING
+from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.robust.ramp_losses import Sides
+from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import Features, dense
+from livesvm.solvers.validation import Key, plain, plain_features
 
 
-class KeyedWindow(Protocol):
-    """Examples by key, oldest first."""
+class ExampleUpdate(NamedTuple):
+    """What an update does to a window; everything has been checked."""
 
-    next_key: int  #: larger than every whole number that has been a key
+    X: Features  #: (m, d) features of new examples
+    y: Floats  #: (m,) their targets
+    weights: Floats  #: (m,)
+    losses: Losses
+    adding: list[Key]  #: their keys
+    leaving: list[Key]  #: keys of examples that go
+    changing: list[Key]  #: keys of examples that stay with another target or weight
+    new_y: Floats  #: their targets and weights from now on
+    new_weights: Floats
+    new_losses: Losses
+    new_sides: Sides  #: on which side of their cutoffs they start
+
+
+class KeyedWindow(ABC):
+    """Examples by key, each in a slot. Every change is all or nothing, and is taken back until it is settled."""
+
+    _columns: ClassVar[tuple[str, str, str]]  # names of arrays by slot: targets, weights, and what else is known
+    _y: NDArray[Any]
+    _weight: Floats
+    _undo: list[Callable[[], object]] | None = None  #: what takes the change back, last first; None: there is none
+    _later: tuple[Callable[[], object], ...] = ()  #: what is to be done once it is final
+
+    def __init__(self) -> None:
+        self.keys: dict[Key, int] = {}  #: key -> slot, oldest first
+        self.next_key = 0  #: larger than every whole number that has been a key
+        self.updates = 0  #: how many there have been: results that follow from the window are kept by it
+        self.room = NOTHING  #: a scale that is known to fit, and not smaller than that of the examples here
+
+    @property
+    @abstractmethod
+    def _store(self) -> PathState | SharedFeatures:
+        """What holds the features."""
+
+    @abstractmethod
+    def _states_undone_on_error(self) -> AbstractContextManager[None]:
+        """Bring the solutions back to what they were when anything goes wrong inside."""
+
+    @abstractmethod
+    def _solution(self) -> tuple[Floats, Ints, Any]:
+        """Return coefficients, segments and intercepts as checkpoints have them, oldest first."""
+
+    @abstractmethod
+    def _resume(self, X: Features, y: Floats, losses: Losses, total: float, arrays: Mapping[str, Any]) -> Ints:
+        """Take up the solution that ``arrays`` tell of, of the examples ``X``; return their slots."""
+
+    # -- the examples --------------------------------------------------------------------------------------------------
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel, with its parameters."""
+        return self._store.kernel
+
+    @property
+    def width(self) -> int | None:
+        """Number of features of an example to predict; None before any were seen."""
+        return (len(self.keys) if self.kernel.gram is not None else self._store.n_features) or None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether only those features are held that are not 0."""
+        return self._store.is_sparse
+
+    @property
+    def slots(self) -> Ints:
+        """Slots of the window, oldest first."""
+        return np.fromiter(self.keys.values(), np.int64, len(self.keys))
+
+    def _slots_of(self, keys: list[Key]) -> Ints:
+        return np.fromiter(map(self.keys.__getitem__, keys), np.int64, len(keys)) if keys else NO_EXAMPLES
+
+    def _numbers_of(self, slots: Ints) -> Ints:
+        """Return numbers of examples in the precomputed kernel matrix."""
+        return dense(self._store.columns(slots))[0].astype(np.int64) if slots.size else NO_EXAMPLES
+
+    @property
+    def X(self) -> Features:
+        """Features (n, d), oldest first; of the kernel "precomputed" the kernel matrix (n, n)."""
+        gram = self.kernel.gram
+        if gram is None:
+            return self._store.features(self.slots)
+        numbers = self._numbers_of(self.slots)
+        return gram.values[np.ix_(numbers, numbers)]
+
+    @property
+    def y(self) -> Floats:
+        """Targets (n,), oldest first: labels as -1 and 1, of more than two classes their places."""
+        return self._y[self.slots].astype(np.float64, copy=False)
+
+    @property
+    def weights(self) -> Floats:
+        """Weights (n,), oldest first."""
+        return self._weight[self.slots]
+
+    def _sides_of(self, slots: Ints) -> Sides:
+        return np.zeros(slots.size, np.int8)
+
+    @property
+    def sides(self) -> Sides:
+        """On which side of its cutoffs each example counts, (n,); see ``livesvm.solvers.robust.ramp_losses``."""
+        return self._sides_of(self.slots)
+
+    def targets_of(self, keys: list[Key]) -> tuple[Floats, Floats, Sides]:
+        """Return targets, weights and sides of examples, by key."""
+        slots = self._slots_of(keys)
+        return self._y[slots].astype(np.float64, copy=False), self._weight[slots], self._sides_of(slots)
+
+    def examples_except(self, keys: list[Key]) -> tuple[Floats, Floats]:
+        """Return targets and weights of the window without some examples, in no order."""
+        there = np.ones(self._store.n_slots, np.bool_)
+        there[self._store.vacant] = there[self._slots_of(keys)] = False
+        return self._y[: there.size][there].astype(np.float64, copy=False), self._weight[: there.size][there]
+
+    def sizes(self) -> tuple[float, float]:
+        """Return the largest k(x, x) and the largest weight."""
+        slots = self.slots
+        diagonal = self._store.diagonal[slots]
+        return float(diagonal.max(initial=0.0)), float(self._weight[slots].max(initial=0.0))
+
+    def unused_keys(self, m: int) -> list[Key]:
+        """Return ``m`` whole numbers that are no key."""
+        return list(range(self.next_key, self.next_key + m))
+
+    # -- memory --------------------------------------------------------------------------------------------------------
+
+    def cool(self) -> None:
+        """Give up what the next update makes again; see ``PathState.cool``."""
+        self._store.cool()
+        for name in self._columns:
+            setattr(self, name, getattr(self, name)[: self._store.capacity].copy())
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes that :meth:`cool` gives back."""
+        return self._store.hot_bytes
 
     @property
     def held_bytes(self) -> int:
         """Bytes of all arrays, and of the table of keys."""
+        columns = sum(int(getattr(self, name).nbytes) for name in self._columns)
+        return self._store.held_bytes + columns + getsizeof(self.keys)
+
+    # -- changes -------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Begin a change; books of before are kept as they are, and replaced as a whole."""
+        self._undo, self._later = [partial(vars(self).update, vars(self).copy())], ()
+
+    def undo(self) -> None:
+        """Bring everything back to what it was when the change began."""
+        while self._undo:
+            self._undo.pop()()
+        self._undo, self._later = None, ()
+
+    def settle(self) -> None:
+        """Let the change be final."""
+        later, self._undo, self._later = self._later, None, ()
+        for act in later:
+            act()
+
+    @contextmanager
+    def changing(self) -> Iterator[list[Callable[[], object]]]:
+        """Undo a change if anything goes wrong inside; settle it where it has begun here."""
+        is_own = self._undo is None
+        if is_own:
+            self.begin()
+        try:
+            yield cast("list[Callable[[], object]]", self._undo)
+        except BaseException:
+            self.undo()
+            raise
+        if is_own:
+            self.settle()
+
+    @contextmanager
+    def undone_on_error(self) -> Iterator[None]:
+        """Bring books and solutions back to what they were when anything goes wrong inside."""
+        bookkeeping = dict(vars(self), keys=dict(self.keys))
+        copies = {name: bookkeeping[name].copy() for name in self._columns}
+        try:
+            with self._states_undone_on_error():
+                yield
+        except BaseException:
+            vars(self).update(bookkeeping | copies)
+            raise
+
+    def _commit(self, change: ExampleUpdate, changed: Ints, slots: Ints, known: tuple[Any, Any], **more: Any) -> None:
+        """Have other books from now on; ``known`` is what else is known of changed and of new examples."""
+        keys, columns = self.keys.copy(), [getattr(self, name) for name in self._columns]
+        for key in change.leaving:
+            del keys[key]
+        if changed.size:
+            columns = [column.copy() for column in columns]
+            for column, values in zip(columns, (change.new_y, change.new_weights, known[0]), strict=True):
+                column[changed] = values
+        self._take(keys, columns, slots, (change.y, change.weights, known[1]), change.adding, **more)
+
+    def _take(
+        self,
+        keys: dict[Key, int],
+        columns: list[NDArray[Any]],
+        slots: Ints,
+        examples: tuple[Any, Any, Any],
+        names: list[Key],
+        **more: Any,
+    ) -> None:
+        """Have other books from now on, all at once: columns, with those of new examples, and ``more`` attributes.
+
+        What is at their slots belongs to no example so far, and may be written over.
+        """
+        extra = more.get("state", self._store).capacity - columns[0].size
+        if extra > 0:
+            columns = [np.concatenate([column, np.zeros(extra, column.dtype)]) for column in columns]
+        for column, values in zip(columns, examples, strict=True):
+            column[slots] = values
+        keys.update(zip(names, slots.tolist(), strict=True))
+        next_key = max([self.next_key, *[key + 1 for key in names if type(key) is int]])
+        vars(self).update(zip(self._columns, columns, strict=True), keys=keys, next_key=next_key, **more)
+
+    # -- keeping -------------------------------------------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return what a checkpoint needs, oldest first."""
+        """Return examples, coefficients and standing; factors and kernel rows are rebuilt."""
+        beta, segments, intercept = self._solution()
+        return {
+            "X": self.X,
+            "y": self.y,
+            "sample_weight": self.weights,
+            "sides": self.sides,
+            "keys": list(self.keys),
+            "beta": beta,
+            "segments": segments,
+            "intercept": intercept,
+            "gamma": self.kernel.gamma,
+            "next_key": self.next_key,
+            **self.kernel.kept(),
+        }
+
+    def _known_of(self, losses: Losses, arrays: Mapping[str, Any]) -> Any:
+        """Return what else is known of the examples of a checkpoint, by slot."""
+        return np.asarray(arrays["sides"], np.int8)
+
+    def restore(self, arrays: Mapping[str, Any], losses: Losses, total: float, n_others: int = 1) -> None:
+        """Fill an empty window from ``to_arrays``; f and factors are computed afresh, and corrected.
+
+        Parameters
+        ----------
+        losses : of the examples, oldest first
+        total : what the coefficients sum up to
+        n_others : how many coefficients an example has
+
+        Raises
+        ------
+        InvalidInput, NotOptimal : the arrays do not belong together, or describe no optimum
+        """
+        X, y = plain_features(arrays["X"]), plain(arrays["y"], np.float64)
+        keys, weights = list(arrays["keys"]), plain(arrays["sample_weight"], np.float64)
+        is_whole = X.ndim == 2 and len(keys) == len(set(keys)) == X.shape[0] == y.size == weights.size
+        if not (is_whole and np.size(arrays["beta"]) == np.size(arrays["segments"]) == n_others * y.size):
+            raise InvalidInput("the arrays of this checkpoint do not belong together")
+        if not keys and X.shape[1]:
+            self._store.expect(X)
+        slots = self._resume(X, y, losses, total, arrays)
+        self.next_key = int(arrays["next_key"])
+        columns = [getattr(self, name) for name in self._columns]
+        self._take({}, columns, slots, (y, weights, self._known_of(losses, arrays)), keys)
 
 
-def unused_keys(window: KeyedWindow, m: int) -> list[Key]:
-    """Return ``m`` whole numbers that are no key of a window."""
-    return list(range(window.next_key, window.next_key + m))
+def taken(kernel: Kernel, X: Features, arrays: Mapping[str, Any], limit: int) -> Features:
+    """Return the examples of a checkpoint as an empty window has them, with the values that a kernel holds of them."""
+    if kernel.gram is not None:
+        numbers = kernel.gram.admit(dense(X), NO_EXAMPLES)
+        kernel.gram.raised, kernel.gram.precision = np.asarray(arrays.get("raised", (0.0, 0.0))).tolist()
+        return numbers[:, None].astype(np.float64)
+    if isinstance(kernel, FunctionKernel):
+        kernel.hold(X[:0], X)
+        if kernel.held is not None:
+            check_positive(kernel, X, limit)
+    return X
+
+
+def standing_of(arrays: Mapping[str, Any]) -> tuple[Floats, Ints]:
+    """Return the coefficients and segments of a checkpoint."""
+    return plain(arrays["beta"], np.float64), plain(arrays["segments"], np.int64)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.matrix_products import WRITTEN_OUT, Examples, block
+from livesvm.solvers.kernels.matrix_products import WRITTEN_OUT, PreparedRows, block
 from livesvm.solvers.models.class_labels import exact_labels
 from livesvm.solvers.models.pairs_predictor import PairsPredictor
 from livesvm.solvers.models.predictor import Predictor
@@ -89,7 +89,7 @@ class Trained(NamedTuple):
         coefficients = self.coefficients / self.R[:, None]
         examples, X = None, self.X
         if sparse.issparse(X):
-            examples = Examples.of(self.kernel, X)
+            examples = PreparedRows.of(self.kernel, X)
             if not sparse.issparse(examples.values):  # more of it is stored than left out
                 examples, X = None, X.toarray()
         support = np.empty((0, 0)) if examples is not None else np.ascontiguousarray(X.T)
@@ -111,7 +111,7 @@ class Trained(NamedTuple):
 class SparsePredictor(Predictor):
     """The decision function of sparse support vectors, frozen."""
 
-    examples: Examples | None = None
+    examples: PreparedRows | None = None
 
     def validate(self, X: Any) -> Any:
         """Return rows checked; those of scipy as they come."""
@@ -121,7 +121,7 @@ class SparsePredictor(Predictor):
         """Return f(x) for rows (m, d), dense or sparse, as (m,)."""
         found = _products(
             rows if sparse.issparse(rows) else as_scipy(rows),
-            cast("Examples", self.examples),
+            cast("PreparedRows", self.examples),
             self.coefficients[:, None],
         )
         return np.asarray(found[:, 0] + self.intercept)
@@ -131,12 +131,12 @@ class SparsePredictor(Predictor):
 class SparsePairsPredictor(PairsPredictor):
     """The decision functions of several classes' sparse support vectors, frozen."""
 
-    examples: Examples | None = None
+    examples: PreparedRows | None = None
 
     @property
     def n_support(self) -> int:
         """Number of examples that are a support vector of some pair."""
-        return cast("Examples", self.examples).n
+        return cast("PreparedRows", self.examples).n
 
     def validate(self, X: Any) -> Any:
         """Return rows checked; those of scipy as they come."""
@@ -148,10 +148,10 @@ class SparsePairsPredictor(PairsPredictor):
         for q, (chosen, row) in enumerate(zip(self.chosen, self.coefficients, strict=True)):
             weights[chosen, q] = row
         X = rows if sparse.issparse(rows) else as_scipy(rows)
-        return np.asarray(-(_products(X, cast("Examples", self.examples), weights) + self.intercepts))
+        return np.asarray(-(_products(X, cast("PreparedRows", self.examples), weights) + self.intercepts))
 
 
-def _products(X: Any, support: Examples, weights: Floats) -> Floats:
+def _products(X: Any, support: PreparedRows, weights: Floats) -> Floats:
     """Return the sums of kernel values with the support vectors, (m, p), weighted by (s, p).
 
     A few rows of X are written out at once, never the support vectors, so that one row is quick.
@@ -159,6 +159,6 @@ def _products(X: Any, support: Examples, weights: Floats) -> Floats:
     out = np.empty((X.shape[0], weights.shape[1]))
     each = max(1, min(ROWS, WRITTEN_OUT // max(1, X.shape[1], support.n)))
     for start in range(0, X.shape[0], each):
-        part = Examples.of(support.kernel, sparse.csr_array(X[start : start + each]), like=support)
+        part = PreparedRows.of(support.kernel, sparse.csr_array(X[start : start + each]), like=support)
         out[start : start + each] = block(part, support) @ weights
     return out

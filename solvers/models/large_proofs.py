@@ -13,7 +13,7 @@ from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.frank_wolfe.problem import Problem, gap_of
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.matrix_products import Examples
+from livesvm.solvers.kernels.matrix_products import PreparedRows
 from livesvm.solvers.models.class_labels import are_among
 from livesvm.solvers.models.large_predictor import Trained
 from livesvm.solvers.models.next_start import coefficients_here
@@ -50,7 +50,7 @@ def proofs(
             reason = f"was not trained on examples of {negative} and {positive} that are in its window"
             raise InvalidInput(f"{reason}, whose optimum it could be compared with", field="model")
         kernel = kernel_of(w.X[slots], w.weights[slots])
-        problem = Problem(Examples.of(kernel, w.X[slots]), y, C * w.weights[slots])
+        problem = Problem(PreparedRows.of(kernel, w.X[slots]), y, C * w.weights[slots])
         with threadpool_limits(1, "blas"):
             gap = gap_of(problem, b, problem.parts(problem.examples, b))
         proof = Certificate(0.5 * gap.relative, gap.primal - gap.dual, gap.relative, gap.primal, gap.dual, y.size)

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from livesvm.solvers.frank_wolfe.one_versus_one import Pair
+from livesvm.solvers.frank_wolfe.one_versus_one import PairProblem
 from livesvm.solvers.frank_wolfe.problem import Known, Problem, rough_of
 from livesvm.solvers.frank_wolfe.warm_start import carried
-from livesvm.solvers.kernels.matrix_products import Examples
+from livesvm.solvers.kernels.matrix_products import PreparedRows
 from livesvm.solvers.models.class_labels import are_among, places_of
 from livesvm.solvers.models.large_predictor import Trained
 from livesvm.solvers.models.pairs_predictor import by_other_class
@@ -45,7 +45,7 @@ def signed_coefficients(trained: Trained | None, w: SlidingWindow) -> Floats:
 
 
 def next_start(
-    trained: Trained | None, w: SlidingWindow, pair: Pair, slots: Ints | None, labels: NDArray[Any]
+    trained: Trained | None, w: SlidingWindow, pair: PairProblem, slots: Ints | None, labels: NDArray[Any]
 ) -> Known | None:
     """Return where the search for the pair of ``labels`` (2,) sets out; None: from nothing.
 
@@ -67,7 +67,7 @@ def next_start(
     coefficients, rows = trained.coefficients[q], slots[known]
     gone = np.setdiff1d(np.flatnonzero(coefficients), w.place[rows])
     before = Problem(
-        Examples.of(trained.kernel, np.vstack([w.X[rows], trained.X[gone]])),
+        PreparedRows.of(trained.kernel, np.vstack([w.X[rows], trained.X[gone]])),
         np.concatenate([problem.y[known], np.sign(coefficients[gone])]),
         np.concatenate([w.costs[rows], np.ones(gone.size)]),
         problem.threads,

@@ -22,7 +22,7 @@ from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.homotopy.warm_start import resume
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.kernel import times
-from livesvm.solvers.kernels.shared import Shared, by_number
+from livesvm.solvers.kernels.shared import SharedFeatures, by_number
 from livesvm.solvers.models.pairs_predictor import Two
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
@@ -32,7 +32,7 @@ NO_EXAMPLES = np.empty(0, np.int64)
 MOST = 64  #: examples that come and leave, in an update by what all pairs share
 
 
-class Work(NamedTuple):
+class PairsWork(NamedTuple):
     """What is to be done for all pairs."""
 
     batch: Batch
@@ -54,7 +54,7 @@ class PairChange(NamedTuple):
 class Pair:
     """A path state of the examples of two classes. A change is all or nothing, and can be taken back afterwards."""
 
-    def __init__(self, shared: Shared, *, intercept: bool, cache_bytes: int) -> None:
+    def __init__(self, shared: SharedFeatures, *, intercept: bool, cache_bytes: int) -> None:
         self.shared = shared
         self._state = PathState(by_number(shared), refactorize, intercept=intercept, cache_bytes=cache_bytes)
         self.slot = np.full(shared.capacity, -1, np.int64)  #: by number; -1: not here
@@ -121,7 +121,7 @@ class Pair:
         self.slot[change.come] = slots
         return trace
 
-    def place(self, two: Two, work: Work, cache_bytes: int) -> PairInMemory | None:
+    def place(self, two: Two, work: PairsWork, cache_bytes: int) -> PairInMemory | None:
         """Return what compiled code is to work on, to do what ``update`` does; None: ``update`` has to."""
         if work.moving[two[0]] + work.moving[two[1]] > MOST:
             return None
@@ -147,7 +147,7 @@ class Pair:
             self._memory.limit = None
         return self.state
 
-    def go_on(self, exit_: int, work: Work) -> Trace | None:
+    def go_on(self, exit_: int, work: PairsWork) -> Trace | None:
         """Go on where compiled code has left; None: ``update`` has to."""
         assert self._memory is not None
         self._let_go()
@@ -226,13 +226,12 @@ class Pair:
         """Solve without regard to what there was; without ``by_path`` a path has been given up."""
         old, slot = self._let_go(), self.slot
         stay = np.setdiff1d(self.numbers, change.leave, assume_unique=True)
-        every_example = np.concatenate([stay, change.come])
-        state = PathState(old.kernel, refactorize, intercept=old.intercept, cache_bytes=old.cache_bytes)
-        losses = batch_update.losses_after(old, edit, slot[stay], change.losses)
-        slots, trace = batch_update.fill(state, every_example[:, None].astype(np.float64), losses, 0.0, by_path)
+        numbers = np.concatenate([stay, change.come])
+        X = numbers[:, None].astype(np.float64)
+        state, slots, trace = batch_update.from_nothing(old, slot[stay], edit, X, change.losses, by_path=by_path)
         trace.retrained = int(old.n > 0)
         places = np.full(slot.size, -1, np.int64)
-        places[every_example] = slots
+        places[numbers] = slots
         self._undo = partial(self._put, old, slot)
         self._put(state, places)
         return trace
@@ -281,7 +280,7 @@ class Pair:
 
 
 def update_each(
-    pairs: dict[Two, Pair], todo: list[Two], work: Work, limits: dict[Two, int]
+    pairs: dict[Two, Pair], todo: list[Two], work: PairsWork, limits: dict[Two, int]
 ) -> tuple[dict[Two, int], list[Trace]]:
     """Do for few examples what ``Pair.update`` does, in one compiled call for all that it can do it for.
 

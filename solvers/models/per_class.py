@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.homotopy.edit import Batch
-from livesvm.solvers.kernels.shared import Shared
-from livesvm.solvers.models.pair import NO_EXAMPLES, PairChange, Work
+from livesvm.solvers.kernels.shared import SharedFeatures
+from livesvm.solvers.models.keyed_window import ExampleUpdate
+from livesvm.solvers.models.pair import NO_EXAMPLES, PairChange, PairsWork
 from livesvm.solvers.models.pairs_predictor import Two
-from livesvm.solvers.models.window import Change
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.runtime.entry_point import kind_of
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -40,7 +40,7 @@ class Group(NamedTuple):
 class Parts:
     """What an update does, class by class, to be put together for each pair."""
 
-    def __init__(self, y: Ints, leave: Ints, come: Ints, change: Change, changed: Ints, n_classes: int) -> None:
+    def __init__(self, y: Ints, leave: Ints, come: Ints, change: ExampleUpdate, changed: Ints, n_classes: int) -> None:
         new_y, old_y, costs = change.new_y.astype(np.int64), y[changed], change.new_losses.levels[:, 0]
         leave_y, come_y, stays = y[leave], change.y.astype(np.int64), old_y == new_y
         self.leave = Group.sorted(leave_y, leave, np.zeros(leave.size), n_classes)
@@ -60,7 +60,7 @@ class Parts:
         """Return how many examples each class has while the update goes on, before any leaves."""
         return np.bincount(np.concatenate([y, self.coming]), minlength=n_classes)
 
-    def work(self, shared: Shared) -> Work | None:
+    def work(self, shared: SharedFeatures) -> PairsWork | None:
         """Return what every pair is to do, for all of them at once; None: it is more than ``update_each`` deals with.
 
         The kernel rows of new examples must be cached.
@@ -70,9 +70,9 @@ class Parts:
         at_hand = shared.rows_at_hand() if self.come.numbers.size else (NO_EXAMPLES, NO_ROWS)
         if at_hand is None:
             return None
-        batch = Batch(*self.come, self.leave.numbers, self.leave.start, shared.diagonals, *at_hand)
+        batch = Batch(*self.come, self.leave.numbers, self.leave.start, shared.diagonal, *at_hand)
         moving = np.diff(self.come.start + self.leave.start).tolist()
-        return Work(batch, kind_of(batch), np.diff(self.come.start).tolist(), moving)
+        return PairsWork(batch, kind_of(batch), np.diff(self.come.start).tolist(), moving)
 
     def of(self, two: Two) -> PairChange:
         """Return what happens to a pair."""

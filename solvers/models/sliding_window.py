@@ -32,6 +32,10 @@ class SlidingWindow:
         """The slots of the window, oldest first, (n,)."""
         return np.fromiter(self.slots.values(), np.int64, len(self.slots))
 
+    def unused_keys(self, m: int) -> list[Key]:
+        """Return ``m`` whole numbers that are no key."""
+        return list(range(self.next_key, self.next_key + m))
+
     @property
     def held_bytes(self) -> int:
         """Bytes of all arrays, and of the table of keys."""

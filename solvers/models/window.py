@@ -1,18 +1,16 @@
-"""The window: keys in order of arrival, each with its slot, label and weight."""
+"""The window of one problem: two classes, regression, one class, or positive and unlabelled examples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from sys import getsizeof
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import numpy as np
 
 from livesvm.solvers.certificate import Certificate, certify
-from livesvm.solvers.errors import InvalidInput, NotOptimal
+from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy import batch_update
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.optimality import audited
@@ -24,155 +22,56 @@ from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models.centering import center_of, is_movable
+from livesvm.solvers.models.keyed_window import ExampleUpdate, KeyedWindow, standing_of, taken
 from livesvm.solvers.models.predictor import Predictor
-from livesvm.solvers.models.scaling import NOTHING
 from livesvm.solvers.problem.piecewise_linear import Losses
-from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.problem.state import PathState, are_free
 from livesvm.solvers.robust.local_optimality import LocalOptimality, local_optimality
 from livesvm.solvers.robust.partition import Partition, settle
 from livesvm.solvers.robust.ramp_losses import WITHIN, Sides
 from livesvm.solvers.robust.settings import Terms
-from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, dense, stacked
-from livesvm.solvers.validation import Key, plain, plain_features
+from livesvm.solvers.validation import plain
 
 LOOK = 4.0  #: features are looked at again where the mean k(x, x) is so many times as large, or as small
 ON_BOUNDARY = 1e-10  # of rho: f this close to 0 is 0 in a one-class model
 
 
-class Change(NamedTuple):
-    """What an update does to a window; everything has been checked."""
+class Window(KeyedWindow):
+    """A path state whose examples have keys."""
 
-    X: Features  #: (m, d) features of new examples
-    y: Floats  #: (m,) their targets
-    weights: Floats  #: (m,)
-    losses: Losses
-    adding: list[Key]  #: their keys
-    leaving: list[Key]  #: keys of examples that go
-    changing: list[Key]  #: keys of examples that stay with another target or weight
-    new_y: Floats  #: their targets and weights from now on
-    new_weights: Floats
-    new_losses: Losses
-    new_sides: Sides  #: on which side of their cutoffs they start
-
-
-class Undoable:
-    """A window that can be taken back to where it was when a change began, until the change is settled."""
-
-    _undo: list[Callable[[], object]] | None = None  #: what takes the change back, last first; None: there is none
-    _later: tuple[Callable[[], object], ...] = ()  #: what is to be done once it is final
-
-    def begin(self) -> None:
-        """Begin a change; books of before are kept as they are, and replaced as a whole."""
-        self._undo, self._later = [partial(vars(self).update, vars(self).copy())], ()
-
-    def undo(self) -> None:
-        """Bring everything back to what it was when the change began."""
-        while self._undo:
-            self._undo.pop()()
-        self._undo, self._later = None, ()
-
-    def settle(self) -> None:
-        """Let the change be final."""
-        later, self._undo, self._later = self._later, None, ()
-        for act in later:
-            act()
-
-    @contextmanager
-    def changing(self) -> Iterator[list[Callable[[], object]]]:
-        """Undo a change if anything goes wrong inside; settle it where it has begun here."""
-        is_own = self._undo is None
-        if is_own:
-            self.begin()
-        try:
-            yield cast("list[Callable[[], object]]", self._undo)
-        except BaseException:
-            self.undo()
-            raise
-        if is_own:
-            self.settle()
-
-
-class Window(Undoable):
-    """A path state whose examples have keys. Every change is all or nothing."""
+    _columns = ("_y", "_weight", "_side")
 
     def __init__(self, kernel: Kernel, *, intercept: bool, cache_bytes: int) -> None:
+        super().__init__()
         self.state = PathState(kernel, refactorize, intercept=intercept, cache_bytes=cache_bytes)
-        self.keys: dict[Key, int] = {}  #: key -> slot, oldest first
-        self.next_key = 0
-        self.updates = 0  #: how many there have been: results that follow from the window are kept by it
         self._y = np.empty(0)  # by slot
         self._weight = np.empty(0)
         self._side: Sides = np.empty(0, np.int8)  # of its cutoffs; 0 unless the model is robust
         self._size = 0.0  # mean k(x, x) when features were last looked at, whether they have left their center
-        self.room = NOTHING  #: a scale that is known to fit, and not smaller than that of the examples here
 
     @property
-    def width(self) -> int | None:
-        """Number of features of an example to predict; None before any were seen."""
-        if self.state.kernel.gram is not None:
-            return len(self.keys) or None
-        return self.state.n_features or None
+    def _store(self) -> PathState:
+        return self.state
 
-    @property
-    def is_sparse(self) -> bool:
-        """Whether only those features are held that are not 0."""
-        return self.state.is_sparse
-
-    @property
-    def numbers(self) -> Ints:
-        """Numbers of the window's examples in the precomputed kernel matrix, oldest first."""
-        return self._numbers_of(self.slots)
-
-    def _numbers_of(self, slots: Ints) -> Ints:
-        return dense(self.state.columns(slots))[0].astype(np.int64) if slots.size else NO_EXAMPLES
-
-    @property
-    def slots(self) -> Ints:
-        """Slots of the window, oldest first."""
-        return np.fromiter(self.keys.values(), np.int64, len(self.keys))
-
-    def _slots_of(self, keys: list[Key]) -> Ints:
-        return np.fromiter(map(self.keys.__getitem__, keys), np.int64, len(keys)) if keys else NO_EXAMPLES
-
-    @property
-    def X(self) -> Features:
-        """Features (n, d), oldest first; of the kernel "precomputed" the kernel matrix (n, n)."""
-        gram = self.state.kernel.gram
-        if gram is not None:
-            return gram.values[np.ix_(self.numbers, self.numbers)]
-        return self.state.features(self.slots)
-
-    @property
-    def y(self) -> Floats:
-        """Targets (n,), oldest first; labels as -1 and 1."""
-        return self._y[self.slots]
-
-    @property
-    def weights(self) -> Floats:
-        """Weights (n,), oldest first."""
-        return self._weight[self.slots]
-
-    @property
-    def sides(self) -> Sides:
-        """On which side of its cutoffs each example counts, (n,); see ``livesvm.solvers.robust.ramp_losses``."""
-        return self._side[self.slots]
+    def _sides_of(self, slots: Ints) -> Sides:
+        return self._side[slots]
 
     @property
     def beta(self) -> Floats:
         """Signed coefficients (n,), oldest first."""
         return self.state.examples.beta[self.slots]
 
-    def targets_of(self, keys: list[Key]) -> tuple[Floats, Floats, Sides]:
-        """Return targets, weights and sides of examples, by key."""
-        slots = self._slots_of(keys)
-        return self._y[slots], self._weight[slots], self._side[slots]
+    @property
+    def coefficients(self) -> Floats:
+        """The same; of several classes by the other class of each pair."""
+        return self.beta
 
-    def examples_except(self, keys: list[Key]) -> tuple[Floats, Floats]:
-        """Return targets and weights of the window without some examples, in no order."""
-        there = np.ones(self.state.n_slots, np.bool_)
-        there[self.state.vacant] = there[self._slots_of(keys)] = False
-        return self._y[: there.size][there], self._weight[: there.size][there]
+    @property
+    def is_free(self) -> Bools:
+        """Whether each example (n,), oldest first, is free."""
+        return are_free(self.state.examples.segment[self.slots])
 
     def partition(self, terms: Terms) -> Partition:
         """Return the window's examples under robust losses, oldest first."""
@@ -181,30 +80,7 @@ class Window(Undoable):
             self.state, slots, terms.losses(y, self.weights), terms.cutoffs(y), terms.theta, self._side[slots]
         )
 
-    def cool(self) -> None:
-        """Give up what the next update makes again; see ``PathState.cool``."""
-        self.state.cool()
-        slots = slice(self.state.capacity)
-        self._y, self._weight, self._side = self._y[slots].copy(), self._weight[slots].copy(), self._side[slots].copy()
-
-    @property
-    def hot_bytes(self) -> int:
-        """Bytes that :meth:`cool` gives back."""
-        return self.state.hot_bytes
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of all arrays, and of the table of keys."""
-        arrays = (self._y, self._weight, self._side)
-        return self.state.held_bytes + sum(array.nbytes for array in arrays) + getsizeof(self.keys)
-
-    def sizes(self) -> tuple[float, float]:
-        """Return the largest k(x, x) and the largest weight."""
-        slots = self.slots
-        diagonal = self.state.examples.diagonal[slots]
-        return float(diagonal.max(initial=0.0)), float(self._weight[slots].max(initial=0.0))
-
-    def update(self, change: Change, total_per_weight: float, terms: Terms | None = None) -> Trace:
+    def update(self, change: ExampleUpdate, total_per_weight: float, terms: Terms | None = None) -> Trace:
         """Make a change that has been checked; betas sum up to ``total_per_weight`` times the sum of weights.
 
         With the ``terms`` of robust losses, examples then switch sides until every example is on the true one.
@@ -215,7 +91,7 @@ class Window(Undoable):
                 undo.append(partial(held.bring_back, held.standing()))
             if gram is not None:
                 leaving = self._numbers_of(self._slots_of(change.leaving))
-                numbers = gram.admit(dense(change.X), self.numbers) if change.y.size else NO_EXAMPLES
+                numbers = gram.admit(dense(change.X), self._numbers_of(self.slots)) if change.y.size else NO_EXAMPLES
                 undo.append(partial(gram.release, numbers))
                 self._later = (partial(gram.release, leaving),)
                 change = change._replace(X=numbers[:, None].astype(np.float64))
@@ -234,19 +110,12 @@ class Window(Undoable):
             self._side = side
         return trace
 
-    @contextmanager
-    def _undone_on_error(self) -> Iterator[None]:
-        """Bring books and state back to what they were when anything goes wrong inside."""
-        bookkeeping = dict(vars(self), keys=dict(self.keys))
-        copies = {name: bookkeeping[name].copy() for name in ("_y", "_weight", "_side")}
-        try:
-            with UndoneOnError(self.state):
-                yield
-        except BaseException:
-            vars(self).update(bookkeeping | copies)
-            raise
+    def _states_undone_on_error(self) -> UndoneOnError:
+        return UndoneOnError(self.state)
 
-    def _update(self, change: Change, total_per_weight: float, undo: list[Callable[[], object]] | None = None) -> Trace:
+    def _update(
+        self, change: ExampleUpdate, total_per_weight: float, undo: list[Callable[[], object]] | None = None
+    ) -> Trace:
         """Follow one path to the window that the change leads to; ``undo`` takes in what brings the state back.
 
         Where more comes, goes and changes than is there in the end, the window is solved from nothing instead, and also
@@ -274,7 +143,7 @@ class Window(Undoable):
                 slots, trace = batch_update.update(self.state, change.X, change.losses, edit, before)
             except NotOptimal:
                 return self._solve_from_nothing(change, edit, is_free, by_path=False)
-        self._commit(change, changed, slots)
+        self._commit(change, changed, slots, (change.new_sides, WITHIN))
         return trace
 
     def _has_left_its_center(self) -> bool:
@@ -292,7 +161,7 @@ class Window(Undoable):
         return center_of(state.kernel.centered(self.X)) is not None
 
     def _solve_from_nothing(
-        self, change: Change, edit: batch_update.Edit, is_free: bool, by_path: bool = True
+        self, change: ExampleUpdate, edit: batch_update.Edit, is_free: bool, by_path: bool = True
     ) -> Trace:
         """Solve the window that the change leads to without regard to what there was, with a new center if it may.
 
@@ -301,62 +170,20 @@ class Window(Undoable):
         gone = set(change.leaving)
         keys = [key for key in self.keys if key not in gone]
         slots = self._slots_of(keys)
-        old = self.state
-        y, weights, sides = self._y[slots], self._weight[slots], self._side[slots]
-        every_example = stacked([old.features(slots), change.X]) if slots.size else change.X
-        kernel = replace(old.kernel, center=center_of(every_example)) if is_free else old.kernel
-        state = PathState(kernel, refactorize, intercept=old.intercept, cache_bytes=old.cache_bytes)
-        losses = batch_update.losses_after(old, edit, slots, change.losses)
-        fresh, trace = batch_update.fill(state, every_example, losses, edit.total, by_path)
+        X = stacked([self.state.features(slots), change.X]) if slots.size else change.X
+        kernel = replace(self.kernel, center=center_of(X)) if is_free else self.kernel
+        state, fresh, trace = batch_update.from_nothing(self.state, slots, edit, X, change.losses, kernel, by_path)
         trace.retrained = 1
+        columns = [getattr(self, name)[slots] for name in self._columns]
         place = {key: at for at, key in enumerate(keys)}
         changed = [place[key] for key in change.changing]
-        y[changed], weights[changed], sides[changed] = change.new_y, change.new_weights, change.new_sides
-        come = np.zeros(change.y.size, np.int8)
-        examples = np.concatenate([y, change.y]), np.concatenate([weights, change.weights]), np.append(sides, come)
-        nothing = np.empty(0), np.empty(0), np.empty(0, np.int8)
-        self._take(state, {}, nothing, fresh, examples, [*keys, *change.adding])
+        for column, values in zip(columns, (change.new_y, change.new_weights, change.new_sides), strict=True):
+            column[changed] = values
+        y, weights = np.append(columns[0], change.y), np.append(columns[1], change.weights)
+        sides = np.append(columns[2], np.zeros(change.y.size, np.int8))
+        nothing = [column[:0] for column in columns]
+        self._take({}, nothing, fresh, (y, weights, sides), [*keys, *change.adding], state=state)
         return trace
-
-    def _commit(self, change: Change, changed: Ints, slots: Ints) -> None:
-        keys, columns = self.keys.copy(), (self._y, self._weight, self._side)
-        for key in change.leaving:
-            del keys[key]
-        if changed.size:
-            columns = (self._y.copy(), self._weight.copy(), self._side.copy())
-            columns[0][changed], columns[1][changed], columns[2][changed] = (
-                change.new_y,
-                change.new_weights,
-                change.new_sides,
-            )
-        self._take(self.state, keys, columns, slots, (change.y, change.weights, WITHIN), change.adding)
-
-    def _take(
-        self,
-        state: PathState,
-        keys: dict[Key, int],
-        columns: tuple[Floats, Floats, Sides],
-        slots: Ints,
-        examples: tuple[Floats, Floats, Sides | int],
-        names: list[Key],
-    ) -> None:
-        """Have other books from now on, all at once: targets, weights and sides by slot, with those of new examples.
-
-        What is at their slots belongs to no example so far, and may be written over.
-        """
-        extra = state.capacity - columns[0].size
-        if extra > 0:
-            y, weight, side = columns
-            columns = (
-                np.append(y, np.zeros(extra)),
-                np.append(weight, np.zeros(extra)),
-                np.append(side, np.zeros(extra, np.int8)),
-            )
-        columns[0][slots], columns[1][slots], columns[2][slots] = examples
-        keys.update(zip(names, slots.tolist(), strict=True))
-        next_key = max([self.next_key, *[key + 1 for key in names if type(key) is int]])
-        y, weight, side = columns
-        vars(self).update(state=state, keys=keys, _y=y, _weight=weight, _side=side, next_key=next_key)
 
     def _make_positive(self, X: Features, leave: Ints) -> bool:
         """Refuse data on which the kernel is not positive semi-definite; costs O(n^3) where the kernel may not be.
@@ -394,6 +221,10 @@ class Window(Undoable):
         """Return what the kernel's center takes off f for coefficients of the window, (n,), see ``Kernel.moved``."""
         kernel = self.state.kernel
         return 0.0 if kernel.center is None else kernel.moved(self.X, beta)
+
+    def intercepts_in_units(self) -> Floats:
+        """Return the intercept in the units of the features, (1,): of a kernel that has no center."""
+        return np.array([self.state.b - self.moved(self.beta)])
 
     def predictor(self) -> Predictor:
         """Return the decision function as it is now, frozen."""
@@ -436,68 +267,19 @@ class Window(Undoable):
         predictor = replace(self.predictor(), boundary=0.0, n_features=None)
         return predictor.decision_function(self.X) if self.keys else np.empty(0)
 
-    def to_arrays(self) -> dict[str, Any]:
-        """Return examples, coefficients and standing; factors and kernel rows are rebuilt."""
-        slots, state = self.slots, self.state
-        return {
-            "X": self.X,
-            "y": self._y[slots],
-            "sample_weight": self._weight[slots],
-            "sides": self._side[slots],
-            "keys": list(self.keys),
-            "beta": state.examples.beta[slots],
-            "segments": state.examples.segment[slots],
-            "intercept": state.b,
-            "gamma": state.kernel.gamma,
-            "next_key": self.next_key,
-            **state.kernel.kept(),
-        }
+    def _solution(self) -> tuple[Floats, Ints, float]:
+        slots, e = self.slots, self.state.examples
+        return e.beta[slots], e.segment[slots], self.state.b
 
     def standing(self) -> dict[str, Any]:
         """Return f as it stands, and the events since it was computed: :meth:`restore` need not compute it then."""
         return {"f": self.state.examples.f[self.slots], "events": self.state.events_since_refresh}
 
-    def restore(self, arrays: Mapping[str, Any], losses: Losses, total: float) -> None:
-        """Fill an empty window from ``to_arrays``; f and the factor are computed afresh, and corrected."""
-        X, y = plain_features(arrays["X"]), plain(arrays["y"], np.float64)
-        keys, beta, segments = (
-            list(arrays["keys"]),
-            plain(arrays["beta"], np.float64),
-            plain(arrays["segments"], np.int64),
-        )
-        whole = X.ndim == 2 and len(keys) == len(set(keys)) == X.shape[0] == y.size
-        if not (whole and beta.size == segments.size == y.size):
-            raise InvalidInput("the arrays of this checkpoint do not belong together")
-        if X.shape[0]:
-            X = taken(self.state.kernel, X, arrays, self.state.cache_bytes)
-        self.next_key = int(arrays["next_key"])
-        self.state.total = total
-        if X.shape[0]:
-            slots = resume(
-                self.state,
-                X,
-                losses,
-                beta,
-                segments,
-                float(arrays["intercept"]),
-                (plain(arrays["f"], np.float64), int(arrays["events"])) if "f" in arrays else None,
-            )
-            sides = np.asarray(arrays["sides"], np.int8)
-            weights = np.asarray(arrays["sample_weight"], np.float64)
-            columns = self._y, self._weight, self._side
-            self._take(self.state, {}, columns, slots, (y, weights, sides), keys)
-        elif X.shape[1]:
-            self.state.expect(X)
-
-
-def taken(kernel: Kernel, X: Features, arrays: Mapping[str, Any], limit: int) -> Features:
-    """Return the examples of a checkpoint as an empty window has them, with the values that a kernel holds of them."""
-    if kernel.gram is not None:
-        numbers = kernel.gram.admit(dense(X), NO_EXAMPLES)
-        kernel.gram.raised, kernel.gram.precision = np.asarray(arrays.get("raised", (0.0, 0.0))).tolist()
-        return numbers[:, None].astype(np.float64)
-    if isinstance(kernel, FunctionKernel):
-        kernel.hold(X[:0], X)
-        if kernel.held is not None:
-            check_positive(kernel, X, limit)
-    return X
+    def _resume(self, X: Features, y: Floats, losses: Losses, total: float, arrays: Mapping[str, Any]) -> Ints:
+        state, beta, segments = self.state, *standing_of(arrays)
+        state.total = total
+        if not y.size:
+            return NO_EXAMPLES
+        f = (plain(arrays["f"], np.float64), int(arrays["events"])) if "f" in arrays else None
+        X = taken(state.kernel, X, arrays, state.cache_bytes)
+        return resume(state, X, losses, beta, segments, float(arrays["intercept"]), f)

@@ -169,6 +169,11 @@ class PathState:
         return self.XT.width if isinstance(self.XT, SparseRows) else self.XT.shape[0]
 
     @property
+    def diagonal(self) -> Floats:
+        """``k(x, x)`` by slot."""
+        return self.examples.diagonal
+
+    @property
     def is_sparse(self) -> bool:
         """Whether only those features are held that are not 0."""
         return isinstance(self.XT, SparseRows)

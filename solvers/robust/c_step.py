@@ -19,8 +19,8 @@ from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.linalg.products import add_scaled
 from livesvm.solvers.problem.state import is_free
 from livesvm.solvers.robust.d_step import SINCE_EXACT, exact, note_events, set_out_for, take_sides
-from livesvm.solvers.robust.loss_pieces import Split, Stage, look, outermost_level, place_cutoffs, place_levels
-from livesvm.solvers.robust.ramp_losses import WITHIN, Cutoffs, Sides
+from livesvm.solvers.robust.loss_pieces import RoundStage, Split, look, outermost_level, place_cutoffs, place_levels
+from livesvm.solvers.robust.ramp_losses import WITHIN, LossCutoffs, Sides
 from livesvm.solvers.robust.walk_setup import place_stops, put_on_levels, rest, set_out_among_cutoffs
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
@@ -39,7 +39,7 @@ START, END, DROP = range(3)
 SEGMENTS_BEFORE, CHANGES_BEFORE, ROUNDS_MADE, SWITCHES_SO_FAR = range(4)
 
 
-class Used(Scalars):
+class NotesUsed(Scalars):
     """How many notes there are, and where the walk is."""
 
     legs: int
@@ -57,7 +57,7 @@ class Notes(NamedTuple):
     counts: Ints  #: (k, 4) named above
     sides: Sides  #: (k, n) at the start
     segment: Sides  #: (k, n) places on the staircase at the start
-    used: One[Used]
+    used: One[NotesUsed]
 
 
 @by_reference
@@ -88,20 +88,20 @@ class Course(NamedTuple):
     ends: Floats  #: (2,) where s is, and where s or theta ends
     notes: Notes
     kept: Constants  #: of s
-    zero: Cutoffs  #: those at s = 0
+    zero: LossCutoffs  #: those at s = 0
     log: Log  #: of theta
     pull: Pull
 
 
 CROSSING, WITHOUT_CROSSING, OVER_S, OVER_THETA = range(4)  # the first two: one D-step, see ``take_sides``
 NONE, NO_EXAMPLE = np.empty(0), np.empty(0, np.int64)
-NOTHING = Cutoffs(NONE, NONE), empty_log(0, 0, 0), Pull(NONE, NONE, *3 * (NO_EXAMPLE,))  # which is only read
+NOTHING = LossCutoffs(NONE, NONE), empty_log(0, 0, 0), Pull(NONE, NONE, *3 * (NO_EXAMPLE,))  # which is only read
 
 
 def course(kind: int, ends: tuple[float, float] = (0.0, 0.0), legs: int = 0, m: int = 0) -> Course:
     """Return a course with space for so many legs of ``m`` examples, which has neither cutoffs nor a log."""
     sides = np.empty((legs, m), np.int8), np.empty((legs, m), np.int8)
-    notes = Notes(np.empty((legs, 3)), np.empty((legs, 4), np.int64), *sides, Used.of())
+    notes = Notes(np.empty((legs, 3)), np.empty((legs, 4), np.int64), *sides, NotesUsed.of())
     kept = legs if kind == OVER_S else 0
     return Course(kind, 1.0, np.array(ends), notes, Constants(np.empty((kept, m)), np.empty(kept)), *NOTHING)
 
@@ -135,7 +135,7 @@ def begin_jump(p: Split, notes: Notes) -> None:
     p.now[0].start_objective = p.now[0].objective
     p.now[0].rounds = 0
     p.tried[:] = notes.used[0].still > 0
-    p.now[0].stage = Stage.CHOSEN
+    p.now[0].stage = RoundStage.CHOSEN
 
 
 @compiled
@@ -149,19 +149,21 @@ def finish_jump(w: Walk, p: Split, notes: Notes) -> int:
     notes.counts[k, ROUNDS_MADE] = p.now[0].rounds
     notes.counts[k, SWITCHES_SO_FAR] = p.now[0].switched
     notes.used[0].jumps = k + 1
-    p.now[0].stage = Stage.AT_REST
+    p.now[0].stage = RoundStage.AT_REST
     return Exit.ITERATION if (k + 1) % PORTION == 0 else Exit.DONE
 
 
 @compiled
-def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Cutoffs, inwards: float, ends: Floats) -> int:
+def steps_of_s(
+    w: Walk, p: Split, notes: Notes, kept: Constants, zero: LossCutoffs, inwards: float, ends: Floats
+) -> int:
     """Let s go from ``ends[0]`` to ``ends[1]``; nothing moves until a cutoff reaches an example.
 
     ``zero`` are the cutoffs at s = 0, ``inwards`` is 1 where they come in as s grows, -1 where as it falls. Stops with
     NOTES_FULL, ITERATION, STUCK, and what ``take_sides`` asks for.
     """
     while True:
-        if p.now[0].stage == Stage.AT_REST:
+        if p.now[0].stage == RoundStage.AT_REST:
             k = notes.used[0].legs
             if k == len(notes.values):
                 return Exit.NOTES_FULL
@@ -190,7 +192,7 @@ def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Cutoffs, 
 
 
 @compiled
-def nearest_cutoff(w: Walk, p: Split, zero: Cutoffs) -> float:
+def nearest_cutoff(w: Walk, p: Split, zero: LossCutoffs) -> float:
     """Return how far in cutoffs must be to reach the first of those within."""
     f, low, high, way = w.examples.f, zero.low, zero.high, w.motion.work
     for j in range(w.n):
@@ -215,26 +217,26 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: f
         if now.at_cutoffs > 0:
             return Exit.WITH_TIES
     while True:
-        if now.stage == Stage.AT_REST:
+        if now.stage == RoundStage.AT_REST:
             if notes.used[0].legs == len(notes.values):
                 return Exit.NOTES_FULL
             begin_leg(w, p, notes, p.now[0].theta)
             notes.counts[notes.used[0].legs, SEGMENTS_BEFORE] = log.used[0].segments
             notes.counts[notes.used[0].legs, CHANGES_BEFORE] = log.used[0].changes
             leave_for(w, p, pull, end)
-            now.stage = Stage.LEAVING
-        if now.stage == Stage.LEAVING:
+            now.stage = RoundStage.LEAVING
+        if now.stage == RoundStage.LEAVING:
             if not set_rate_of_outliers(w, p, pull, end):
                 return Exit.NEED_ROWS
-            now.stage = Stage.LEFT
-        if now.stage == Stage.LEFT:
+            now.stage = RoundStage.LEFT
+        if now.stage == RoundStage.LEFT:
             set_out_for(w, p)
             set_out_among_cutoffs(w, p)
             resolve(w)
             record_places(w, log)
             w.at[0].stride_end = PORTION_EVENTS
-            now.stage = Stage.TRACKING
-        if now.stage == Stage.TRACKING:
+            now.stage = RoundStage.TRACKING
+        if now.stage == RoundStage.TRACKING:
             outcome = track_path(w, log, p.stops)
             if outcome == Exit.STALLED:
                 return Exit.TIED
@@ -244,16 +246,16 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: f
                 return outcome
             nothing = log.used[0].segments == notes.counts[notes.used[0].legs, SEGMENTS_BEFORE]
             arrive(w, p, pull, notes, end, outcome == Exit.STOPPED)
-            now.stage = Stage.STOPPING
+            now.stage = RoundStage.STOPPING
             if nothing:
                 return Exit.AT_ONCE
-        if now.stage == Stage.STOPPING:
+        if now.stage == RoundStage.STOPPING:
             if notes.used[0].first < 0:
                 return Exit.DONE
             if now.since_audit >= SINCE_EXACT and not exact(w, p):
                 return Exit.INEXACT
-            now.stage = Stage.SWITCHING
-        if now.stage == Stage.SWITCHING:
+            now.stage = RoundStage.SWITCHING
+        if now.stage == RoundStage.SWITCHING:
             if notes.used[0].still > STANDSTILLS:
                 return Exit.STUCK
             choose_tied(w, p, notes)

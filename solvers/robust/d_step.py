@@ -18,7 +18,7 @@ from livesvm.solvers.homotopy.optimality import EPS
 from livesvm.solvers.homotopy.solve import judge, land, start
 from livesvm.solvers.linalg.products import add_scaled
 from livesvm.solvers.robust.crossing import follow_over_cutoffs
-from livesvm.solvers.robust.loss_pieces import Split, Stage, choose_loose, choose_misplaced, look, place_levels
+from livesvm.solvers.robust.loss_pieces import RoundStage, Split, choose_loose, choose_misplaced, look, place_levels
 from livesvm.solvers.robust.walk_setup import place_stops_of_round, rest, set_out
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Bools
@@ -41,7 +41,7 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
     """
     now = p.now[0]
     while True:
-        if now.stage == Stage.CHOSEN:
+        if now.stage == RoundStage.CHOSEN:
             many = count(p.wrong)
             if many == 0:
                 if not choose_loose(w, p):
@@ -58,20 +58,20 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
             rest(w)
             for i in range(now.switched_before, now.switched):
                 set_motion_of(w.examples, w.motion, p.indices[i])
-            now.stage = Stage.SET_OUT
-        if now.stage == Stage.SET_OUT:
+            now.stage = RoundStage.SET_OUT
+        if now.stage == RoundStage.SET_OUT:
             if not set_bound_rate(w, p):
                 return Exit.NEED_ROWS
-            now.stage = Stage.DRIVEN
-        if now.stage == Stage.DRIVEN:
+            now.stage = RoundStage.DRIVEN
+        if now.stage == RoundStage.DRIVEN:
             set_out_for(w, p)
             if crossing:
                 if now.switched - now.switched_before > MANY_SWITCHES:
                     w.at[0].whole = 0
                 place_stops_of_round(w, p)
             set_out(w, p)
-            now.stage = Stage.WALKING
-        if now.stage == Stage.WALKING:
+            now.stage = RoundStage.WALKING
+        if now.stage == RoundStage.WALKING:
             outcome = follow_over_cutoffs(w, p) if crossing else follow_path(w)
             if outcome != Exit.DONE:
                 return outcome
@@ -79,13 +79,13 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
             note_events(w, p)
             if not landed_well:
                 return Exit.INEXACT
-            now.stage = Stage.ARRIVED
+            now.stage = RoundStage.ARRIVED
         before = now.objective
         look(w, p)
         if now.objective > before + ROUNDING * abs(before) and now.objective > before + roundings(w):
             return Exit.ROSE
         choose_misplaced(p)
-        now.stage = Stage.CHOSEN
+        now.stage = RoundStage.CHOSEN
 
 
 @compiled

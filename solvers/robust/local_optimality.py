@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from livesvm.solvers.problem.piecewise_linear import Losses
-from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, Cutoffs, outermost
+from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, LossCutoffs, outermost
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 DEPENDENT = 1e-9  # squared distance to the span of the others, of the diagonal, that counts as none
@@ -40,7 +40,7 @@ class LocalOptimality:
 
 def local_optimality(
     base: Losses,
-    cutoffs: Cutoffs,
+    cutoffs: LossCutoffs,
     theta: float,
     f: Floats,
     beta: Floats,
@@ -71,7 +71,7 @@ def local_optimality(
     return LocalOptimality(max(violation, off_sum), float(gaps.min(initial=np.inf)), held)
 
 
-def distances(base: Losses, cutoffs: Cutoffs, theta: float, f: Floats, beta: Floats, exchange: float) -> Floats:
+def distances(base: Losses, cutoffs: LossCutoffs, theta: float, f: Floats, beta: Floats, exchange: float) -> Floats:
     """Return how far each (f, exchange beta) is from what the robust loss allows, in the maximum norm, (n,)."""
     n, pieces = base.levels.shape
     least = np.full(n, np.inf)

@@ -16,7 +16,7 @@ from livesvm.solvers.homotopy.edit import Work
 from livesvm.solvers.linalg.cholesky import schur
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import is_free
-from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, WITHIN, Cutoffs, Sides
+from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, WITHIN, LossCutoffs, Sides
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import is_stopped
@@ -30,7 +30,7 @@ FIRST_KINK, SECOND_KINK, FIRST_BEND, SECOND_BEND, FIRST_LEVEL, LAST_LEVEL, FIRST
 ROWS_OF_TABLES = 8
 
 
-class Stage(IntEnum):
+class RoundStage(IntEnum):
     """Where a D-step is, and then a C-step: what is asked for on the way is answered, and it goes on from there."""
 
     AT_REST = 0
@@ -52,7 +52,7 @@ class Now(Scalars):
     theta: float
     objective: float
     start_objective: float  #: before the D-step
-    stage: int  #: a Stage
+    stage: int  #: a RoundStage
     rounds: int  #: of the D-step
     switched: int  #: examples so far
     switched_before: int  #: this round
@@ -67,7 +67,7 @@ class Split(NamedTuple):
     """Every example's convex loss, cutoffs and side, by slot (n,), and what a D-step works with and writes down."""
 
     base: Losses
-    cutoffs: Cutoffs
+    cutoffs: LossCutoffs
     sides: Sides
     tables: Floats  #: (8, n) the convex losses once more, see ``fill_tables``
     resting: Bools  #: examples at a cutoff that have tried both sides
@@ -92,7 +92,7 @@ def place_levels(w: Walk, p: Split, j: int, theta: float) -> None:
 
 
 @compiled
-def place_cutoffs(p: Split, zero: Cutoffs, depth: float) -> None:
+def place_cutoffs(p: Split, zero: LossCutoffs, depth: float) -> None:
     """Put the cutoffs ``depth`` further in than they are at zero."""
     for j in range(p.sides.size):
         p.cutoffs.low[j] = zero.low[j] + depth

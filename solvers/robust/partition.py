@@ -34,8 +34,8 @@ from livesvm.solvers.robust import d_step
 from livesvm.solvers.robust import loss_pieces as split
 from livesvm.solvers.robust.c_step import CROSSING, Course, course, steps
 from livesvm.solvers.robust.local_optimality import AT_CUTOFF, ROUNDINGS
-from livesvm.solvers.robust.loss_pieces import ROWS_OF_TABLES, Now, Split, Stage, fill_tables
-from livesvm.solvers.robust.ramp_losses import WITHIN, Cutoffs, Sides, outermost, size_of
+from livesvm.solvers.robust.loss_pieces import ROWS_OF_TABLES, Now, RoundStage, Split, fill_tables
+from livesvm.solvers.robust.ramp_losses import WITHIN, LossCutoffs, Sides, outermost, size_of
 from livesvm.solvers.runtime.entry_point import entry_point, kind_of
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -53,7 +53,7 @@ class Partition:
     state: PathState
     slots: Ints  #: (m,)
     base: Losses
-    cutoffs: Cutoffs
+    cutoffs: LossCutoffs
     theta: float
     sides: Sides  #: (m,)
 
@@ -70,12 +70,12 @@ class Partition:
         """Decision values, (m,)."""
         return self.state.examples.f[self.slots]
 
-    def by_slot(self) -> tuple[Losses, Cutoffs, Sides]:
+    def by_slot(self) -> tuple[Losses, LossCutoffs, Sides]:
         """Return convex losses, cutoffs and sides of all slots, (n_slots,); those of the examples have no others."""
         n = self.state.n_slots
         if self.slots.size == n and bool((self.slots == np.arange(n)).all()):
             return self.base, self.cutoffs, self.sides
-        base, cutoffs = leaving(n), Cutoffs(np.full(n, -np.inf), np.full(n, np.inf))
+        base, cutoffs = leaving(n), LossCutoffs(np.full(n, -np.inf), np.full(n, np.inf))
         for there, own in zip((*base, *cutoffs), (*self.base, *self.cutoffs), strict=True):
             there[self.slots] = own
         sides = np.full(n, WITHIN, np.int8)
@@ -154,7 +154,7 @@ class Rounds:
         self.look()
         split.choose_misplaced(self.p)
         self.p.tried[:] = False
-        self.p.now[0].stage = Stage.CHOSEN
+        self.p.now[0].stage = RoundStage.CHOSEN
         self.run(course(CROSSING))
 
     def part_at_cutoffs(self) -> None:
@@ -186,7 +186,7 @@ class Rounds:
 
         Correct what is off.
         """
-        due = self.p.now[0].stage == Stage.AT_REST and self.p.now[0].since_refresh > REFRESH_EVENTS
+        due = self.p.now[0].stage == RoundStage.AT_REST and self.p.now[0].since_refresh > REFRESH_EVENTS
         if always or due:
             refresh(self.state)
             self.p.now[0].since_refresh = 0

@@ -19,7 +19,7 @@ from livesvm.solvers.robust import c_step as tracks
 from livesvm.solvers.robust.c_step import OVER_S, OVER_THETA, Constants, Course, Notes, Pull, course
 from livesvm.solvers.robust.partition import Partition, Rounds
 from livesvm.solvers.robust.ramp_losses import CutoffRule, Sides
-from livesvm.solvers.robust.segments import ConstantSegment, Leg, LinearSegment, Solution
+from livesvm.solvers.robust.segments import ConstantSegment, Leg, LinearSegment, RobustSolution
 from livesvm.solvers.runtime.interrupt import COPY, parts
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -74,10 +74,10 @@ def _only(legs: list[Leg]) -> tuple[list[Leg], list[Jump]]:
     return legs, []
 
 
-def solution_of(partition: Partition) -> Solution:
+def solution_of(partition: Partition) -> RobustSolution:
     """Return the coefficients that a partition's state has now."""
     e, slots = partition.state.examples, partition.slots
-    return Solution(e.beta[slots].copy(), e.segment[slots].copy(), partition.state.b)
+    return RobustSolution(e.beta[slots].copy(), e.segment[slots].copy(), partition.state.b)
 
 
 def walk_s(
@@ -110,7 +110,7 @@ def _constant_legs(notes: Notes, kept: Constants, switched: tuple[Ints, Sides]) 
     """Return the parts of an s path."""
     notes = _trimmed(notes)
     legs: list[Leg] = [
-        ConstantSegment(start, end, notes.sides[k], Solution(kept.beta[k], notes.segment[k], b))
+        ConstantSegment(start, end, notes.sides[k], RobustSolution(kept.beta[k], notes.segment[k], b))
         for k, ((start, end, _), b) in enumerate(zip(notes.values.tolist(), kept.b.tolist(), strict=False))
     ]
     return legs, _jumps(notes, switched)
@@ -128,7 +128,7 @@ def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) 
     log = empty_log(n, SEGMENTS, SEGMENTS * (state.n_free + 16) + n)
     pull = Pull(np.zeros(n), np.zeros(n), np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(1, np.int64))
     c = course(OVER_THETA, (start, end), LEGS, partition.slots.size)._replace(log=log, pull=pull)
-    at_once: dict[int, Solution] = {}
+    at_once: dict[int, RobustSolution] = {}
     while True:
         exit_ = rounds.run(c, STOPS_OF_THETA)
         if exit_ == Exit.DONE:
@@ -161,7 +161,7 @@ def _linear_legs(
     notes: Notes,
     log: Log,
     goal: float,
-    at_once: dict[int, Solution],
+    at_once: dict[int, RobustSolution],
     switched: tuple[Ints, Sides],
 ) -> tuple[list[Leg], list[Jump]]:
     """Return the parts of a theta path, whose slots are positions."""

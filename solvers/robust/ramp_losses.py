@@ -36,32 +36,32 @@ BELOW, WITHIN, BEYOND = -1, 0, 1  #: the sides
 
 
 @by_reference
-class Cutoffs(NamedTuple):
+class LossCutoffs(NamedTuple):
     """Where the slopes of losses are cut down, in units of f; infinite where they are not."""
 
     low: Floats  #: (m,)
     high: Floats  #: (m,)
 
 
-def label_cutoffs(y: Floats, s: float) -> Cutoffs:
+def label_cutoffs(y: Floats, s: float) -> LossCutoffs:
     """Return the cutoffs of hinge losses for labels ``y`` (m,) in {-1, +1}: margins below ``s`` are beyond."""
-    return Cutoffs(np.where(y > 0, s, -np.inf), np.where(y > 0, np.inf, -s))
+    return LossCutoffs(np.where(y > 0, s, -np.inf), np.where(y > 0, np.inf, -s))
 
 
-def residual_cutoffs(y: Floats, s: float) -> Cutoffs:
+def residual_cutoffs(y: Floats, s: float) -> LossCutoffs:
     """Return the cutoffs of regression losses for targets ``y`` (m,): residuals larger than ``s`` are beyond."""
-    return Cutoffs(y - s, y + s)
+    return LossCutoffs(y - s, y + s)
 
 
 class CutoffRule(NamedTuple):
     """How s places the cutoffs of a kind of loss."""
 
-    cutoffs: Callable[[Floats, float], Cutoffs]  #: of targets (m,) and s
+    cutoffs: Callable[[Floats, float], LossCutoffs]  #: of targets (m,) and s
     reach: Callable[[Floats, Floats], Floats]  #: at which s a cutoff comes to f: of targets (m,) and f (m,)
     inwards: float  #: 1 where cutoffs come in as s grows, -1 where as it falls
     tube: float = 0.0  #: residuals up to this have no loss; s is larger
 
-    def at(self, s: float) -> Callable[[Floats], Cutoffs]:
+    def at(self, s: float) -> Callable[[Floats], LossCutoffs]:
         """Return how an s places the cutoffs of targets (m,)."""
         return lambda y: self.cutoffs(y, s)
 
@@ -87,7 +87,7 @@ LABELS = CutoffRule(label_cutoffs, np.multiply, 1.0)  # margins, y f
 RESIDUALS = CutoffRule(residual_cutoffs, residual_sizes, -1.0)
 
 
-def true_sides(cutoffs: Cutoffs, f: Floats) -> Sides:
+def true_sides(cutoffs: LossCutoffs, f: Floats) -> Sides:
     """Return the side on which each ``f`` (m,) lies; on a cutoff counts as within."""
     return ((f > cutoffs.high).astype(np.int8) - (f < cutoffs.low)).astype(np.int8)
 

@@ -21,7 +21,7 @@ AT_ONCE = 256  # solutions
 JOINS, LEAVES, CROSSES = "joins margin", "leaves margin", "crosses margin"
 
 
-class Solution(NamedTuple):
+class RobustSolution(NamedTuple):
     """Coefficients at one value, by position in the window."""
 
     beta: Floats  #: (n,)
@@ -44,9 +44,9 @@ class ConstantSegment:
     start: float
     end: float
     sides: Sides  #: (n,) on which side of its cutoffs each example counts
-    solution: Solution
+    solution: RobustSolution
 
-    def at(self, value: float) -> Solution:
+    def at(self, value: float) -> RobustSolution:
         """Return the solution at a value of the leg."""
         return self.solution
 
@@ -72,7 +72,7 @@ class LinearSegment:
     segments: Segments  #: slots are positions here
     changes: Changes
 
-    def at(self, value: float) -> Solution:
+    def at(self, value: float) -> RobustSolution:
         """Return the solution at a value of the leg."""
         tau = float(np.clip((value - self.goal) / (self.start - self.goal), 0.0, 1.0))
         return self._solution(tau, value)
@@ -95,10 +95,10 @@ class LinearSegment:
         events = np.where(free_after > free_before, JOINS, np.where(free_after < free_before, LEAVES, CROSSES))
         return list(zip(values.tolist(), c.slot.tolist(), events.tolist(), strict=True))
 
-    def _solution(self, tau: float, theta: float) -> Solution:
+    def _solution(self, tau: float, theta: float) -> RobustSolution:
         levels = conditional(self.base, self.sides, theta).levels
         segment, beta, b = position(self.before.astype(np.int64), self.segments, self.changes, tau, levels)
-        return Solution(beta, segment, b)
+        return RobustSolution(beta, segment, b)
 
 
 Leg = ConstantSegment | LinearSegment

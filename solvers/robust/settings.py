@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.problem.piecewise_linear import Losses
-from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, Cutoffs
+from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, LossCutoffs
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.validation import Key, known_keys, mapping, number_or_none
 
@@ -30,7 +30,7 @@ class Terms(NamedTuple):
 
     theta: float
     losses: Callable[[Floats, Floats], Losses]  #: convex losses of targets (m,) and weights (m,)
-    cutoffs: Callable[[Floats], Cutoffs]  #: cutoffs of targets (m,)
+    cutoffs: Callable[[Floats], LossCutoffs]  #: cutoffs of targets (m,)
 
 
 def checked(asked: Robustness, window: Container[Key]) -> Robustness:

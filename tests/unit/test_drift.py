@@ -17,6 +17,7 @@ from livesvm.service.store import codec
 from livesvm.solvers import (
     DriftTest,
     IncrementalOneClassSVM,
+    IncrementalPUClassifier,
     IncrementalSVC,
     IncrementalSVR,
     before_learning,
@@ -124,6 +125,8 @@ def test_times_say_which_examples_are_the_newest() -> None:
 def test_what_cannot_be_asked_is_refused() -> None:
     with pytest.raises(InvalidInput, match="no targets"):
         drift(IncrementalOneClassSVM().fit(X))
+    with pytest.raises(InvalidInput, match="no targets"):
+        drift(IncrementalPUClassifier(prior=0.5, lam=0.01).fit(X, SIGNS > 0))
     model = IncrementalSVC().fit(X, SIGNS)
     for wrong in ({"newest": 1}, {"newest": N + 1}, {"false_alarms": 0.0}, {"false_alarms": 1.0}):
         with pytest.raises(InvalidInput):

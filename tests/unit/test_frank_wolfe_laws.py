@@ -16,10 +16,10 @@ from livesvm.solvers.frank_wolfe.blocks import relative_gap
 from livesvm.solvers.frank_wolfe.exact_search import _next, first
 from livesvm.solvers.frank_wolfe.one_versus_one import coefficients_of, pairs, problems
 from livesvm.solvers.frank_wolfe.problem import CLEAR, Known, Problem, exact_parts, gap_of, rough_of
-from livesvm.solvers.frank_wolfe.solution import Trace, solution
+from livesvm.solvers.frank_wolfe.solution import GapTrace, solution
 from livesvm.solvers.frank_wolfe.solve import Options, solve
 from livesvm.solvers.frank_wolfe.warm_start import balanced
-from livesvm.solvers.kernels.matrix_products import Examples
+from livesvm.solvers.kernels.matrix_products import PreparedRows
 from tests.oracle import Matrix, Vector
 from tests.unit.test_frank_wolfe_parts import RBF, problem_of
 
@@ -59,7 +59,7 @@ class WatchedBlocks(by_blocks.Search):
         np.testing.assert_array_equal(active.of_class, self.problem.of_class[indices])
         np.testing.assert_array_equal(active.ridge, self.problem.ridge[indices])
 
-    def optimize(self, tol: float, most: int, trace: Trace) -> bool:
+    def optimize(self, tol: float, most: int, trace: GapTrace) -> bool:
         steps = self.steps
         self.goals.append(tol)
         is_there = super().optimize(tol, most, trace)
@@ -134,7 +134,7 @@ def test_parts_of_g_are_right_after_every_step_of_the_default(
         b = np.maximum(np.random.default_rng(0).normal(size=n), 0.0)
         start = Known(b, exact_parts(problem, b), 3, np.array([2, 7]))
     options = Options(tol=1e-3, max_steps=most)
-    found = solve(problem, options, Trace(1e-3), start)
+    found = solve(problem, options, GapTrace(1e-3), start)
     is_whole = most > 1 and rounds > 1
     assert found.is_converged is is_whole
     assert 1 <= found.steps <= most
@@ -202,7 +202,7 @@ class WatchedCore(core_set.Core):
 class WatchedSamples(core_set.SampledSearch):
     """Its search."""
 
-    def _worst(self, some: Ints) -> core_set.Found:
+    def _worst(self, some: Ints) -> core_set.SampledExample:
         found, held = super()._worst(some), self._core
         g = WatchedCore.Q[:, held.indices] @ held.a
         assert g[found.i] == pytest.approx(g[some].min(), abs=1e-4)
@@ -219,17 +219,17 @@ def test_a_core_is_what_it_says_after_every_example_that_joins(
     monkeypatch.setattr(sampled, "Core", WatchedCore)
     monkeypatch.setattr(sampled, "SampledSearch", WatchedSamples)
     problem, WatchedCore.Q = problem_of(100, cost=3.0)
-    found = solve(problem, Options(variant, tol=0.02, sampling=12), Trace(0.02))
+    found = solve(problem, Options(variant, tol=0.02, sampling=12), GapTrace(0.02))
     assert found.is_converged
     check_solution(problem, WatchedCore.Q, found, 1e-9)
-    cut = solve(problem, Options(variant, tol=1e-9, sampling=12, max_steps=3), Trace(1e-9))
+    cut = solve(problem, Options(variant, tol=1e-9, sampling=12, max_steps=3), GapTrace(1e-9))
     assert (cut.steps, cut.is_converged) == (3, False)
 
 
 @pytest.mark.parametrize("variant", ["fw", "mfw"])
 def test_a_search_is_of_as_many_steps_as_it_says_and_lowers_the_objective(variant: Any) -> None:
     problem, Q = problem_of(80, cost=3.0)
-    found = [solve(problem, Options(variant, tol=1e-6, sampling=None, max_steps=m), Trace(1e-6)) for m in (5, 6, 40)]
+    found = [solve(problem, Options(variant, tol=1e-6, sampling=None, max_steps=m), GapTrace(1e-6)) for m in (5, 6, 40)]
     assert [one.steps for one in found] == [5, 6, 40]
     for one in found:
         check_solution(problem, Q, one, 1e-9)
@@ -346,7 +346,7 @@ def test_pairs_hold_the_examples_of_two_classes(seed: int, n_classes: int) -> No
     random = np.random.default_rng(seed)
     classes = random.permutation(np.concatenate([np.arange(n_classes), random.integers(-1, n_classes, 12)]))
     n, X, costs = classes.size, random.normal(size=(classes.size, 2)), random.uniform(0.5, 2.0, classes.size)
-    own = problems(Examples.of(RBF, X), classes, costs, n_classes, 3)
+    own = problems(PreparedRows.of(RBF, X), classes, costs, n_classes, 3)
     found = []
     for (negative, positive), pair in zip(pairs(n_classes), own, strict=True):
         assert pair.indices.tolist() == [i for i in range(n) if classes[i] in (negative, positive)]
@@ -355,7 +355,7 @@ def test_pairs_hold_the_examples_of_two_classes(seed: int, n_classes: int) -> No
         assert pair.problem.threads == (3 if n_classes == 2 else 1)
         b = np.where(random.random(pair.indices.size) < 0.5, 0.0, random.random(pair.indices.size))
         b[0] = 1.0
-        found.append(solution(pair.problem, b, exact_parts(pair.problem, b), 0.1, 3, 4, Trace(0.1)))
+        found.append(solution(pair.problem, b, exact_parts(pair.problem, b), 0.1, 3, 4, GapTrace(0.1)))
     support, coefficients = coefficients_of(found, own, n)
     dense = np.zeros((len(own), n))
     for q, (pair, one) in enumerate(zip(own, found, strict=True)):

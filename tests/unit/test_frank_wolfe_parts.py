@@ -12,10 +12,10 @@ from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
 from livesvm.solvers.frank_wolfe.core_set import NEAR, Core, SampledSearch
 from livesvm.solvers.frank_wolfe.one_versus_one import pairs
 from livesvm.solvers.frank_wolfe.problem import Known, Problem, exact_parts, since
-from livesvm.solvers.frank_wolfe.solution import Trace
+from livesvm.solvers.frank_wolfe.solution import GapTrace
 from livesvm.solvers.frank_wolfe.warm_start import OLD, carried
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.matrix_products import Examples
+from livesvm.solvers.kernels.matrix_products import PreparedRows
 from livesvm.solvers.models.pairs_predictor import scores
 from tests.oracle import Matrix, Vector
 
@@ -28,7 +28,7 @@ def problem_of(n: int, seed: int = 0, cost: float = 1.0) -> tuple[Problem, Matri
     X, costs = random.normal(size=(n, 3)), cost * random.uniform(0.5, 2.0, n)
     y = np.where(random.random(n) < 0.5, 1.0, -1.0)
     K = np.exp(-0.4 * ((X[:, None] - X) ** 2).sum(axis=2))
-    return Problem(Examples.of(RBF, X), y, costs), y[:, None] * y * (K + 1.0) + np.diag(1.0 / costs)
+    return Problem(PreparedRows.of(RBF, X), y, costs), y[:, None] * y * (K + 1.0) + np.diag(1.0 / costs)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
@@ -131,7 +131,7 @@ def test_a_proof_is_in_double_precision_and_counts_how_old_errors_are(
     monkeypatch.setattr(problem_module, "SMALL", 0)
     monkeypatch.setattr(growth, "FIRST", 200)
     problem, Q = problem_of(400, cost=30.0)
-    trace = Trace(0.1)
+    trace = GapTrace(0.1)
     search = by_blocks._begun(problem, None, 2**20, np.random.default_rng(0))
     search.optimize(0.01, 100, trace)
     search.look()
@@ -159,7 +159,7 @@ def test_a_start_is_carried_to_the_next_window(change: str) -> None:
     if change == "labels":
         stays[:3] = False
         y[:3] *= -1.0
-    after = Problem(Examples.of(RBF, X), y, costs)
+    after = Problem(PreparedRows.of(RBF, X), y, costs)
     age = OLD if change == "old" else 7
     start = carried(after, problem, Known(b, exact_parts(problem, b), age), places)
     np.testing.assert_array_equal(start.b, np.where(stays, np.append(b[first:], [0.0, 0.0]), 0.0))
@@ -174,7 +174,7 @@ def test_rows_are_right_whatever_is_kept(limit: int) -> None:
     X = random.normal(size=(120, 3))
     K = RBF.matrix(X, np.ascontiguousarray(X.T))
     order = random.permutation(120)
-    examples = Examples.of(RBF, X)
+    examples = PreparedRows.of(RBF, X)
     indices = order[:40]
     rows = ActiveRows(examples.take(indices), limit, 1, random, 120)
     for step in range(30):
@@ -263,7 +263,7 @@ def test_votes_are_counted_and_ties_are_decided_by_the_sums() -> None:
 
 def test_a_trace_is_thinned_out_and_tells_how_far_it_is() -> None:
     reported: list[int] = []
-    trace = Trace(1e-3, lambda done, total: reported.append(done))
+    trace = GapTrace(1e-3, lambda done, total: reported.append(done))
     for gap in np.geomspace(1.0, 1e-3, 10_000):
         trace(float(gap))
     assert len(trace.points) <= 2001

@@ -97,7 +97,7 @@ def test_a_name_that_is_lost_later_falls_through_to_no_other_kernel(monkeypatch:
         lambda: kernel.matrix(X, np.ascontiguousarray(X.T)),
         lambda: kernel.diagonal(X),
         lambda: kernel.always_positive,
-        lambda: matrix_products.Examples.of(kernel, X),
+        lambda: matrix_products.PreparedRows.of(kernel, X),
     ):
         with pytest.raises(InvalidInput, match="unknown kernel"):
             call()

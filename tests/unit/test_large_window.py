@@ -16,7 +16,7 @@ from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.training_data import problems_of
 from livesvm.solvers.frank_wolfe import by_blocks, growth
 from livesvm.solvers.frank_wolfe import problem as problem_module
-from livesvm.solvers.frank_wolfe.one_versus_one import Pair
+from livesvm.solvers.frank_wolfe.one_versus_one import PairProblem
 from livesvm.solvers.frank_wolfe.problem import Known, gap_of
 from livesvm.solvers.frank_wolfe.warm_start import balanced
 from livesvm.solvers.models.next_start import next_start
@@ -61,7 +61,7 @@ def test_decisions_are_those_of_the_last_training_whatever_the_window_is() -> No
     assert made.certificate().relative_gap <= TOL
 
 
-def pair_of(made: LiveL2SVC) -> tuple[Pair, Known | None]:
+def pair_of(made: LiveL2SVC) -> tuple[PairProblem, Known | None]:
     """Return the problem of the only pair of classes of a window, and where its next training sets out."""
     w = made._examples_here
     kernel = made._kernel_of(made.window_features, made.window_sample_weight)

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from livesvm.solvers.kernels import matrix_products
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.matrix_products import Examples, block, product, write
+from livesvm.solvers.kernels.matrix_products import PreparedRows, block, product, write
 
 KERNELS = [
     Kernel("linear"),
@@ -32,8 +32,8 @@ def data(n: int, seed: int = 0) -> Any:
 def test_values_are_those_pair_by_pair(kernel: Kernel, is_sparse: bool, single: bool) -> None:
     X, Z = data(50), data(1100, 1)
     expected = kernel.matrix(X, np.ascontiguousarray(Z.T))
-    columns = Examples.of(kernel, sparse.csr_array(Z) if is_sparse else Z)
-    rows = Examples.of(kernel, sparse.csr_array(X) if is_sparse else X, like=columns)
+    columns = PreparedRows.of(kernel, sparse.csr_array(Z) if is_sparse else Z)
+    rows = PreparedRows.of(kernel, sparse.csr_array(X) if is_sparse else X, like=columns)
     if single:
         rows, columns = rows.single(), columns.single()
     close = 1e-5 if single else 1e-12
@@ -51,14 +51,14 @@ def test_values_are_those_pair_by_pair(kernel: Kernel, is_sparse: bool, single: 
 
 def test_precomputed_values_are_taken_as_they_are() -> None:
     K = np.arange(36.0).reshape(6, 6)
-    examples = Examples.of(Kernel("precomputed"), K + K.T)
+    examples = PreparedRows.of(Kernel("precomputed"), K + K.T)
     some, others = examples.take(np.array([1, 4])), examples.take(slice(2, 5))
     np.testing.assert_array_equal(block(some, others), (K + K.T)[[1, 4]][:, 2:5])
     np.testing.assert_array_equal(others.diagonal(), 2 * np.diagonal(K)[2:5])
 
 
 def test_results_do_not_depend_on_the_number_of_threads() -> None:
-    examples = Examples.of(KERNELS[1], data(9000))
+    examples = PreparedRows.of(KERNELS[1], data(9000))
     weights = np.random.default_rng(3).normal(size=(600, 2))
     one, two = (product(examples, examples.take(slice(0, 600)), weights, threads) for threads in (1, 2))
     np.testing.assert_array_equal(one, two)
@@ -67,7 +67,7 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
 def test_wide_sparse_rows_are_written_out_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix_products, "WRITTEN_OUT", 20)
     X = sparse.csr_array(data(40))
-    examples = Examples.of(KERNELS[1], X)
+    examples = PreparedRows.of(KERNELS[1], X)
     weights = np.ones((40, 1))
     expected = KERNELS[1].matrix(X.toarray(), np.ascontiguousarray(X.toarray().T)).sum(axis=1)
     np.testing.assert_allclose(product(examples, examples, weights)[:, 0], expected)
@@ -75,5 +75,5 @@ def test_wide_sparse_rows_are_written_out_a_few_at_a_time(monkeypatch: pytest.Mo
 
 def test_distances_far_from_the_origin_keep_their_digits() -> None:
     X = data(30)
-    near, far = Examples.of(KERNELS[1], X), Examples.of(KERNELS[1], X + 1e6)
+    near, far = PreparedRows.of(KERNELS[1], X), PreparedRows.of(KERNELS[1], X + 1e6)
     np.testing.assert_allclose(block(far, far), block(near, near), atol=1e-8)

@@ -1,9 +1,11 @@
 """What is installed: one package, whose client loads no solver."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,6 +20,13 @@ from tests.documents import ROOT
 def test_the_package_offers_what_the_solvers_do() -> None:
     assert sorted(livesvm.__all__) == sorted(livesvm.solvers.__all__)
     assert all(getattr(livesvm, name) is getattr(livesvm.solvers, name) for name in livesvm.__all__)
+
+
+def test_every_class_of_the_solvers_has_a_name_of_its_own() -> None:
+    sources = (path.read_text() for path in (ROOT / "solvers").rglob("*.py"))
+    names = Counter(name for text in sources for name in re.findall(r"^class (\w+)", text, re.MULTILINE))
+    assert len(names) > 200
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_the_version_is_that_of_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,10 +20,10 @@ from livesvm.solvers.estimators.over_shards import OverShards, Sharded
 from livesvm.solvers.frank_wolfe import by_shards, growth
 from livesvm.solvers.frank_wolfe.by_blocks import INSIDE, MARGIN, close_gap, next_goal
 from livesvm.solvers.frank_wolfe.problem import CLEAR, since
-from livesvm.solvers.frank_wolfe.shard import Change, Preparation, Shard, ShardLost, cut
-from livesvm.solvers.frank_wolfe.solution import Trace
+from livesvm.solvers.frank_wolfe.shard import CoefficientChange, Preparation, Shard, ShardLost, cut
+from livesvm.solvers.frank_wolfe.solution import GapTrace
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.matrix_products import Examples
+from livesvm.solvers.kernels.matrix_products import PreparedRows
 from tests.oracle import Matrix, Vector
 from tests.support.shards_here import Here
 
@@ -205,7 +205,7 @@ def test_it_is_cancelled_where_progress_says_so() -> None:
     assert not model.is_trained
 
 
-class Watched(by_shards.Search):
+class Watched(by_shards.ShardedSearch):
     """A search that compares after each of its steps what it and its shards hold with dense products."""
 
     K: ClassVar[Matrix]
@@ -251,7 +251,7 @@ class Watched(by_shards.Search):
     def tolerance(self) -> float:
         return (1e-9 if self.is_double else 3e-4) * max(1.0, float(self.active.b.sum()))
 
-    def optimize(self, tol: float, most: int, trace: Trace) -> bool:
+    def optimize(self, tol: float, most: int, trace: GapTrace) -> bool:
         self.goals.append(tol)
         return super().optimize(tol, most, trace)
 
@@ -331,7 +331,7 @@ def test_parts_of_g_are_right_after_every_step_of_a_search(
     n: int, single: bool, C: float, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search, Q = watched(n, C, single=single, monkeypatch=monkeypatch)
-    trace = Trace(1e-3)
+    trace = GapTrace(1e-3)
     close_gap(search, n, 1e-3, most, trace)
     found = search.found(1e-3, trace)
     assert found.is_converged is (most > 1)
@@ -361,7 +361,7 @@ def test_a_proof_is_of_all_in_double_precision_where_errors_are_not_trusted(
     times: float, is_exact: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search, _ = watched(500, 2.0, single=True, monkeypatch=monkeypatch)
-    search.optimize(1e-2, 3, Trace(1e-3))
+    search.optimize(1e-2, 3, GapTrace(1e-3))
     search.look()
     crew, b = search.over.crew, search.coefficients(search.active.b)
     assert isinstance(crew, Here)
@@ -427,9 +427,9 @@ def test_a_shard_adds_up_its_rows_and_brings_its_parts_along(seed: int, is_spars
     np.testing.assert_array_equal(shard._active, active)
     Z, scales = random.normal(size=(k, d)), random.choice([0.0, 0.5, 1.0], 2)
     changes = random.normal(size=(k, 2)) * (random.random() < 0.7)
-    examples = Examples.of(Kernel("rbf", gamma), sparse.csr_array(Z) if is_sparse else Z, like=shard.examples)
+    examples = PreparedRows.of(Kernel("rbf", gamma), sparse.csr_array(Z) if is_sparse else Z, like=shard.examples)
     keep = slice(0, k if changes.any() else 0)
-    outside = shard.look(Change(scales, examples.take(keep), changes[keep]))
+    outside = shard.look(CoefficientChange(scales, examples.take(keep), changes[keep]))
     values = np.exp(-gamma * ((X[rows][:, None] - Z) ** 2).sum(axis=2)) + 1.0
     moved = scales[:, None] * g + y * (values @ changes).T
     g = np.where(active, g, moved)

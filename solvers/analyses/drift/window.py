@@ -172,7 +172,7 @@ def drift(
     started, view, test = time.perf_counter(), checked(model), DriftTest(false_alarms, run=run)
     n, order = model.n_window_, in_order(times, model.n_window_)
     taken = np.arange(n) if tested is None else np.flatnonzero(np.asarray(tested, np.bool_)[order])
-    if view.prices is None and len(view.labels) < 2:
+    if view.prices is None and (len(view.labels) < 2 or not hasattr(model, "class_weight")):
         raise InvalidInput("has no targets, and so no errors", field="model")
     if newest is not None and not 2 <= newest <= n:
         raise InvalidInput(f"must be between 2 and the {n} examples of the window, not {newest}", field="newest")

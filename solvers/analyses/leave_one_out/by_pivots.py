@@ -29,7 +29,7 @@ EXACT = 1e-12  # of the largest level: how far beta may
 
 
 @dataclass(frozen=True)
-class Changes:
+class ModelChanges:
     """The coefficients of models less those of one, by place: of the free all, of others those that are not 0."""
 
     free: Ints  #: (F,) places
@@ -45,7 +45,7 @@ class Changes:
         arrays = (self.free, self.of_free, self.starts, self.places, self.of_others, self.of_b)
         return sum(array.nbytes for array in arrays)
 
-    def renamed(self, place_of: Ints) -> Changes:
+    def renamed(self, place_of: Ints) -> ModelChanges:
         """Return the same with other names of places."""
         return replace(self, free=place_of[self.free], places=place_of[self.places])
 
@@ -64,7 +64,7 @@ class Left(NamedTuple):
     decisions: Floats  #: (m,) f of each by the model without it, NaN where that is left to the ordinary path
     f: Floats  #: (n_slots,) of the model as it is, fresh
     changes: int  #: of sides, of all together
-    models: Changes  #: by slot; not valid where the decision is NaN
+    models: ModelChanges  #: by slot; not valid where the decision is NaN
 
 
 def leave_by_pivots(state: PathState, indices: Ints, look: Callable[[], object]) -> Left | None:
@@ -148,10 +148,10 @@ def _of_others(tableau: Tableau, leaving: Leaving, good: Bools) -> tuple[Ints, I
     return is_member.sum(axis=1), slots, leaving.moved[is_member], np.where(good, leaving.db, 0.0)
 
 
-def _together(tableau: Tableau, change: Floats, parts: list[tuple[Ints, Ints, Floats, Floats]]) -> Changes:
+def _together(tableau: Tableau, change: Floats, parts: list[tuple[Ints, Ints, Floats, Floats]]) -> ModelChanges:
     counts, slots, by, db = (np.concatenate(each) for each in zip(*parts, strict=True))
     starts = np.concatenate([[0], np.cumsum(counts)])
-    return Changes(tableau.order[tableau.n_others :], change[: counts.size], starts, slots, by, db)
+    return ModelChanges(tableau.order[tableau.n_others :], change[: counts.size], starts, slots, by, db)
 
 
 def _sides(state: PathState, tableau: Tableau, f: Floats, tol_f: float, tol_beta: float) -> Sides:

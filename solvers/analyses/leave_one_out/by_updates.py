@@ -66,7 +66,7 @@ def updated_without(
     gram = window.state.kernel.gram
     vacant = [] if gram is None else list(gram.vacant)
     try:
-        with undone(window._undone_on_error()):
+        with undone(window.undone_on_error()):
             yield copy.update(remove=keys, reweight=weights)
     finally:
         vars(copy).update(learnt)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.analyses.leave_one_out.by_path import leave_by_paths
-from livesvm.solvers.analyses.leave_one_out.by_pivots import Changes, leave_by_pivots
+from livesvm.solvers.analyses.leave_one_out.by_pivots import ModelChanges, leave_by_pivots
 from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updates
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.refresh import refresh
@@ -44,7 +44,7 @@ class _Part:
     own: Floats
     is_kept: bool
     rows: list[Floats] = field(default_factory=list)
-    changes: list[tuple[int, Changes]] = field(default_factory=list)
+    changes: list[tuple[int, ModelChanges]] = field(default_factory=list)
     which: Ints = field(init=False)
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ class _Models(NamedTuple):
     """What ``_Part`` knows in the end."""
 
     rows: Floats
-    changes: list[tuple[int, Changes]]
+    changes: list[tuple[int, ModelChanges]]
     which: Ints
 
     @property

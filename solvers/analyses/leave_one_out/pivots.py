@@ -56,14 +56,14 @@ class Leaving(NamedTuple):
     change: Floats  #: (m, F) of the betas of the free
     db: Floats  #: (m,)
     members: Ints  #: (m, MOST_CHANGED + 1) places of the example that leaves and of those that have changed sides
-    side: Ints  #: (m, MOST_CHANGED + 1) theirs, as in ``Work``
+    side: Ints  #: (m, MOST_CHANGED + 1) theirs, as in ``PivotWork``
     moved: Floats  #: (m, MOST_CHANGED + 1) how far what rested has gone
     n_members: Ints  #: (m,)
     changes: Ints  #: (m,) how often sides were changed
 
 
 @by_reference
-class Work(NamedTuple):
+class PivotWork(NamedTuple):
     """Arrays of one leaving, and the system of the examples that have changed sides."""
 
     ends: Floats  #: (N,) what follows, in the end
@@ -81,7 +81,7 @@ class Work(NamedTuple):
 def leave_each(s: Sides, columns: Columns, leaving: Leaving, tol_f: float, tol_beta: float) -> None:
     """Let each example that waits leave by itself; those it needs columns of are noted as wanted."""
     n = s.low.size
-    work = Work(
+    work = PivotWork(
         np.empty(n),
         np.zeros(n, np.int64),
         np.empty(MOST_CHANGED + 1, np.int64),
@@ -105,7 +105,7 @@ def leave_each(s: Sides, columns: Columns, leaving: Leaving, tol_f: float, tol_b
 
 
 @compiled
-def leave(s: Sides, columns: Columns, w: Work, i: int, leaving: Leaving) -> None:
+def leave(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving) -> None:
     """Look for the optimum without one example, from where that was left."""
     count = leaving.n_members[i]
     for a in range(count):
@@ -121,7 +121,7 @@ def leave(s: Sides, columns: Columns, w: Work, i: int, leaving: Leaving) -> None
 
 
 @compiled
-def pivot(s: Sides, columns: Columns, w: Work, count: int) -> tuple[int, int, int]:
+def pivot(s: Sides, columns: Columns, w: PivotWork, count: int) -> tuple[int, int, int]:
     """Let members change sides until none is wrong; return the outcome, how many they are, and the changes."""
     changes, fewest, patience, leaver = 0, w.side.size + 1, PATIENCE, w.members[0]
     for _ in range(ROUNDS):
@@ -153,7 +153,7 @@ def pivot(s: Sides, columns: Columns, w: Work, count: int) -> tuple[int, int, in
 
 
 @compiled
-def change_sides(columns: Columns, w: Work, count: int, first: int, stop: int) -> int:
+def change_sides(columns: Columns, w: PivotWork, count: int, first: int, stop: int) -> int:
     """Let those on a part of the list change sides, or want their columns; return how many members there are now."""
     for k in range(first, stop):
         j = w.wrong[k]
@@ -173,7 +173,7 @@ def change_sides(columns: Columns, w: Work, count: int, first: int, stop: int) -
 
 
 @compiled
-def solve(s: Sides, columns: Columns, w: Work, count: int, leaver: int) -> bool:
+def solve(s: Sides, columns: Columns, w: PivotWork, count: int, leaver: int) -> bool:
     """Find how far what rested has gone, of all members; False: they depend on one another.
 
     Elimination with pivots scaled by rows.
@@ -242,7 +242,7 @@ def eliminate(G: Floats, x: Floats, m: int) -> bool:
 
 
 @compiled
-def find_wrong_members(s: Sides, columns: Columns, w: Work, count: int) -> int:
+def find_wrong_members(s: Sides, columns: Columns, w: PivotWork, count: int) -> int:
     """List the members with another side in the end; return how many, -1: one goes past two sides."""
     wrong = 0
     for a in range(1, count):
@@ -271,7 +271,7 @@ def find_wrong_members(s: Sides, columns: Columns, w: Work, count: int) -> int:
 
 
 @compiled
-def find_wrong(s: Sides, columns: Columns, w: Work, count: int, wrong: int, first: int, last: int) -> int:
+def find_wrong(s: Sides, columns: Columns, w: PivotWork, count: int, wrong: int, first: int, last: int) -> int:
     """Compute what follows, of a range of places, and list those beyond a limit too; return how many are listed."""
     for start in range(first, last, BLOCK):
         stop = min(last, start + BLOCK)
@@ -284,7 +284,7 @@ def find_wrong(s: Sides, columns: Columns, w: Work, count: int, wrong: int, firs
 
 
 @compiled
-def follow_part(s: Sides, columns: Columns, w: Work, count: int, start: int, stop: int) -> int:
+def follow_part(s: Sides, columns: Columns, w: PivotWork, count: int, start: int, stop: int) -> int:
     """Compute what follows, in some places, and return how many of these are beyond a limit, members or not."""
     values, column_of, members, last, beyond = columns.values, columns.column_of, w.members, count - 1, 0
     ends, least, most = w.ends[start:stop], s.least[start:stop], s.most[start:stop]
@@ -309,7 +309,7 @@ def follow_part(s: Sides, columns: Columns, w: Work, count: int, start: int, sto
 
 
 @compiled
-def note(s: Sides, columns: Columns, w: Work, i: int, leaving: Leaving, tol_f: float, tol_beta: float) -> bool:
+def note(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving, tol_f: float, tol_beta: float) -> bool:
     """Write down how one has left; False: rounding has put it off, or b is not the only one there is."""
     q, n, count, leaver = s.numbers[OTHERS], w.ends.size, leaving.n_members[i], leaving.members[i, 0]
     is_held, db, total = s.numbers[INTERCEPT] == 0, 0.0, 0.0
@@ -339,7 +339,7 @@ def note(s: Sides, columns: Columns, w: Work, i: int, leaving: Leaving, tol_f: f
 
 
 @compiled
-def agrees(s: Sides, columns: Columns, w: Work, i: int, count: int, leaving: Leaving, tol_f: float) -> bool:
+def agrees(s: Sides, columns: Columns, w: PivotWork, i: int, count: int, leaving: Leaving, tol_f: float) -> bool:
     """Say whether f of the free has changed as the betas have, by sums with random signs of the size of all errors."""
     q, n = s.numbers[OTHERS], w.ends.size
     for z in range(columns.signs.shape[0]):

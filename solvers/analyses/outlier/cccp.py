@@ -17,10 +17,10 @@ from livesvm.solvers.analyses.outlier.path import Begun, begin
 from livesvm.solvers.analyses.outlier.result import arrays_at
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.robust.c_step import WITHOUT_CROSSING, course
-from livesvm.solvers.robust.loss_pieces import Stage
+from livesvm.solvers.robust.loss_pieces import RoundStage
 from livesvm.solvers.robust.partition import Rounds
 from livesvm.solvers.robust.ramp_losses import WITHIN, Parameter, Sides
-from livesvm.solvers.robust.segments import Solution
+from livesvm.solvers.robust.segments import RobustSolution
 from livesvm.solvers.robust.settings import Robustness
 
 
@@ -33,7 +33,7 @@ class Candidate:
     objective: float
     rounds: int  #: convex problems
     events: int
-    solution: Solution
+    solution: RobustSolution
     sides: Sides  #: (n,)
 
 
@@ -108,10 +108,10 @@ def _solve(rounds: Rounds, begun: Begun, parameter: Parameter, value: float) -> 
         float(now.objective),
         int(now.rounds),
         rounds.events - before,
-        Solution(state.examples.beta[: rounds.w.n].copy(), state.examples.segment[: rounds.w.n].copy(), state.b),
+        RobustSolution(state.examples.beta[: rounds.w.n].copy(), state.examples.segment[: rounds.w.n].copy(), state.b),
         rounds.sides.copy(),
     )
-    now.stage = Stage.AT_REST
+    now.stage = RoundStage.AT_REST
     rounds.freshen()
     return found
 
@@ -129,4 +129,4 @@ def _turn_to(rounds: Rounds, begun: Begun, parameter: Parameter, value: float) -
     if parameter == "theta":
         p.wrong[:] |= p.sides != WITHIN  # theta decides their levels
     now.rounds = now.switched = 0
-    now.stage = Stage.CHOSEN
+    now.stage = RoundStage.CHOSEN

@@ -16,7 +16,7 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View
 from livesvm.solvers.robust.path import Walked
 from livesvm.solvers.robust.ramp_losses import WITHIN, Parameter, Sides
-from livesvm.solvers.robust.segments import AT_ONCE, Leg, Nodes, Solution
+from livesvm.solvers.robust.segments import AT_ONCE, Leg, Nodes, RobustSolution
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.interrupt import parts
 from livesvm.solvers.runtime.types import Floats
@@ -33,7 +33,7 @@ class Breakpoint(NamedTuple):
     event: str
 
 
-class Best(NamedTuple):
+class BestRobust(NamedTuple):
     """The breakpoint with the least validation error, the first along the path where several have it."""
 
     value: float  #: of theta or s
@@ -41,7 +41,7 @@ class Best(NamedTuple):
     model: LiveEstimator
 
 
-def arrays_at(arrays: Mapping[str, Any], found: Solution, sides: Sides, robust: Robustness) -> dict[str, Any]:
+def arrays_at(arrays: Mapping[str, Any], found: RobustSolution, sides: Sides, robust: Robustness) -> dict[str, Any]:
     """Return the arrays of a model (see ``to_arrays``) with another solution of the same window."""
     place = {"beta": found.beta, "segments": found.segment, "intercept": found.b, "sides": sides}
     return {**arrays, **place, "robust": np.array([robust.theta, robust.s])}
@@ -173,11 +173,11 @@ class OutlierPath:
             out[part] = _decisions(kernel, nodes)
         return out
 
-    def best(self, X: ArrayLike, y: ArrayLike) -> Best:
+    def best(self, X: ArrayLike, y: ArrayLike) -> BestRobust:
         """Return the breakpoint with the least error on validation examples ``X`` (m, d) with targets ``y`` (m,)."""
         values, errors = self.validation_errors(X, y)
         i = int(np.argmin(errors))
-        return Best(float(values[i]), float(errors[i]), self.at(float(values[i])))
+        return BestRobust(float(values[i]), float(errors[i]), self.at(float(values[i])))
 
     def _leg(self, value: float) -> Leg:
         number = validation.number_or_none(value)

@@ -289,7 +289,7 @@ class _Search:
         self.tell(len(self.lines), len(GAMMAS))
         if self.judge == "leave_one_out":
             self.lines[gamma] = self._left_out(gamma)
-        elif self.view.shares_costs:
+        elif self.view.shares_costs and not self.view.pairs:
             self.lines[gamma] = self._together(gamma)
         elif self.classes:
             self.lines[gamma] = self._on_grid(gamma)
