@@ -30,7 +30,7 @@ from livesvm.solvers.pu.problem import (
     is_lam_open,
     pu_problem,
 )
-from livesvm.solvers.pu.usmo import PUSolution, usmo
+from livesvm.solvers.pu.usmo import PUSolution, Start, usmo
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, dense, like
@@ -57,6 +57,8 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
     degree, coef0 : as in ``IncrementalSVC``
     tol : float, default 1e-6
         tau: by how much the worst pair may violate optimality, in units of f, and the largest relative gap.
+    start : {"nested", "one_class", "feasible"}, default "nested"
+        Where the search sets out, see ``livesvm.solvers.pu.usmo``.
     cache_mb : float, default 200
         Memory that kernel rows may take, in MiB.
 
@@ -104,6 +106,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         degree: int = 3,
         coef0: float = 0.0,
         tol: float = 1e-6,
+        start: Start = "nested",
         cache_mb: float = 200,
     ) -> None:
         keep(self, locals())
@@ -163,7 +166,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         folds = Folds(kernel, rows, chosen, weights)
         lam = folds.best_lam(prior) if lam is None else lam
         problem = pu_problem(kernel, P, U, *costs(prior, lam, weights[chosen], weights[~chosen]))
-        solution = usmo(problem, tau, cache_bytes=cache_bytes, progress=progress)
+        solution = usmo(problem, tau, start=self.start, cache_bytes=cache_bytes, progress=progress)
         self._take_over(X, rows, chosen, problem, solution)
         self.prior_, self.prior_estimate_, self.lam_ = prior, estimate, lam
         self._examples, self._held_out = folds, None

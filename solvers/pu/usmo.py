@@ -12,11 +12,11 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.pu.by_path import solved_by_path
 from livesvm.solvers.pu.pair_selection import STEPS, STOP, WorkingSet, descend, working_set, write_offsets
 from livesvm.solvers.pu.problem import JUMP, TINY, PUProblem, slacks
@@ -25,6 +25,8 @@ from livesvm.solvers.pu.starts import feasible_start, from_scores, one_class_sta
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
+
+Start = Literal["nested", "one_class", "feasible"]
 
 WORKING = 1024  #: examples in a working set
 STEPS_EACH = 50  # steps on it, for each of them
@@ -213,6 +215,7 @@ def usmo(
     problem: PUProblem,
     tau: float = 1e-6,
     *,
+    start: Start = "nested",
     cache_bytes: int = 200 * 2**20,
     progress: Progress | None = None,
     look: Callable[[float, float], object] | None = None,
@@ -222,6 +225,8 @@ def usmo(
     Parameters
     ----------
     tau : in units of f
+    start : "one_class" of the paper; "feasible", its simplest; "nested": the first on a random part of the unlabelled,
+        whose solution is where a larger part sets out, and so on
     cache_bytes : what kernel rows may take
     progress : called with how much is done, in logarithms of the violation, and how much there is; False cancels
     look : called with seconds and the relative gap known then, after every pass
@@ -231,6 +236,8 @@ def usmo(
     NotOptimal, Cancelled : see the message; also where double precision does not suffice for such a gap
     """
     started, history = time.perf_counter(), list[Look]()
+    if start not in ("nested", "one_class", "feasible"):
+        raise InvalidInput(f"must be 'nested', 'one_class' or 'feasible', not {start!r}", field="start")
     with steadily(progress, PARTS) as teller:
 
         def tell(run: Run) -> None:
@@ -239,7 +246,7 @@ def usmo(
                 look(history[-1].seconds, history[-1].relative_gap)
             teller(_done(run.violation, history[0].violation, tau), PARTS)
 
-        run = _solved(problem, tau, cache_bytes, tell)
+        run = _solved(problem, tau, start, cache_bytes, tell)
     error = run.K.error
     gap = run.relative_gap(error)
     if gap > max(tau, LEAST_GAP):
@@ -259,10 +266,14 @@ def usmo(
     )
 
 
-def _solved(problem: PUProblem, tau: float, cache_bytes: int, tell: Callable[[Run], None]) -> Run:
+def _solved(problem: PUProblem, tau: float, start: Start, cache_bytes: int, tell: Callable[[Run], None]) -> Run:
     """Return a solve that is over: by few pivots, where there are some with too small an error to matter."""
     K = products(problem.kernel, problem.U, cache_bytes, TENTH * tau / problem.total)
-    run = _finished(Run(problem, K, nested_start(problem, K)), tau, tell)
+    if start == "feasible":
+        sigma = feasible_start(problem)
+    else:
+        sigma = one_class_start(problem) if start == "one_class" else nested_start(problem, K)
+    run = _finished(Run(problem, K, sigma), tau, tell)
     if K.error and run.relative_gap(K.error) > tau:
         run = _finished(Run(problem, exact(problem.kernel, problem.U, cache_bytes), run.sigma), tau, tell)
     return run

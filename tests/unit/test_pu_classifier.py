@@ -149,6 +149,7 @@ def test_input_that_cannot_be_learnt_from_is_refused() -> None:
         ({"tol": -1.0}, "tol"),
         ({"gamma": "auto"}, "gamma"),
         ({"kernel": "wave"}, "kernel"),
+        ({"start": "warm"}, "start"),
         ({"cache_mb": 0}, "cache_mb"),
     ):
         with pytest.raises(InvalidInput, match=reason):

@@ -50,12 +50,15 @@ def test_the_baseline_reaches_the_same_optimum(family: Family) -> None:
         assert baseline.relative_gap < 1e-5
 
 
+@pytest.mark.parametrize("start", ["nested", "one_class", "feasible"])
 @pytest.mark.parametrize("kernel", KERNELS[:2], ids=lambda k: k.name)
-def test_small_working_sets_come_to_the_same(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_working_sets_come_to_the_same_from_every_start(
+    start: usmo.Start, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     problem = draw("clouds", 3, kernel, 1e-3, n=400)
     whole = usmo.usmo(problem)
     monkeypatch.setattr(usmo, "WORKING", 24)
-    parts = usmo.usmo(problem, cache_bytes=8 * 400 * 30)
+    parts = usmo.usmo(problem, start=start, cache_bytes=8 * 400 * 30)
     assert parts.passes > 2
     assert parts.violation <= 1e-6
     first, second = (problem.certificate(s.sigma, s.b) for s in (whole, parts))
@@ -205,6 +208,8 @@ def test_what_cannot_be_solved_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         costs(0.5, 1.0, np.zeros(3), two)
     with pytest.raises(InvalidInput, match="no unlabelled example"):
         costs(0.5, 1.0, one, np.empty(0))
+    with pytest.raises(InvalidInput, match="'feasible'"):
+        usmo.usmo(_problem(), start="warm")  # type: ignore[arg-type]
     monkeypatch.setattr(usmo, "MOST_PASSES", 0)
     with pytest.raises(NotOptimal):
         usmo.usmo(_problem())
