@@ -100,17 +100,14 @@ class Call(ABC):
 class Observations(Call):
     """Rows of one call, by column where all have the same; numbers as arrays (n,), NaN where there is none.
 
-    In logs from before ``moves`` was known, rows without the target moved the clock; before ``chooses`` was, a feed
-    chose in the midst of a call, and what was not logged; before ``dated`` was, digits of a date counted seconds.
+    A record of 0.2.0, ``is_first``, is read by its rules, see ``Timeline.read``; a feed chose in the midst of a call.
     """
 
     table: Document
     request: str | None
     at: float
-    moves: bool = False
     given: Given | None = None  #: what is not chosen where this call fills the window, or was chosen before it
-    chooses: bool = False
-    dated: bool = True
+    is_first: bool = False
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], request: str | None, at: float) -> Observations:
@@ -130,8 +127,8 @@ class Observations(Call):
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
         """Take the rows; those of a log, whatever the time is."""
-        plan = plan or feed.check(self.rows(), logged=True, moves=self.moves, dated=self.dated)
-        return feed.take(plan, self.given, chooses=self.chooses)
+        plan = plan or feed.check(self.rows(), logged=True, is_first=self.is_first)
+        return feed.take(plan, self.given, chooses=self.is_first)
 
     def with_given(self, given: Given) -> Observations:
         """Return the same with what is not to be chosen."""
@@ -144,11 +141,7 @@ class Observations(Call):
     def encode(self) -> bytes:
         """Return bytes for the log."""
         document = {"observed": self.table, "request": self.request, "at": self.at}
-        return codec.encode(document | self.kept())
-
-    def kept(self) -> Document:
-        """Return how its rows are read, for the log."""
-        return {"moves": self.moves, "dated": self.dated, "given": _given_as_lists(self.given)}
+        return codec.encode(document | {"given": _given_as_lists(self.given)})
 
 
 @dataclass(frozen=True)
@@ -268,7 +261,8 @@ class Delivery(Call):
         """Return bytes for the log."""
         table = None if self.reading.table == NONE else self.reading.table
         dead = [[list(letter.position), letter.field, letter.reason] for letter in self.dead]
-        document = {"delivered": table, "dead": dead, "at": self.at} | self.reading.kept()
+        document = {"delivered": table, "dead": dead, "at": self.at}
+        document["given"] = _given_as_lists(self.reading.given)
         if self.in_flight:
             came = {"came": [list(position) for position in self.came], "in_flight": self.in_flight}
         else:
@@ -286,9 +280,12 @@ class Delivery(Call):
 
 
 def _observations(table: Document, request: str | None, at: float, document: Document) -> Observations:
-    """Return rows of a log with how these are read, by what the document of a call says."""
-    moves, dated = document.get("moves", True), document.get("dated", False)
-    return Observations(table, request, at, moves, *_given_in(document), dated)
+    """Return rows of a log, with what the document of their call says is not to be chosen; 0.2.0 said nothing."""
+    if (given := document.get("given")) is None:
+        return Observations(table, request, at, None, is_first="given" not in document)
+    season, recipes, trials = given
+    tried = [Trial(step, Recipe(*recipe), error) for step, recipe, error in trials]
+    return Observations(table, request, at, Given(season, [Recipe(*recipe) for recipe in recipes], tried))
 
 
 def _first_refused(
@@ -365,13 +362,3 @@ def _given_as_lists(given: Given | None) -> list[Any] | None:
         return None
     trials = [[one.step, list(one.recipe), one.error] for one in given.trials]
     return [given.season, [list(recipe) for recipe in given.recipes], trials]
-
-
-def _given_in(document: Document) -> tuple[Given | None, bool]:
-    """Return what a record says is not to be chosen, and whether it is from before that was logged."""
-    given = document.get("given")
-    if given is None:
-        return None, "given" not in document
-    season, recipes, *trials = given  # fleets logged no trials before
-    tried = [Trial(step, Recipe(*recipe), error) for step, recipe, error in trials[0]] if trials else []
-    return Given(season, [Recipe(*recipe) for recipe in recipes], tried), False

@@ -339,7 +339,7 @@ class StepModel:
         """Return the models that ``to_arrays`` was taken from; raises NotOptimal where they cannot be restored."""
         step = cls(spec, Recipe(arrays["represent"], float(arrays["gamma"]), float(arrays["C"])))
         step.refits = int(arrays["refits"])
-        s = {name: np.asarray(arrays.get(f"scale.{name}", 1.0)) for name in Scale._fields}  # feeds had no core before
+        s = {name: np.asarray(arrays[f"scale.{name}"]) for name in Scale._fields}
         spreads = (float(s["spreads"][0]), float(s["spreads"][1]))
         step.scale = Scale(s["centre"], s["width"], float(s["middle"]), float(s["unit"]), spreads, float(s["core"]))
         kept: list[dict[str, Any]] = [{} for _ in step.models]

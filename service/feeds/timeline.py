@@ -157,19 +157,13 @@ class Timeline:
         return Reading(slot, time, tuple(values), held)
 
     def read(
-        self,
-        rows: Sequence[Row],
-        *,
-        now: float | None = None,
-        logged: bool = False,
-        moves: bool = False,
-        dated: bool = True,
+        self, rows: Sequence[Row], *, now: float | None = None, logged: bool = False, is_first: bool = False
     ) -> Plan:
         """Check a call's rows and say what they bring; this timeline stays as it is.
 
-        Rows that are ``logged`` may leap, as they were taken once. With ``moves`` those without the target move the
-        clock, and rows of one call know nothing of each other's known columns, as it was when they were logged. If not
-        ``dated``, whole numbers are seconds since 1970, and in the hour that comes twice their order alone counts.
+        Rows that are ``logged`` may leap, as they were taken once. As 0.2.0, the first release, read them: those
+        without the target move the clock, rows of one call know nothing of each other's known columns, whole numbers
+        are seconds since 1970, and in the hour that comes twice their order alone counts.
 
         Parameters
         ----------
@@ -181,27 +175,27 @@ class Timeline:
         """
         after = self._copy()
         after.may_leap = logged
-        plan = Plan([], [], [], 0, 0, after, [], not moves)
+        plan = Plan([], [], [], 0, 0, after, [], not is_first)
         came: list[int | None] = [None] * len(self.waiting)  # of those that wait, the rows of this call
         accepted = ignored = 0
-        found = after._times_of(rows, dated)
+        found = after._times_of(rows, is_first)
         after._now, after._early = now, after._allowed(found)
         for row, (cells, at) in enumerate(zip(rows, found, strict=True)):
             one = Tail(row, at, cells)
             is_announced = bool(self.spec.known) and self.spec.target not in cells
-            if is_announced and (moves or after.every is not None):
+            if is_announced and (is_first or after.every is not None):
                 after._announce(plan, cells, one.time, row)
                 continue
-            if not moves and (is_announced or after._is_ahead(one)):
+            if not is_first and (is_announced or after._is_ahead(one)):
                 after._tail.append(one)
                 continue
-            for known in [*([] if moves else after._overtaken(one.time)), one]:
+            for known in [*([] if is_first else after._overtaken(one.time)), one]:
                 took = after._row(plan, known.cells, known.time, known.row)
                 accepted, ignored = accepted + took, ignored + (not took)
                 came += [known.row] * (len(after.waiting) - len(came))
         if after.every is None:
             after._begin(plan, came)
-        if moves:
+        if is_first:
             plan.along.clear()
         ignored += after._end(plan)
         return Plan(plan.readings, plan.corrections, plan.ahead, accepted, ignored, after, plan.along, plan.at_once)
@@ -396,8 +390,8 @@ class Timeline:
         """Return the timeline that ``to_arrays`` was taken from."""
         out = cls(spec, longest)
         if len(arrays["every"]):
-            seconds, months, *day = arrays["every"]  # which feeds did not know before
-            out.every = Every(float(seconds), int(months), out.zone, *map(int, day))
+            seconds, months, day = arrays["every"]
+            out.every = Every(float(seconds), int(months), out.zone, int(day))
         out.zoned, out.time, out.slot = arrays["zoned"], arrays["time"], int(arrays["slot"])
         out.names = None if arrays["names"] is None else frozenset(arrays["names"])
         out._packed = {name: arrays[f"past.{name}"] for name in PAST}
@@ -409,17 +403,17 @@ class Timeline:
 
     # -- one row -------------------------------------------------------------------------------------------------------
 
-    def _times_of(self, rows: Sequence[Row], dated: bool) -> list[float | None]:
+    def _times_of(self, rows: Sequence[Row], is_first: bool) -> list[float | None]:
         """Return the times of a call's rows; raises InvalidInput."""
         name = self.spec.time
         if name is None:
             return [None] * len(rows)
         cells = [row.get(name) for row in rows]
-        stamps, digits = times.column(cells, name, self.digits if dated else "epochs")
-        if dated:
+        stamps, digits = times.column(cells, name, "epochs" if is_first else self.digits)
+        if not is_first:
             self.digits = digits
         if self.zone is not None:
-            return list(self._placed(rows, stamps, dated))
+            return list(self._placed(rows, stamps, is_first))
         for row, stamp in enumerate(stamps):
             if self.zoned not in (None, stamp.zoned):
                 reason = "times with and without a zone are mixed; the setting timezone says where those without are"
@@ -427,7 +421,7 @@ class Timeline:
             self.zoned = stamp.zoned
         return [stamp.seconds for stamp in stamps]
 
-    def _placed(self, rows: Sequence[Row], stamps: Sequence[times.Stamp], dated: bool) -> list[float]:
+    def _placed(self, rows: Sequence[Row], stamps: Sequence[times.Stamp], is_first: bool) -> list[float]:
         """Return the times of rows at the feed's place, of which an hour may come twice; raises InvalidInput."""
         assert self.zone is not None
         name = self.spec.time or ""
@@ -441,7 +435,7 @@ class Timeline:
         for row, pair in enumerate(pairs):
             if len(pair) == 1:
                 time = pair[0]
-            elif not dated:
+            elif is_first:
                 time = pair[1] if newest is not None and pair[0] <= newest < pair[1] else pair[0]
             else:
                 time = twice.time_of(row, newest)

@@ -320,7 +320,7 @@ def test_what_is_to_come_is_forecast_from_held_values_and_not_scored() -> None:
     layout = held.rows.layout
     waiting = {slot: list(found) for slot, found in held.pending.items()}
     for slot in range(120, 124):
-        outcome = held.take(held.check([{"time": 3600.0 * slot, "y": None}], moves=True))  # as it was logged once
+        outcome = held.take(held.check([{"time": 3600.0 * slot, "y": None}], is_first=True))  # as it was logged once
         assert [(f.slot, f.made_at) for f in outcome.forecasts] == [(slot + step, 3600.0 * slot) for step in (1, 3, 9)]
         assert all(f.low is not None and f.high is not None and f.low < f.value < f.high for f in outcome.forecasts)
         past = Past(np.append(y, np.full(slot - 119, y[-1])))  # as if the last value had come again
