@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,8 +22,7 @@ from livesvm.service.history.recovery import Recovered
 from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted
-from livesvm.service.models.outcome import Sizes
-from livesvm.service.models.published import Published
+from livesvm.service.models.published import Published, Shown
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
@@ -77,34 +76,14 @@ class Return:
 
 
 @dataclass(frozen=True)
-class Description:
-    """A model as it is now; ``error`` is why it is not served.
+class Description(Shown):
+    """A model as it is now: its newest version, and how it is served; ``error`` is why it is not.
 
-    ``memory`` is what it needs of the budget once an update has been made, in bytes.
-    ``row_bytes`` are those of one example's features, on average; ``awake`` is whether its state is in memory.
-
-    ``predicted`` counts the rows that it has predicted since it came back; ``classes`` has the examples of each label;
-    ``drift`` is what a test for drift says, where there is one, as ``Watch.shown`` has it;
-    ``parameters`` are the present ones, but for C and the kernel; ``gamma`` is the coefficient in use.
+    ``memory`` is what it needs of the budget once an update has been made, in bytes; ``awake`` is whether its state is
+    in memory; ``predicted`` counts the rows that it has predicted since it came back.
     """
 
     state: ServingState
-    version: int = 0
-    sizes: Sizes = field(default_factory=Sizes)
-    n_features: int | None = None
-    row_bytes: float = 0.0
-    is_sparse: bool = False
-    n_support: int = 0
-    C: float | None = None
-    kernel: dict[str, Any] | None = None
-    robust: dict[str, Any] | None = None
-    classes: dict[Any, int] | None = None
-    gamma: float | None = None
-    parameters: dict[str, Any] = field(default_factory=dict)
-    warnings: list[dict[str, str]] = field(default_factory=list)
-    updated_at: float | None = None
-    drift: dict[str, Any] | None = None
-    can_predict: bool = False
     awake: bool = True
     queue_depth: int = 0
     memory: int = 0
@@ -115,10 +94,8 @@ class Description:
 
     def published(self, spec: ModelSpec) -> Published:
         """Return the version as readers see it, without what it decides by."""
-        rest = self.n_features, self.n_support, self.C, self.updated_at, self.kernel or {}, self.robust, self.row_bytes
-        classes = np.array(list(self.classes)) if self.classes else None
-        more = self.classes, classes, spec.decision_function_shape, self.gamma, self.parameters, self.warnings
-        return Published(self.version, None, self.sizes, *rest, self.is_sparse, *more, drift=self.drift)
+        classes = np.array(list(self.counts)) if self.counts else None
+        return Published(**self.record(), classes=classes, shape=spec.decision_function_shape)
 
     def sample(self, id: str) -> ModelSample:
         """Return what the metrics show."""

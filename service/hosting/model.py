@@ -31,10 +31,9 @@ from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted, page_of
 from livesvm.service.models.learners import task_of
-from livesvm.service.models.outcome import Outcome, Sizes
-from livesvm.service.models.published import Prediction, Published
+from livesvm.service.models.outcome import Outcome
+from livesvm.service.models.published import Prediction, Published, Shown
 from livesvm.service.models.retrained import Retrained
-from livesvm.service.models.size import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy, ModelState
 from livesvm.service.models.window import Limits
@@ -45,20 +44,6 @@ from livesvm.service.settings import Settings
 from livesvm.service.store.base import Durability, Lease
 from livesvm.service.webhooks.messages import Happened
 from livesvm.solvers.errors import InvalidInput
-
-_SHOWN: tuple[str, ...] = (
-    "version",
-    "n_features",
-    "row_bytes",
-    "is_sparse",
-    "n_support",
-    "C",
-    "kernel",
-    "robust",
-    "gamma",
-)
-_SHOWN = (*_SHOWN, "parameters", "warnings", "updated_at", "drift")
-"""Of what is published, what is reported under the same name."""
 
 
 class HostedModel(Replica[ModelState]):
@@ -136,16 +121,13 @@ class HostedModel(Replica[ModelState]):
             return self._described_at_rest()
         return Description(
             self.state,
-            sizes=seen.sizes,
-            classes=seen.counts,
-            can_predict=seen.predictor is not None,
+            **seen.record(),
             queue_depth=self.queue_depth,
-            memory=_bytes(seen.sizes, seen.row_bytes, seen.counts, self._cache_mb),
+            memory=seen.needs(self._cache_mb),
             cache_mb=self.context.settings.cache_mb,
             predicted=self.recent.predicted,
             returned=self.returned,
             error=self.reason,
-            **{name: getattr(seen, name) for name in _SHOWN},
         )
 
     def _described_at_rest(self) -> Description:
@@ -269,11 +251,8 @@ class HostedModel(Replica[ModelState]):
         self._published = self._recent = None
 
     def _tell(self) -> dict[str, Any]:
-        seen = self._published
-        assert seen is not None
-        reported = {name: getattr(seen, name) for name in _SHOWN}
-        reported |= {"sizes": list(vars(seen.sizes).values()), "can_predict": seen.predictor is not None}
-        return reported | {"classes": None if seen.counts is None else list(map(list, seen.counts.items()))}
+        assert self._published is not None
+        return self._published.document()
 
     def _happened(self) -> Iterable[Happened]:
         return of_model(self.id, self.current)
@@ -349,11 +328,6 @@ def _became(state: ModelState, *, goes: bool) -> str:
     return f"made again from nothing on the window without them, to a relative gap of {gap or 0.0:.1g}"
 
 
-def _bytes(sizes: Sizes, row_bytes: float, classes: dict[Any, int] | None, cache_mb: int) -> int:
-    """Return the bytes of a model once an update has rebuilt what cooling gives up."""
-    return model_bytes(sizes.n_examples, row_bytes, sizes.n_free, cache_mb, len(classes or ()))
-
-
 def _cached(spec: ModelSpec, settings: Settings) -> int:
     """Return the megabytes of kernel rows that a model of this specification keeps."""
     return settings.cache_mb if task_of(spec).is_exact else 0
@@ -367,10 +341,7 @@ def limits_of(spec: ModelSpec, settings: Settings) -> Limits:
 
 def described_at_rest(spec: ModelSpec, found: Summary | None, settings: Settings) -> Description:
     """Return the description of a model at rest from its summary, without waking it."""
-    now = Description("live", n_features=spec.n_features, C=spec.C)
-    if found is not None and found.reported is not None:
-        counts, sizes = found.reported["classes"], Sizes(*found.reported["sizes"])
-        more = {"sizes": sizes, "classes": None if counts is None else dict(counts)}
-        now = Description("live", **found.reported | more)
-    memory = _bytes(now.sizes, now.row_bytes, now.classes, _cached(spec, settings))
-    return replace(now, memory=memory, cache_mb=settings.cache_mb, awake=False)
+    reported = None if found is None else found.reported
+    known = {"n_features": spec.n_features, "C": spec.C} if reported is None else Shown.in_document(reported)
+    now = Description("live", **known, cache_mb=settings.cache_mb, awake=False)
+    return replace(now, memory=now.needs(_cached(spec, settings)))

@@ -542,7 +542,7 @@ class ModelState:
         return labels
 
     @property
-    def classes(self) -> dict[Any, int] | None:
+    def counts(self) -> dict[Any, int] | None:
         """How many examples each class has, by label; None where there are no classes."""
         return self.estimator.counts if isinstance(self.estimator, Served) else None
 

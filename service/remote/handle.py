@@ -202,7 +202,7 @@ class RemoteReplica:
     delete = commands.DELETE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Decided(Published):
     """A version of which only what it decided of some rows is here."""
 
@@ -295,7 +295,7 @@ class RemoteModel(RemoteReplica):
             yield (decided := self.ask(commands.DECIDE(X, limit)))
             version, decision, prediction, classes = decided.result()
             found, sizes = (decision, prediction), self.published.sizes
-            return _Decided(version, None, sizes, X.shape[1], 0, None, None, classes=classes, found=found)
+            return _Decided(version=version, sizes=sizes, n_features=X.shape[1], classes=classes, found=found)
         seen, self._copied_at = self.published, time.monotonic()
         is_told = self.reported is not None or self._is_known
         if seen.predictor is not None or (is_told and not self._now.can_predict):

@@ -176,7 +176,7 @@ def of_window(state: ModelState) -> list[Any]:
 def of_parameters(state: ModelState) -> list[Any]:
     """Return what else a model tells of itself."""
     kernel = {name: value for name, value in state.kernel.items() if name != "gamma"}
-    return [state.C, kernel, state.gamma, state.parameters, state.robust, state.classes, state.sizes.n_examples]
+    return [state.C, kernel, state.gamma, state.parameters, state.robust, state.counts, state.sizes.n_examples]
 
 
 def decisions(state: ModelState) -> Any:

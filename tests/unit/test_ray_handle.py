@@ -20,7 +20,6 @@ from livesvm.service.feeds.state import View as ForecastsOfFeed
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Description, Glimpse, Reply
 from livesvm.service.hosting.logged import first_summary
-from livesvm.service.hosting.model import _SHOWN as SHOWN
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.models.commands import Batch, Command, Update
 from livesvm.service.models.published import Published
@@ -111,7 +110,7 @@ def version(number: int) -> Published:
 
 
 def view(number: int, life: tuple[str, int] = FIRST, state: ServingState = "live", *, stale: bool = False) -> View:
-    now = Description(state, number, n_features=1, C=2.0, can_predict=True)
+    now = Description(state, version=number, n_features=1, C=2.0, can_predict=True)
     return View(SPEC, state, None, stale, now, life, moment=number)
 
 
@@ -417,6 +416,5 @@ def test_a_model_at_rest_is_as_the_index_says_and_as_it_was_reported_last_once_i
 
 def told_of(version: int) -> dict[str, Any]:
     """Return what a summary tells of a model at a version."""
-    now = Description("live", version, n_features=1, C=2.0, can_predict=True)
-    shown = {name: getattr(now, name) for name in vars(now) if name in SHOWN}
-    return shown | {"sizes": list(vars(now.sizes).values()), "classes": None, "can_predict": True}
+    now = Description("live", version=version, n_features=1, C=2.0, can_predict=True)
+    return now.document()

@@ -7,16 +7,7 @@ from dataclasses import asdict
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from livesvm.service.api.answers.models import (
-    ClassCount,
-    ModelDescription,
-    ModelList,
-    RecentUpdates,
-    Recovery,
-    RobustLosses,
-    Warned,
-    Watched,
-)
+from livesvm.service.api.answers.models import ModelDescription, ModelList, RecentUpdates
 from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
 from livesvm.service.api.routes.access import (
     PAGE,
@@ -37,7 +28,7 @@ from livesvm.service.api.routes.access import (
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.errors import ModelUnavailable, Restoring, UnknownModel
 from livesvm.service.hosting.handle import ModelHandle
-from livesvm.service.models.learners import CHANGEABLE, task_of
+from livesvm.service.models.learners import task_of
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 
@@ -160,44 +151,19 @@ def _seen(published: Published) -> dict[str, object]:
 def description(model: ModelHandle, service: Parts) -> ModelDescription:
     """Return the API's description of a model."""
     spec, now, level = model.spec, model.describe(), service.health.durability
-    present = spec.model_dump(include=set(CHANGEABLE)) | now.parameters
-    return ModelDescription(
-        id=model.id,
-        state=now.state,
-        awake=now.awake,
-        task=spec.task,
-        kernel=now.kernel or spec.kernel.model_dump(),
-        C=now.C,
-        loss=spec.loss,
-        epsilon=present["epsilon"],
-        quantile=present["quantile"],
-        nu=present["nu"],
-        prior=present["prior"],
-        prior_estimate=present.get("prior_estimate"),
-        lam=present.get("lam", spec.lam),
-        robust=None if now.robust is None else RobustLosses(**now.robust),
-        fit_intercept=present["fit_intercept"],
-        gamma=now.gamma,
-        scale=present["scale"],
-        class_weight=present["class_weight"],
-        probability=spec.probability,
-        decision_function_shape=spec.decision_function_shape if task_of(spec).has_labels else None,
-        drift=None if now.drift is None else Watched.model_validate(now.drift),
-        labels=spec.labels,
-        classes=None if now.classes is None else [ClassCount(label=c, n_examples=n) for c, n in now.classes.items()],
-        window=spec.window.model_dump(),
-        version=now.version,
-        n_examples=now.sizes.n_examples,
-        n_features=now.n_features,
-        n_free=now.sizes.n_free,
-        n_bound=now.sizes.n_bound,
-        n_support=now.n_support,
-        max_violation=now.sizes.max_violation,
-        relative_gap=now.sizes.relative_gap,
-        durability=None if level is None else level.value,
-        queue_depth=now.queue_depth,
-        updated_at=moment(now.updated_at),
-        recovery=None if now.returned is None else Recovery(**vars(now.returned)),
-        error=now.error,
-        warnings=[Warned.model_validate(one) for one in now.warnings],
+    counts = None if now.counts is None else [{"label": c, "n_examples": n} for c, n in now.counts.items()]
+    return ModelDescription.model_validate(
+        spec.model_dump()
+        | now.parameters
+        | vars(now)
+        | vars(now.sizes)
+        | {
+            "id": model.id,
+            "kernel": now.kernel or spec.kernel.model_dump(),
+            "decision_function_shape": spec.decision_function_shape if task_of(spec).has_labels else None,
+            "classes": counts,
+            "durability": None if level is None else level.value,
+            "updated_at": moment(now.updated_at),
+            "recovery": None if now.returned is None else vars(now.returned),
+        }
     )
