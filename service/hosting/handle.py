@@ -22,13 +22,12 @@ from livesvm.service.history.recovery import Recovered
 from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted
-from livesvm.service.models.published import Published, Shown
+from livesvm.service.models.published import ModelRecord, Published
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import FeedSample, StepSample
-from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.resources.shared_threads import Steps
 from livesvm.service.resources.solve_scheduler import Solve
 
@@ -76,7 +75,7 @@ class Return:
 
 
 @dataclass(frozen=True)
-class Description(Shown):
+class Description(ModelRecord):
     """A model as it is now: its newest version, and how it is served; ``error`` is why it is not.
 
     ``memory`` is what it needs of the budget once an update has been made, in bytes; ``awake`` is whether its state is
@@ -84,6 +83,7 @@ class Description(Shown):
     """
 
     state: ServingState
+    id: str = ""
     awake: bool = True
     queue_depth: int = 0
     memory: int = 0
@@ -96,22 +96,6 @@ class Description(Shown):
         """Return the version as readers see it, without what it decides by."""
         classes = np.array(list(self.counts)) if self.counts else None
         return Published(**self.record(), classes=classes, shape=spec.decision_function_shape)
-
-    def sample(self, id: str) -> ModelSample:
-        """Return what the metrics show."""
-        sizes = vars(self.sizes)
-        drift = self.drift or {}
-        return ModelSample(
-            id,
-            self.state,
-            self.version,
-            **sizes,
-            queue_depth=self.queue_depth,
-            updated_at=self.updated_at,
-            error_before=drift.get("error"),
-            drift_evidence=drift.get("evidence"),
-            drift_alarm=None if self.drift is None else float(drift["alarm"] is not None),
-        )
 
 
 @dataclass(frozen=True)

@@ -32,12 +32,11 @@ from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted, page_of
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.outcome import Outcome
-from livesvm.service.models.published import Prediction, Published, Shown
+from livesvm.service.models.published import ModelRecord, Prediction, Published
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy, ModelState
 from livesvm.service.models.window import Limits
-from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.resources.shared_threads import Steps
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.settings import Settings
@@ -106,13 +105,11 @@ class HostedModel(Replica[ModelState]):
         return self.reader(X)
         yield
 
-    def stamp(self) -> object:
-        """Return everything that a description has."""
+    def sample(self) -> Description:
+        """Return the description, which has all that metrics show, and changes when anything of it does."""
         return self.describe()
 
-    def sample(self) -> ModelSample:
-        """Return the sample for the metrics."""
-        return self.describe().sample(self.id)
+    stamp = sample
 
     def describe(self) -> Description:
         """Describe the model in its present state."""
@@ -122,6 +119,7 @@ class HostedModel(Replica[ModelState]):
         return Description(
             self.state,
             **seen.record(),
+            id=self.id,
             queue_depth=self.queue_depth,
             memory=seen.needs(self._cache_mb),
             cache_mb=self.context.settings.cache_mb,
@@ -342,6 +340,6 @@ def limits_of(spec: ModelSpec, settings: Settings) -> Limits:
 def described_at_rest(spec: ModelSpec, found: Summary | None, settings: Settings) -> Description:
     """Return the description of a model at rest from its summary, without waking it."""
     reported = None if found is None else found.reported
-    known = {"n_features": spec.n_features, "C": spec.C} if reported is None else Shown.in_document(reported)
-    now = Description("live", **known, cache_mb=settings.cache_mb, awake=False)
+    known = {"n_features": spec.n_features, "C": spec.C} if reported is None else ModelRecord.in_document(reported)
+    now = Description("live", **known, id=spec.id or "", cache_mb=settings.cache_mb, awake=False)
     return replace(now, memory=now.needs(_cached(spec, settings)))

@@ -43,7 +43,7 @@ class Cut:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class ModelRecord:
     """What one version of a model shows, wherever it is asked for; nothing in it ever changes.
 
     ``row_bytes`` are those of one example's features, on average. ``counts`` has the examples of each label, in the
@@ -70,7 +70,7 @@ class Shown:
 
     def record(self) -> dict[str, Any]:
         """Return all that is shown, by name."""
-        return {one.name: getattr(self, one.name) for one in fields(Shown)}
+        return {one.name: getattr(self, one.name) for one in fields(ModelRecord)}
 
     def document(self) -> dict[str, Any]:
         """Return the same as numbers, lists and dicts that stores keep."""
@@ -89,12 +89,14 @@ class Shown:
         return model_bytes(n, self.row_bytes, n_free, cache_mb, len(self.counts or ()))
 
 
-_OF_STATE = [one.name for one in fields(Shown) if one.name not in ("n_features", "is_sparse", "n_support", "drift")]
+_OF_STATE = [
+    one.name for one in fields(ModelRecord) if one.name not in ("n_features", "is_sparse", "n_support", "drift")
+]
 """What a state has under the same name."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published(Shown):
+class Published(ModelRecord):
     """One version of a model, for readers, with what it decides by."""
 
     predictor: Any = None

@@ -126,7 +126,7 @@ def test_what_is_reached_without_a_path_is_what_the_path_reaches(
         update = drawn(rng, live)
         if step % 5 == 4:
             update = Update(update.add, update.remove, Edits(decay=0.5, C=None if spec.C is None else 0.3 + step / 10))
-        if not updated(live, update) or not live.sample().n_examples:
+        if not updated(live, update) or not live.sample().sizes.n_examples:
             continue
         command = [record for record in store.log("m", 0) if not record.aborted][-1]
         cold = ModelState.decode(spec, 64, before)
