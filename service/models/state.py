@@ -14,7 +14,7 @@ import numpy as np
 from livesvm.service.errors import NotSolved
 from livesvm.service.models.arrays import Key, Vector
 from livesvm.service.models.classifier import Served, ServedClassifier
-from livesvm.service.models.commands import CONVEX, DRIFT_ALARMS, NO_EDITS, Batch, Command, Edits, Robust, Update
+from livesvm.service.models.commands import CONVEX, DRIFT_ALARMS, NO_EDITS, Batch, Command, Edits, Update
 from livesvm.service.models.following import follow, learnt, sizes_of, window_after
 from livesvm.service.models.learners import (
     CHANGEABLE,
@@ -43,6 +43,7 @@ from livesvm.solvers.models.calibration import Calibration
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.pu.held_out import HeldOut
+from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.sparse import SparseRows
 
 GAP = 0.1
@@ -325,13 +326,13 @@ class ModelState:
         """What has an estimator of this task scale nothing."""
         return {"scale": "none"} if "scale" in parameters(self.spec, self.cache_mb) else {}
 
-    def _robust(self, edits: Edits) -> Robust | None:
+    def _robust(self, edits: Edits) -> Robustness | None:
         """Return the robust losses of the model now, with the sides of all examples that keep their labels."""
         robust = self.estimator.robustness() if self.is_fitted else None
         if robust is None:
             return None
         kept = {key: side for key, side in robust.outliers.items() if key not in edits.relabel}
-        return Robust(robust.theta, robust.s, kept)
+        return replace(robust, outliers=kept)
 
     @property
     def robust(self) -> dict[str, Any] | None:
@@ -347,7 +348,7 @@ class ModelState:
         if edits is None or edits.robust != CONVEX:
             return update
         now = self.estimator.robustness() if self.is_fitted else None
-        robust = None if now is None else Robust(1.0, now.s)
+        robust = None if now is None else Robustness(1.0, now.s)
         settled = replace(update, edits=replace(edits, robust=robust))
         if settled == Update(edits=NO_EDITS):
             raise InvalidInput("the model is not robust: its losses are convex already", field="robust")

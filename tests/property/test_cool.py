@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from livesvm.service.models.commands import Batch, Edits, Removal, Robust, Update
+from livesvm.service.models.commands import Batch, Edits, Removal, Update
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.window import Limits
+from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.sparse import SparseRows
 
 CACHE_MB = 16
@@ -68,7 +69,7 @@ class History:
         if step == 0:
             return Update(self.batch(40))
         if step == 3 and self.kind == "robust":
-            return Update(edits=Edits(robust=Robust(0.5, -0.5)))
+            return Update(edits=Edits(robust=Robustness(0.5, -0.5)))
         keys = list(state.window.arrivals)
         leaving = self.rng.choice(keys, int(self.rng.integers(0, 6)), replace=False).tolist()
         some = [key for key in keys if key not in leaving][:2]

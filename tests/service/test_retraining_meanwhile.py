@@ -14,7 +14,7 @@ import pytest
 from livesvm.service.errors import EmptyModel
 from livesvm.service.history.entries import Restoration
 from livesvm.service.jobs.retraining_worker import retrain
-from livesvm.service.models.commands import Batch, Edits, Removal, Robust, Update
+from livesvm.service.models.commands import Batch, Edits, Removal, Update
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy, ModelState
@@ -22,6 +22,7 @@ from livesvm.service.models.window import Limits
 from livesvm.service.store import codec
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.sparse import dense
 from tests.support.erasing import intent_of
 from tests.support.live_models import alive
@@ -99,8 +100,8 @@ MORE: dict[str, dict[str, Callable[[str], list[Update]]]] = {
     | {
         "class weight": changed(class_weight={"1": 3.0}),
         "intercept": changed(fit_intercept=False),
-        "robust": lambda case: [edits(robust=Robust(0.0, -0.5))],
-        "robust no more": lambda case: [edits(robust=Robust(0.0, -0.5)), edits(robust=Robust(1.0, -0.5))],
+        "robust": lambda case: [edits(robust=Robustness(0.0, -0.5))],
+        "robust no more": lambda case: [edits(robust=Robustness(0.0, -0.5)), edits(robust=Robustness(1.0, -0.5))],
         "C and a kernel": lambda case: [edits(C=7.0), edits(change=POLY)],
     },
     "balanced": COST
