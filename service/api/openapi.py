@@ -14,7 +14,6 @@ from livesvm.service.api.feed_updates import FeedUpdateRequest
 from livesvm.service.api.requests import (
     ApplyRequest,
     EraseRequest,
-    ExplainRequest,
     FeedEraseRequest,
     FeedRequest,
     FleetEraseRequest,
@@ -26,6 +25,7 @@ from livesvm.service.api.requests import (
     WebhookRequest,
     WhatIfRequest,
 )
+from livesvm.service.hosting.explain import ExplainRequest
 from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.settings import Settings

@@ -14,12 +14,12 @@ from livesvm.service.api.answers.questions import DriftAnswer, ExplainAnswer, Wh
 from livesvm.service.api.arrow import ARROW, OF_ROWS, of_answer
 from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
 from livesvm.service.api.predictions import BLOCK, of_rows
-from livesvm.service.api.requests import ExplainRequest, WhatIfRequest
+from livesvm.service.api.requests import WhatIfRequest
 from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, scope, within
 from livesvm.service.datasets.arrays import blocks
 from livesvm.service.hosting.coverage import Covering, Wanted, check, cover, memory_without_each
 from livesvm.service.hosting.drift import COPIES, DriftQuestion, look_for_drift
-from livesvm.service.hosting.explain import explain, memory_of_answer
+from livesvm.service.hosting.explain import ExplainRequest, explain, memory_of_answer
 from livesvm.service.hosting.handle import ModelHandle
 from livesvm.service.hosting.what_if import memory_of_answer as memory_of_change
 from livesvm.service.hosting.what_if import what_if
@@ -98,7 +98,7 @@ async def tell_why(id: ModelId, request: Request, service: Parts, max_seconds: M
     """
     body = await read_body(request)
     with service.questions.place():
-        asked = (await service.workers.run(parse_json, body, ExplainRequest)).question()
+        asked = await service.workers.run(parse_json, body, ExplainRequest)
         with service.budget.holding("updates", asked.X.nbytes):
 
             def explained(copy: ModelCopy) -> bytes:
