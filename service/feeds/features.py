@@ -233,10 +233,6 @@ class Past:
         """Return the newest ``n`` values, oldest first."""
         return self._values[len(self._values) - n :]
 
-    def back(self, n: int) -> float:
-        """Return the value ``n`` readings before the newest."""
-        return float(self._values[-1 - n])
-
 
 def shared_row(layout: Layout, history: History | Past, reading: Reading) -> Floats:
     """Return the features that all steps share, (shared,): lags, their mean, rolling statistics, other columns."""

@@ -524,16 +524,13 @@ class Forecaster:
             raise InvalidInput("holds known columns of times to come only", field="rows")
         if_so = Ahead(len(self.spec.known))
         if_so.newest, if_so.values = self.ahead.newest, {**self.ahead.values, **dict(plan.ahead)}
-        return [pending.forecast for pending in self._said(*self._from_now(self._newest_reading(), if_so))]
-
-    def _newest_reading(self) -> Reading:
-        return self.timeline.newest
+        return [pending.forecast for pending in self._said(*self._from_now(self.timeline.newest, if_so))]
 
     def _forecast_again(self) -> None:
         """Forecast again from the newest reading, of which more is known ahead than there was."""
         if self.rows is None:
             return
-        reading = self._newest_reading()
+        reading = self.timeline.newest
         lead = self.ahead.lead(reading.slot, self.steps)
         self.knowledge.longest = max(self.knowledge.longest, lead)
         if lead > self.knowledge.lead:

@@ -131,9 +131,7 @@ def _forecast_again(feed: Forecaster, rows: Rows, newest: int) -> None:
     """Forecast from the newest row, or from what is held where that is gone; not at all without a reading."""
     if not feed.timeline.past:
         return
-    ordinal = rows.by_slot.get(newest)
-    time, past = next(reversed(feed.timeline.past.items()))
-    reading = Reading(newest, time, past.values, past.held)
+    ordinal, reading = rows.by_slot.get(newest), feed.timeline.newest
     if ordinal is not None:
         feed.publish(reading, ordinal, feed.predict([ordinal])[0])
     else:

@@ -233,7 +233,7 @@ class Timeline:
         for row, time, cells in tail:
             if self.spec.target in cells:
                 self._check_names(cells, row)
-                given = tuple(_number(cells[name], name, row) for name in self.spec.columns)
+                given = self.given_in(cells, row)
                 known = given[len(given) - len(self.spec.known) :]
                 if not known or None in known or self.every is None or self.time is None or time is None:
                     ignored += 1
@@ -257,7 +257,7 @@ class Timeline:
     def _row(self, plan: Plan, cells: Row, time: float | None, row: int) -> bool:
         """Take one reading; say whether it changed anything."""
         self._check_names(cells, row)
-        given = tuple([_number(cells[name], name, row) for name in self.spec.columns])
+        given = self.given_in(cells, row)
         if self.spec.missing == "refuse" and None in given:
             name = self.spec.columns[given.index(None)]
             raise InvalidInput("is missing; missing='hold' or 'skip' takes such rows", field=name, row=row)

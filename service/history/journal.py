@@ -218,10 +218,6 @@ class Journal:
         """Keep a document that belongs to the model."""
         self._call("document", lambda store: store.put_document(at, data))
 
-    def delete_document(self, at: DocumentName) -> None:
-        """Remove a document that belongs to the model."""
-        self._call("document", lambda store: store.delete_document(at))
-
     def save_solution(self, solution: Solution) -> None:
         """Keep a solution in place of the one before."""
         self._call("solution", lambda store: store.save_solution(self.lease, solution))

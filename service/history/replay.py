@@ -18,7 +18,7 @@ import numpy as np
 from livesvm.service.errors import NotSolved, OutOfTime
 from livesvm.service.history.entries import Entry, decode_entry
 from livesvm.service.history.journal import Source
-from livesvm.service.history.versions import reapply, reapply_cold
+from livesvm.service.history.versions import reapply
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.commands import RULES, Batch, Command
 from livesvm.service.models.outcome import Outcome
@@ -190,7 +190,7 @@ class Replay:
         if not self.alone:
             return reapply(self.state, entry)
         before, sequence = self.state.encode(), self.state.sequence + 1
-        for attempt in (reapply, reapply_cold):
+        for attempt in (reapply, _without_path):
             try:
                 return attempt(self.state, entry)
             except FORESEEN:
@@ -214,6 +214,10 @@ class Replay:
             "as it may have been acknowledged, it is not taken back: start the version of LiveSVM that wrote it, "
             f"{back} and stop it, or delete the model"
         )
+
+
+def _without_path(state: ModelState, entry: Entry) -> Outcome:
+    return entry.apply_cold(state)
 
 
 def owes(source: Source, model: str, request: str | None) -> bool:

@@ -20,11 +20,6 @@ def reapply(state: ModelState, entry: Entry) -> Outcome:
         return entry.apply_cold(state)
 
 
-def reapply_cold(state: ModelState, entry: Entry) -> Outcome:
-    """Reach what an entry led to without the path to it; raises SolverError."""
-    return entry.apply_cold(state)
-
-
 def oldest_kept(store: Store, model: str) -> int:
     """Return the oldest version that can be had: the older snapshot's, or 0 while the log holds everything."""
     first = next(iter(store.log(model, 0)), None)

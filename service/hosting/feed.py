@@ -109,11 +109,6 @@ class HostedFeed(Replica[FeedState]):
         return seen
 
     @property
-    def served(self) -> HostedFeed | None:
-        """The feed itself, while it is awake."""
-        return None if self.shown is None else self
-
-    @property
     def glimpse(self) -> Glimpse | None:
         """What is known of it without waking it."""
         return glimpse_of(self.spec, self._summary)

@@ -270,10 +270,6 @@ class FeedHandle(Hosted, Protocol):
         """
 
     @property
-    def served(self) -> FeedHandle | None:
-        """The feed itself, if it is awake, and served."""
-
-    @property
     def shown(self) -> View | None:
         """The feed as readers see it; None while it is at rest, or not served."""
 

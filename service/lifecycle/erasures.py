@@ -306,7 +306,7 @@ class Erasures:
         home, id_ = self._home(stored)
         try:
             with self._lock:
-                self._deletions.end(stored)
+                self._deletions.end([stored], stored)
         except StoreError as error:
             log.warning("what %s has left could not be wiped: %s", stored, error)
         finally:
@@ -323,7 +323,7 @@ class Erasures:
                 raise ModelUnavailable("the service is being stopped")
             delete_feeds(self._feeds, some)
         with self._lock:
-            self._deletions.end_fleet(fleet, stored)
+            self._deletions.end(stored, FLEET + fleet)
 
     def _home(self, stored: str) -> tuple[Models | Feeds, str]:
         """Return the replica's holder, and the name that it has there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,16 +183,6 @@ class Update:
         return hashlib.sha256(codec.pack(parts)).digest()
 
 
-class Follower(Protocol):
-    """What commands are applied to: a model's state."""
-
-    def apply(self, command: Command, /) -> Outcome:
-        """Follow the path of a command."""
-
-    def apply_cold(self, command: Command, /) -> Outcome:
-        """Reach the same optimum without that path."""
-
-
 @dataclass(frozen=True)
 class Command:
     """One update with nothing left open: which examples come, under which keys, which go, and what changes of others.
@@ -228,13 +218,15 @@ class Command:
         """Itself if it only adds and removes: one path leads past several of these together."""
         return self if self.edits is None else None
 
-    def apply(self, state: Follower) -> Outcome:
-        """Follow the path; raises SolverError with the state as it was."""
-        return state.apply(self)
+    def apply(self, state: Any) -> Outcome:
+        """Have a model's state follow the path; raises SolverError with the state as it was."""
+        outcome: Outcome = state.apply(self)
+        return outcome
 
-    def apply_cold(self, state: Follower) -> Outcome:
-        """Reach the same optimum without the path; raises SolverError with the state as it was."""
-        return state.apply_cold(self)
+    def apply_cold(self, state: Any) -> Outcome:
+        """Have it reach the same optimum without the path; raises SolverError with the state as it was."""
+        outcome: Outcome = state.apply_cold(self)
+        return outcome
 
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
         """Return the answer to its caller."""

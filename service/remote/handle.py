@@ -392,11 +392,6 @@ class RemoteFeed(RemoteReplica):
         return self._seen
 
     @property
-    def served(self) -> RemoteFeed | None:
-        """The feed itself, if it is awake, and served."""
-        return self if self._seen is not None and self.is_served else None
-
-    @property
     def shown(self) -> Forecasts | None:
         """The feed as readers see it; None while it is at rest, or not served."""
         return self._seen if self.is_served else None

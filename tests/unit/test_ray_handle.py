@@ -359,9 +359,9 @@ def test_a_feed_may_be_stale_as_a_model_may(clock: Clock) -> None:
     assert not feed.stale
     feed.there._lose()
     assert feed.stale
-    assert (feed.state, feed.served) == ("restoring", None)
+    assert (feed.state, feed.shown) == ("restoring", None)
     hear(feed, reported, clock)
-    assert (feed.stale, feed.state, feed.served) == (False, "live", feed)
+    assert (feed.stale, feed.state, feed.shown) == (False, "live", feed.view)
 
 
 def feed_of(actor: Actor) -> tuple[RemoteFeed, FeedSpec]:
@@ -377,7 +377,7 @@ def test_a_feed_at_rest_shows_what_the_index_tells_of_it_and_no_forecasts(clock:
     awake = View(spec, "live", None, False, now, FIRST, moment=1)
     hear(feed, awake, clock)
     feed.learn()
-    assert (feed.served, feed.reported) == (feed, awake)
+    assert (feed.shown, feed.reported) == (feed.view, awake)
     shown: dict[str, Any] = {
         "state": "live",
         "version": 3,
@@ -391,7 +391,7 @@ def test_a_feed_at_rest_shows_what_the_index_tells_of_it_and_no_forecasts(clock:
     feed.there.take_news(News("first", 2, {"feed.f": View(spec, "live", None, False, found, FIRST, moment=2)}))
     feed.found_again(found)
     feed.learn()
-    assert (feed.served, feed.glimpse, feed.reported) == (None, Glimpse("level", **shown), None)
+    assert (feed.shown, feed.glimpse, feed.reported) == (None, Glimpse("level", **shown), None)
     with pytest.raises(Restoring):
         _ = feed.view
     hear(feed, awake, clock)  # late: it was reported since that it rests

@@ -144,8 +144,8 @@ async def write_back(id: FeedId, request: Request, service: Parts) -> Response:
 
 def description(feed: FeedHandle, service: Service, *, whole: bool = True) -> FeedDescription:
     """Return the API's description of a feed."""
-    live, seen, level = feed.served, feed.shown, service.health.durability
-    if live is None or seen is None:
+    seen, level = feed.shown, service.health.durability
+    if seen is None:
         return _described_at_rest(feed)
     found = dict(seen.settings)
     chosen = found["chosen"]
@@ -160,11 +160,11 @@ def description(feed: FeedHandle, service: Service, *, whole: bool = True) -> Fe
             "season": chosen["season"],
             "settings": found,
             "events": list(seen.announced) if whole else [],
-            "source": source_told(feed.id, live.spec.source, live.flow, seen.progress),
+            "source": source_told(feed.id, feed.spec.source, feed.flow, seen.progress),
             "durability": None if level is None else level.value,
-            "queue_depth": live.queue_depth,
+            "queue_depth": feed.queue_depth,
             "updated_at": moment(seen.updated_at),
-            "recovery": None if live.returned is None else Recovery(**vars(live.returned)),
+            "recovery": None if feed.returned is None else Recovery(**vars(feed.returned)),
         }
     )
 

@@ -116,15 +116,14 @@ def _row(model: ModelHandle) -> dict[str, object]:
 
 def _feed_row(feed: FeedHandle) -> dict[str, object]:
     """Return what an overview shows of a feed."""
-    live, seen = feed.served, feed.shown
-    if live is None or seen is None:
+    if (seen := feed.shown) is None:
         return _glimpsed(feed)
     return {
         "id": feed.id,
         "state": seen.state if feed.state == "live" else feed.state,
         "awake": True,
         "error": None,
-        "target": live.spec.target,
+        "target": feed.spec.target,
         "position": seen.position,
         "time": seen.time,
         "updated_at": moment(seen.updated_at),
