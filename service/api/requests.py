@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from livesvm.service.feeds.spec import FeedSpec
-from livesvm.service.feeds.wanted import Wanted
+from livesvm.service.feeds.wanted import WantedReadings
 from livesvm.service.fleets.names import FLEET_ID
 from livesvm.service.fleets.spec import FleetSpec
 from livesvm.service.hosting.what_if import WhatIfQuestion
@@ -344,9 +344,9 @@ class FeedEraseRequest(Request):
         """Return everything that is named."""
         return [str(time) for time in self.times]
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> WantedReadings:
         """Return the readings that are meant."""
-        return Wanted(tuple(str(time) for time in self.times), _text(self.begin), _text(self.end))
+        return WantedReadings(tuple(str(time) for time in self.times), _text(self.begin), _text(self.end))
 
 
 def _text(time: str | float | None) -> str | None:

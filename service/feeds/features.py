@@ -35,7 +35,7 @@ TOLERANCE = 0.01  #: by how much of a day, or of a week, so many readings may di
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """Which features rows have, in this order; one for all feeds that have the same."""
 
     lags: tuple[int, ...]
@@ -91,13 +91,13 @@ class Layout:
         return max(*backs, *(season + offset for season, offset in self.near), *(width for _, width in self.rolling), 1)
 
 
-def layout_of(spec: FeedSpec, season: int, every: Every) -> Layout:
+def layout_of(spec: FeedSpec, season: int, every: Every) -> RowLayout:
     """Return the features of a feed with a known season and distance."""
     rolling = sorted(spec.rolling_widths(), key=lambda pair: pair[0] == "std")
     has_calendar = spec.calendar and spec.time is not None
     cycles = calendar_cycles(every) if has_calendar else ()
     seasons = (season, *_weeks(season, spec.window, every)) if season else ()
-    layout = Layout(spec.lag_list, tuple(rolling), len(spec.features), len(spec.known), seasons, cycles)
+    layout = RowLayout(spec.lag_list, tuple(rolling), len(spec.features), len(spec.known), seasons, cycles)
     if spec.generation == 1:
         return _the_same(layout)
     more = replace(layout, changes=bool(spec.known), holidays=spec.holidays)
@@ -105,12 +105,12 @@ def layout_of(spec: FeedSpec, season: int, every: Every) -> Layout:
 
 
 @lru_cache(maxsize=256)
-def _the_same(layout: Layout) -> Layout:
+def _the_same(layout: RowLayout) -> RowLayout:
     """Return the first layout that was equal to this one."""
     return layout
 
 
-def _with_more(layout: Layout, window: int) -> Layout:
+def _with_more(layout: RowLayout, window: int) -> RowLayout:
     """Return a layout with what feeds of the second generation see: earlier seasons, their surroundings, weekends."""
     cycles = layout.cycles
     if DAY in cycles:
@@ -223,7 +223,7 @@ class History:
         self.count = int(arrays["count"])
 
 
-class Past:
+class PastValues:
     """A history as it was at an earlier reading; ``values`` are all up to that one, oldest first."""
 
     def __init__(self, values: Floats) -> None:
@@ -234,7 +234,7 @@ class Past:
         return self._values[len(self._values) - n :]
 
 
-def shared_row(layout: Layout, history: History | Past, reading: Reading) -> Floats:
+def shared_row(layout: RowLayout, history: History | PastValues, reading: Reading) -> Floats:
     """Return the features that all steps share, (shared,): lags, their mean, rolling statistics, other columns."""
     out = np.empty(layout.shared)
     newest, ends, n = history.newest(layout.reach), level_ends(layout), len(layout.lags)
@@ -254,7 +254,7 @@ def shared_row(layout: Layout, history: History | Past, reading: Reading) -> Flo
 
 
 @lru_cache(maxsize=64)
-def level_ends(layout: Layout) -> NDArray[np.int64]:
+def level_ends(layout: RowLayout) -> NDArray[np.int64]:
     """Return where lags and phases stand in the newest values, from the end; between them is space for the mean."""
     return np.array([*(-lag for lag in layout.lags), -1, *(-1 - back for back in layout.phases)], np.int64)
 
@@ -337,13 +337,13 @@ class Ahead:
         return np.array(out, np.float64).reshape(len(steps), -1)
 
 
-def seasonal_values(layout: Layout, history: History | Past, steps: tuple[int, ...]) -> Floats:
+def seasonal_values(layout: RowLayout, history: History | PastValues, steps: tuple[int, ...]) -> Floats:
     """Return the last known values of the phase of each step, and those around them, (steps, own levels)."""
     return history.newest(layout.reach)[seasonal_ends(layout, steps)]
 
 
 @lru_cache(maxsize=64)
-def seasonal_ends(layout: Layout, steps: tuple[int, ...]) -> NDArray[np.int64]:
+def seasonal_ends(layout: RowLayout, steps: tuple[int, ...]) -> NDArray[np.int64]:
     """Return where these stand in the newest values, from the end, (steps, own levels)."""
     around = [(season, 0) for season in layout.seasons] + list(layout.near)
     found = [[-1 - max(0, seasonal_back(season, step) + offset) for season, offset in around] for step in steps]
@@ -351,7 +351,7 @@ def seasonal_ends(layout: Layout, steps: tuple[int, ...]) -> NDArray[np.int64]:
 
 
 def own_rows(
-    layout: Layout, spec: FeedSpec, every: Every, zone: tzinfo | None, parts: tuple[History, Reading, Ahead]
+    layout: RowLayout, spec: FeedSpec, every: Every, zone: tzinfo | None, parts: tuple[History, Reading, Ahead]
 ) -> Floats:
     """Return the features that steps have for themselves, (steps, own): seasonal values, calendar, known columns."""
     history, reading, ahead = parts
@@ -367,7 +367,7 @@ def own_rows(
 
 
 @lru_cache(maxsize=256)
-def _calendar_at(layout: Layout, every: Every, steps: tuple[int, ...], zone: tzinfo | None, time: float) -> Floats:
+def _calendar_at(layout: RowLayout, every: Every, steps: tuple[int, ...], zone: tzinfo | None, time: float) -> Floats:
     """Return what the calendar says of steps ahead of a time, (steps, calendar); feeds of one clock share it."""
     when = np.array([time, *(every.after(time, step) for step in steps)])
     found = calendar_rows(layout, when, zone)
@@ -375,12 +375,12 @@ def _calendar_at(layout: Layout, every: Every, steps: tuple[int, ...], zone: tzi
     return found
 
 
-def known_columns(layout: Layout, known: Floats, now: Floats) -> Floats:
+def known_columns(layout: RowLayout, known: Floats, now: Floats) -> Floats:
     """Return known columns (n, k) as features, with by how much they change from ``now`` (k,) or (n, k)."""
     return np.concatenate([known, known - now], axis=1) if layout.changes else known
 
 
-def calendar_rows(layout: Layout, when: Floats, zone: tzinfo | None) -> Floats:
+def calendar_rows(layout: RowLayout, when: Floats, zone: tzinfo | None) -> Floats:
     """Return what the calendar says of times, of which the first is that of the newest reading: (times - 1, calendar).
 
     Sines and cosines come cycle by cycle; then whether the newest reading lies in a weekend, and the one to come, and

@@ -96,7 +96,7 @@ class Tail(NamedTuple):
     cells: Row
 
 
-class Past(NamedTuple):
+class PastSlot(NamedTuple):
     """A slot as later rows are compared with it."""
 
     slot: int
@@ -128,7 +128,7 @@ class Timeline:
         self.time: float | None = None
         self.slot = -1
         self.last: tuple[float, ...] | None = None
-        self._past: dict[float, Past] = {}  # of a cool timeline those behind what is packed
+        self._past: dict[float, PastSlot] = {}  # of a cool timeline those behind what is packed
         self._packed: Mapping[str, Any] | None = None  # the same as arrays, which nothing changes
         self.waiting: list[tuple[float, Given]] = []  # until the distance is found
         self.digits: times.Digits | None = None  # what whole numbers are in its column of times
@@ -139,7 +139,7 @@ class Timeline:
         self._tail: list[Tail] = []  # of a call that is being read
 
     @property
-    def past(self) -> dict[float, Past]:
+    def past(self) -> dict[float, PastSlot]:
         """The last window by time, oldest first; that of a cool timeline comes back from its arrays now."""
         if self._packed is not None:
             self._past, self._packed = _unpacked(self._packed) | self._past, None
@@ -294,7 +294,7 @@ class Timeline:
             if before is None:
                 before = (first or (0.0,) * len(nothing)) if beyond or time in times else one.values
             before = tuple(old if new is None else new for new, old in zip(given, before, strict=True))
-            self.past[time] = Past(one.slot, given, before, given[0] is None)
+            self.past[time] = PastSlot(one.slot, given, before, given[0] is None)
             if before != one.values or given != one.given:
                 changed[one.slot] = before
         self.last = before
@@ -635,16 +635,16 @@ def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _unpacked(arrays: Mapping[str, Any]) -> dict[float, Past]:
+def _unpacked(arrays: Mapping[str, Any]) -> dict[float, PastSlot]:
     """Return the last window by time, of its arrays."""
     columns = (arrays[name].tolist() for name in PAST)
     found = zip(*columns, strict=True)
     return {time: _past(slot, _given(given), tuple(values), held) for time, slot, held, given, values in found}
 
 
-def _past(slot: int, given: Given, values: tuple[float, ...], held: bool) -> Past:
+def _past(slot: int, given: Given, values: tuple[float, ...], held: bool) -> PastSlot:
     """Return a slot that holds its values once, where all of them were given."""
-    return Past(slot, values if given == values else given, values, held)
+    return PastSlot(slot, values if given == values else given, values, held)
 
 
 def _listed(arrays: Mapping[str, Any], name: str) -> list[tuple[float, Given]]:

@@ -1,6 +1,6 @@
 """Entries of the log: how each is encoded, applied and answered.
 
-A new kind of entry is a class here (or elsewhere, with its line in ``KINDS``) that does what :class:`Entry` says.
+A new kind of entry is a class here (or elsewhere, with its line in ``KINDS``) that does what :class:`LogEntry` says.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from livesvm.service.store import codec
 from livesvm.service.store.base import Durability
 
 
-class Entry(Protocol):
+class LogEntry(Protocol):
     """One entry; ``request`` is the Idempotency-Key that it came with, ``rules`` are what it was judged by."""
 
     @property
@@ -170,14 +170,14 @@ class Retraining(_Whole):
         return {"action": "retrain", "job": self.job, "changed": self.changed}
 
 
-KINDS: dict[str, Callable[[dict[str, Any]], Entry]] = {
+KINDS: dict[str, Callable[[dict[str, Any]], LogEntry]] = {
     "restored": Restoration.from_document,
     "retrained": Retraining.from_document,
 }
 """How entries are read, by the field that none but their kind has; what has none of these is a command."""
 
 
-def decode_entry(data: bytes) -> Entry:
+def decode_entry(data: bytes) -> LogEntry:
     """Return the entry in a record; raises StoreDamaged or StoreTooNew."""
     document: dict[str, Any] = codec.decode(data)
     for field, read in KINDS.items():

@@ -10,7 +10,7 @@ from functools import partial
 from typing import NoReturn, Protocol, TypeVar
 
 from livesvm.service.errors import IdempotencyConflict, ModelUnavailable, RequestErased
-from livesvm.service.history.erasure import Left
+from livesvm.service.history.erasure import Remainder
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.store.base import (
@@ -88,7 +88,7 @@ class Journal:
     fenced: bool = False
     behind: bool = False
     known: int = 0
-    left: Left = field(default_factory=Left)
+    left: Remainder = field(default_factory=Remainder)
     _debts: list[Callable[[], None]] = field(default_factory=list)
     _is_unsure: bool = False
     _attempt: int = 0

@@ -10,18 +10,18 @@ from typing import Any, Protocol
 import numpy as np
 
 from livesvm.service.feeds.commands import Progress
-from livesvm.service.feeds.forecaster import Change
+from livesvm.service.feeds.forecaster import StepUpdate
 from livesvm.service.feeds.past_forecasts import PastForecastsQuery
 from livesvm.service.feeds.source_reader import Flow
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.state import FeedState, View
 from livesvm.service.feeds.step_model import Recipe
-from livesvm.service.feeds.wanted import Wanted as WantedReadings
+from livesvm.service.feeds.wanted import WantedReadings
 from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.history.recovery import Recovered
 from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Update
-from livesvm.service.models.examples import Page, Wanted
+from livesvm.service.models.examples import WantedExamples, WindowPage
 from livesvm.service.models.published import ModelRecord, Published
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
@@ -127,7 +127,7 @@ class Glimpse:
     forecasts: list[dict[str, Any]] | None = None  #: None where they are too many, or not known before
 
 
-class RecentUpdates(Protocol):
+class RecentWork(Protocol):
     """What a model has done lately."""
 
     @property
@@ -168,7 +168,7 @@ class Reader(Protocol):
         """Return the version that decides rows X (m, d); the step may wake the model, or wait until it is asked for."""
 
     @property
-    def recent(self) -> RecentUpdates:
+    def recent(self) -> RecentWork:
         """What its newest updates did, and how many rows it has predicted."""
 
 
@@ -244,7 +244,7 @@ class ModelHandle(Hosted, Reader, Protocol):
     def copy(self) -> Future[ModelCopy]:
         """Copy the version that is newest when its turn comes, for a job."""
 
-    def examples(self, wanted: Wanted) -> Future[Page]:
+    def examples(self, wanted: WantedExamples) -> Future[WindowPage]:
         """Return some of the examples of the version that is newest when its turn comes."""
 
     def checkpoint(self) -> Future[dict[str, Any]]:
@@ -302,7 +302,7 @@ class FeedHandle(Hosted, Protocol):
     def take(self, job: str, recipes: Sequence[Recipe], request: str | None) -> Future[Reply]:
         """Learn the window again with what a job has found."""
 
-    def update(self, changes: Sequence[Change], request: str | None, solve: Solve | None = None) -> Future[Reply]:
+    def update(self, changes: Sequence[StepUpdate], request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Have the models of some steps hold fewer examples, or another C."""
 
     def seen(self, wanted: WantedReadings | None) -> Future[Seen]:

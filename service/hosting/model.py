@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from livesvm.service.errors import EmptyModel, UnknownModel
-from livesvm.service.history.entries import Entry, Restoration, Retraining, digest_of_restore, digest_of_swap
+from livesvm.service.history.entries import LogEntry, Restoration, Retraining, digest_of_restore, digest_of_swap
 from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.history.recovery import Means, Recovered, recover
 from livesvm.service.history.replay import Patience
@@ -29,14 +29,14 @@ from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.audit import changed
 from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Update
-from livesvm.service.models.examples import Page, Wanted, page_of
+from livesvm.service.models.examples import WantedExamples, WindowPage, page_of
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.published import ModelRecord, Prediction, Published
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy, ModelState
-from livesvm.service.models.window import Limits
+from livesvm.service.models.window import WindowLimits
 from livesvm.service.resources.shared_threads import Steps
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.settings import Settings
@@ -228,7 +228,7 @@ class HostedModel(Replica[ModelState]):
         return self.current.copy()
 
     @queued(reads=True)
-    def examples(self, wanted: Wanted) -> Page:
+    def examples(self, wanted: WantedExamples) -> WindowPage:
         """Return some examples of the newest version when the turn comes."""
         return page_of(self.current, wanted)
 
@@ -288,7 +288,7 @@ class HostedModel(Replica[ModelState]):
                 now, changed = found.brought_up_to(self.current)
             return self._execute(Retraining(found.job, now, request, time.time(), changed), digest, solve)
 
-    def _execute(self, entry: Entry, digest: bytes, solve: Solve) -> Reply:
+    def _execute(self, entry: LogEntry, digest: bytes, solve: Solve) -> Reply:
         """Log, then apply, then publish, then answer."""
         state, metrics, task = self.current, self.context.source.metrics, self.spec.task
 
@@ -331,10 +331,10 @@ def _cached(spec: ModelSpec, settings: Settings) -> int:
     return settings.cache_mb if task_of(spec).is_exact else 0
 
 
-def limits_of(spec: ModelSpec, settings: Settings) -> Limits:
+def limits_of(spec: ModelSpec, settings: Settings) -> WindowLimits:
     """Return what the window of a model may hold."""
     window = spec.window
-    return Limits(settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds)
+    return WindowLimits(settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds)
 
 
 def described_at_rest(spec: ModelSpec, found: Summary | None, settings: Settings) -> Description:

@@ -38,7 +38,7 @@ from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Reply, Return
 from livesvm.service.hosting.logged import Logged, S
 from livesvm.service.hosting.mailbox import Mailbox
-from livesvm.service.hosting.memory import Held
+from livesvm.service.hosting.memory import HeldMemory
 from livesvm.service.logs.audit import changed
 from livesvm.service.models.size import FIXED_BYTES
 from livesvm.service.models.types import ServingState
@@ -87,7 +87,7 @@ def queued(
     return as_queued
 
 
-class Owner(Protocol):
+class ReplicaOwner(Protocol):
     """The owner of all replicas of a kind, by id, and of the memory that they share."""
 
     def woke(self, replica: Any) -> None:
@@ -111,7 +111,7 @@ class Replica(Logged[S]):
 
     _fault: tuple[ServingState, str] | None
 
-    def __init__(self, id: str, stored: str, found: Indexed, context: Context, owner: Owner) -> None:
+    def __init__(self, id: str, stored: str, found: Indexed, context: Context, owner: ReplicaOwner) -> None:
         super().__init__(id, stored, found, context)
         self._owner = owner
         self.found_again(found)
@@ -482,7 +482,7 @@ class Replica(Logged[S]):
         self.journal = journal
         self.checkpoints = Checkpoints(journal, Due.by(settings, self.worth), found)
         self.returned = Return.of(found)
-        self._held = self._held or Held(self.context.budget, str(self), self._owner.make_room)
+        self._held = self._held or HeldMemory(self.context.budget, str(self), self._owner.make_room)
         self._held.insist(FIXED_BYTES + found.state.held_bytes)
         self._publish(found.state)  # before it counts as awake, so that no reader sees it without
         self._state, self._is_broken, self.hot = found.state, False, found.state.hot_bytes

@@ -20,7 +20,7 @@ SIDES: tuple[Side, ...] = get_args(Side)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedExamples:
     """Which examples: those of ``keys``, each as text or as the whole number that it reads as; or a page of all.
 
     Parameters
@@ -35,7 +35,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Page:
+class WindowPage:
     """Some of a window's examples, oldest first; features (m, d), dense or sparse, everything else (m,).
 
     ``times`` are Unix seconds: when each happened, or arrived if nothing was said of that.
@@ -61,7 +61,7 @@ class Page:
     tags: Tags = field(default_factory=list)
 
 
-def page_of(state: ModelState, wanted: Wanted) -> Page:
+def page_of(state: ModelState, wanted: WantedExamples) -> WindowPage:
     """Return the examples that are wanted; raises UnknownKey."""
     arrivals = state.window.arrivals
     n = len(arrivals)
@@ -70,7 +70,7 @@ def page_of(state: ModelState, wanted: Wanted) -> Page:
         nothing = np.empty(0)
         width = state.window.n_features or 0
         none = (nothing, nothing, nothing, np.empty(0, np.int8), nothing, np.empty(0, np.bool_))
-        return Page(
+        return WindowPage(
             state.version,
             0,
             None,
@@ -89,7 +89,7 @@ def page_of(state: ModelState, wanted: Wanted) -> Page:
     has_one = (coefficient != 0.0) if coefficient.ndim == 1 else (coefficient != 0.0).any(axis=1)
     robust = estimator.robustness()
     outliers = {} if robust is None else robust.outliers
-    return Page(
+    return WindowPage(
         state.version,
         n,
         end if wanted.keys is None and end < n else None,

@@ -30,8 +30,8 @@ from livesvm.service.models.outcome import Outcome, Sizes
 from livesvm.service.models.proofs import proof_of
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.trained_on import TrainedOn
-from livesvm.service.models.watch import Scored, Watch
-from livesvm.service.models.window import Limits, Window
+from livesvm.service.models.watch import ScoredExamples, Watch
+from livesvm.service.models.window import Window, WindowLimits
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreDamaged
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, SolverError
@@ -138,13 +138,15 @@ class ModelState:
         self.look(afresh=edits.of_parameters)
         return self._with_warnings(self._watched([command], scored, outcome))
 
-    def _scored(self, commands: Sequence[Command]) -> list[Scored | None]:
+    def _scored(self, commands: Sequence[Command]) -> list[ScoredExamples | None]:
         """Return what the model makes of examples that commands bring, where it is watched."""
         if self.watch is None or not self.is_fitted:
             return []
         return [self.watch.score(self.estimator, command) for command in commands]
 
-    def _watched(self, commands: Sequence[Command], scored: Sequence[Scored | None], outcome: Outcome) -> Outcome:
+    def _watched(
+        self, commands: Sequence[Command], scored: Sequence[ScoredExamples | None], outcome: Outcome
+    ) -> Outcome:
         """Take what was scored, now that it is learnt; the outcome says where this gives an alarm."""
         for one in commands:
             if one.edits is not None and DRIFT_ALARMS in (one.edits.change or {}):
@@ -201,7 +203,7 @@ class ModelState:
         found = self.warnings
         return replace(outcome, more=outcome.more | {"warnings": found}) if found else outcome
 
-    def plan(self, update: Update, limits: Limits, most_classes: int, now: float, request: str | None) -> Command:
+    def plan(self, update: Update, limits: WindowLimits, most_classes: int, now: float, request: str | None) -> Command:
         """Return what an update means for this model, which it leaves as it is.
 
         Parameters

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from livesvm.service import crash
 from livesvm.service.errors import IdempotencyConflict, RequestErased
-from livesvm.service.history.erasure import Intent, Part
+from livesvm.service.history.erasure import ErasurePart, Intent
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.lifecycle.search import requests_of
 from livesvm.service.models.commands import Batch, Removal, Update
@@ -173,7 +173,7 @@ class Machine(RuleBasedStateMachine):
     def erase(self, data: Any, point: str | None) -> None:
         """Erase within the window or not; the next process ends what a crash cuts off, no request is done twice."""
         gone = data.draw(st.sets(st.integers(0, self.next_key - 1), min_size=1, max_size=4))
-        intent = Intent("m", (Part("m"),))
+        intent = Intent("m", (ErasurePart("m"),))
         going = requests_of(self.store.requests("m"), gone, ())
         intent = replace(intent, keys=tuple(map(intent.hash, gone)), requests=tuple(map(intent.hash, going)))
         if point is not None:

@@ -13,12 +13,12 @@ from livesvm.service.models.commands import Batch, Edits, Removal, Update
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
-from livesvm.service.models.window import Limits
+from livesvm.service.models.window import WindowLimits
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.sparse import SparseRows
 
 CACHE_MB = 16
-LIMITS = Limits(10**4, 10**3)
+LIMITS = WindowLimits(10**4, 10**3)
 D = 3
 PROBE = np.random.default_rng(1).normal(size=(20, D))
 KERNEL = {"name": "rbf", "gamma": 0.3}

@@ -13,7 +13,7 @@ from livesvm.service.client import Client
 from livesvm.service.models.commands import Batch, Edits, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
-from livesvm.service.models.window import Limits
+from livesvm.service.models.window import WindowLimits
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from livesvm.solvers.errors import NotOptimal
 from tests.service.conftest import Make
@@ -209,7 +209,7 @@ def test_what_is_reached_without_the_path_is_the_same(scale: Any, changed: dict[
     assert live.document()["changed"] == cold.document()["changed"]
 
 
-LIMITS = Limits(1000, 10)
+LIMITS = WindowLimits(1000, 10)
 
 
 def test_the_client_changes_and_rescales(make: Make, service: ServiceProcess) -> None:

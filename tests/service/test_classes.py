@@ -395,9 +395,9 @@ def test_a_model_written_with_signs_is_read() -> None:
 
 
 def planned(state: ModelState, update: Update) -> commands.Command:
-    from livesvm.service.models.window import Limits
+    from livesvm.service.models.window import WindowLimits
 
-    return state.window.plan(update, Limits(1000, 10), 0.0, None)
+    return state.window.plan(update, WindowLimits(1000, 10), 0.0, None)
 
 
 def decided(state: ModelState, X: Any) -> Any:

@@ -18,7 +18,7 @@ from livesvm.service.models.commands import Batch, Edits, Removal, Update
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy, ModelState
-from livesvm.service.models.window import Limits
+from livesvm.service.models.window import WindowLimits
 from livesvm.service.store import codec
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import InvalidInput
@@ -124,7 +124,7 @@ def spec_of(case: str) -> ModelSpec:
 
 
 def do(state: ModelState, update: Update, now: float = 1.0, **limits: Any) -> None:
-    state.apply(state.window.plan(update, Limits(1000, 10, **limits), now, None))
+    state.apply(state.window.plan(update, WindowLimits(1000, 10, **limits), now, None))
 
 
 def job(copy: ModelCopy, at: Path, **asked: Any) -> Retrained:

@@ -23,7 +23,7 @@ from livesvm.service.api.routes.access import FeedId, FleetId, ModelId, Parts, a
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.fleets.names import feed_of, name_of
 from livesvm.service.fleets.readings import ids_of
-from livesvm.service.lifecycle.erasures import Answered, ErasureRequest
+from livesvm.service.lifecycle.erasures import AnsweredErasure, ErasureRequest
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.lifecycle.search import respelled
 from livesvm.service.logs.calls import current, note
@@ -86,7 +86,7 @@ async def erase_everywhere(request: Request, service: Parts, idempotency_key: Id
 
 async def _erased(
     service: Service,
-    erase: Callable[[ErasureRequest], Answered],
+    erase: Callable[[ErasureRequest], AnsweredErasure],
     wanted: EraseRequest | FeedEraseRequest,
     request: str | None,
 ) -> Response:

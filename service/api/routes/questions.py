@@ -17,7 +17,7 @@ from livesvm.service.api.predictions import BLOCK, of_rows
 from livesvm.service.api.requests import WhatIfRequest
 from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, scope, within
 from livesvm.service.datasets.arrays import blocks
-from livesvm.service.hosting.coverage import Covering, Wanted, check, cover, memory_without_each
+from livesvm.service.hosting.coverage import Covering, WantedCoverage, check, cover, memory_without_each
 from livesvm.service.hosting.drift import COPIES, DriftQuestion, look_for_drift
 from livesvm.service.hosting.explain import ExplainRequest, explain, memory_of_answer
 from livesvm.service.hosting.handle import ModelHandle
@@ -49,7 +49,7 @@ def _asked(
 Asked = Annotated[DriftQuestion, Depends(_asked)]
 
 
-class Copied(Protocol[C]):
+class Copyable(Protocol[C]):
     """A model or a feed that can be copied."""
 
     def copy(self) -> Future[C]:
@@ -138,7 +138,7 @@ async def tell_drift(
     return Response(reported, media_type="application/json")
 
 
-async def covered(id: str, request: Request, service: Service, X: Rows, wanted: Wanted, media: str) -> Response:
+async def covered(id: str, request: Request, service: Service, X: Rows, wanted: WantedCoverage, media: str) -> Response:
     """Return an interval or a set of classes for each row; the first call of a version calibrates it."""
     live = service.models().get(id)
     check(live.spec, wanted)
@@ -159,7 +159,7 @@ def _decided(
     live: ModelHandle,
     covering: Covering,
     X: Rows,
-    wanted: Wanted,
+    wanted: WantedCoverage,
     service: Service,
     written: Callable[[dict[str, Any]], bytes],
 ) -> Steps[bytes]:
@@ -200,7 +200,7 @@ async def _worked_out(
 
 
 async def worked_out(
-    live: Copied[C],
+    live: Copyable[C],
     request: Request,
     service: Service,
     solve: Solve,

@@ -44,7 +44,7 @@ async def watch(request: Request, service: Parts) -> Response:
     Each event holds `ready`, `reasons` and `degraded` as /health/ready tells them, `models` and `feeds` that are new
     or have changed, and the ids of those that are `gone`, `gone_feeds`. Asked for again, it begins with all again.
     """
-    return event_stream(request, Changes(service).look, LOOK_SECONDS)
+    return event_stream(request, ChangedRows(service).look, LOOK_SECONDS)
 
 
 @router.get("/access", summary="See what your API key allows", responses=answers(200, Access, "What it allows."))
@@ -58,7 +58,7 @@ async def access(request: Request, service: Parts, given: Credentials) -> Respon
     return response_of(Access.model_validate(found))
 
 
-class Changes:
+class ChangedRows:
     """What one reader has been sent of a service, and what is new since."""
 
     def __init__(self, service: Service) -> None:
