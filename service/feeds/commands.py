@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -136,7 +135,7 @@ class Observations(FeedCall):
 
     def digest(self) -> bytes:
         """SHA-256 of the rows."""
-        return hashlib.sha256(codec.pack(self.table)).digest()
+        return codec.digest(self.table)
 
     def encode(self) -> bytes:
         """Return bytes for the log."""
@@ -164,7 +163,7 @@ class FeedTuning(FeedCall):
 
     def digest(self) -> bytes:
         """SHA-256 of what is asked."""
-        return hashlib.sha256(codec.pack({"tuned": self.job})).digest()
+        return codec.digest({"tuned": self.job})
 
     def encode(self) -> bytes:
         """Return bytes for the log."""
@@ -199,7 +198,7 @@ class FeedUpdate(FeedCall):
 
     def digest(self) -> bytes:
         """SHA-256 of what is asked."""
-        return hashlib.sha256(codec.pack({"updated": list(map(list, self.changes))})).digest()
+        return codec.digest({"updated": list(map(list, self.changes))})
 
     def encode(self) -> bytes:
         """Return bytes for the log."""

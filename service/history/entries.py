@@ -5,7 +5,6 @@ A new kind of entry is a class here (or elsewhere, with its line in ``KINDS``) t
 
 from __future__ import annotations
 
-import hashlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -199,13 +198,3 @@ def named_in(document: dict[str, Any]) -> Iterable[tuple[Key, Sequence[str]]]:
     tags, training = document.get("tags", {}), TrainedOn.in_arrays(document.get("arrays"))
     own = ((key, tags.get(key, ())) for key in (*document["keys"], *document.get("left", ())))
     return own if training is None else chain(own, training.named())
-
-
-def digest_of_restore(version: int) -> bytes:
-    """SHA-256 of what a request to go back asks."""
-    return hashlib.sha256(codec.pack({"restore": version})).digest()
-
-
-def digest_of_swap(job: str) -> bytes:
-    """SHA-256 of what a request to take a retraining over asks."""
-    return hashlib.sha256(codec.pack({"retrained": job})).digest()

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from livesvm.service.errors import EmptyModel, UnknownModel
-from livesvm.service.history.entries import LogEntry, Restoration, Retraining, digest_of_restore, digest_of_swap
+from livesvm.service.history.entries import LogEntry, Restoration, Retraining
 from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.history.recovery import Means, Recovered, recover
 from livesvm.service.history.replay import Patience
@@ -40,6 +40,7 @@ from livesvm.service.models.window import WindowLimits
 from livesvm.service.resources.shared_threads import Steps
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.settings import Settings
+from livesvm.service.store import codec
 from livesvm.service.store.base import Durability, Lease
 from livesvm.service.webhooks.messages import Happened
 from livesvm.solvers.errors import InvalidInput
@@ -140,12 +141,12 @@ class HostedModel(Replica[ModelState]):
 
     def restore(self, version: int, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Go back to a kept version, as a new one; ``request`` is its Idempotency-Key."""
-        digest = partial(digest_of_restore, version)
+        digest = partial(codec.digest, {"restore": version})
         return self.change(request, digest, partial(self._restore, version, request), solve)
 
     def swap(self, found: Retrained, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Put what a retraining has found in place of the model; ``request`` is its Idempotency-Key."""
-        digest = partial(digest_of_swap, found.job)
+        digest = partial(codec.digest, {"retrained": found.job})
         return self.change(request, digest, partial(self._swap, found, request), solve)
 
     def versions(self) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -180,7 +179,7 @@ class Update:
             "edits": self.edits and self.edits.document(),
             **({} if self.on_repeat == "refuse" else {"on_repeat": self.on_repeat}),
         }
-        return hashlib.sha256(codec.pack(parts)).digest()
+        return codec.digest(parts)
 
 
 @dataclass(frozen=True)

@@ -67,17 +67,10 @@ def page_of(state: ModelState, wanted: WantedExamples) -> WindowPage:
     n = len(arrivals)
     if not n:
         _places([], wanted.keys or ())
-        nothing = np.empty(0)
-        width = state.window.n_features or 0
-        none = (nothing, nothing, nothing, np.empty(0, np.int8), nothing, np.empty(0, np.bool_))
-        return WindowPage(
-            state.version,
-            0,
-            None,
-            [],
-            SparseRows.empty(0, width) if state.window.is_sparse else np.empty((0, width)),
-            *none,
-        )
+        width, none = state.window.n_features or 0, np.empty(0)
+        X = SparseRows.empty(0, width) if state.window.is_sparse else np.empty((0, width))
+        sides, outliers = np.empty(0, np.int8), np.empty(0, np.bool_)
+        return WindowPage(state.version, 0, None, [], X, none, none, none, sides, none, outliers)
     keys = list(arrivals)
     end = n if wanted.limit is None else min(n, wanted.offset + wanted.limit)
     places = np.arange(min(n, wanted.offset), end) if wanted.keys is None else _places(keys, wanted.keys)

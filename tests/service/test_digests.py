@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service.history.entries import digest_of_restore
 from livesvm.service.models.commands import Batch, Edits, Removal, Update
+from livesvm.service.store import codec
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.sparse import dense
 
@@ -71,7 +71,7 @@ DIFFERENT = {
 
 def test_every_part_of_an_update_is_part_of_its_digest() -> None:
     digests = {name: update.digest() for name, update in DIFFERENT.items()}
-    digests |= {f"version {version}": digest_of_restore(version) for version in (0, 1, 2)}
+    digests |= {f"version {version}": codec.digest({"restore": version}) for version in (0, 1, 2)}
     same = [pair for pair in combinations(digests, 2) if digests[pair[0]] == digests[pair[1]]]
     assert same == []
 
