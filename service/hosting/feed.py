@@ -111,7 +111,7 @@ class HostedFeed(Replica[FeedState]):
     @property
     def glimpse(self) -> Glimpse | None:
         """What is known of it without waking it."""
-        return glimpse_of(self.spec, self._summary)
+        return glimpse_of(self._summary)
 
     def news(self) -> Future[None] | None:
         """Return a future that ends once the feed is awake; None where it is, or cannot be."""
@@ -400,10 +400,8 @@ class HostedFeed(Replica[FeedState]):
         return reported
 
 
-def glimpse_of(spec: FeedSpec, found: Summary | None) -> Glimpse | None:
+def glimpse_of(found: Summary | None) -> Glimpse | None:
     """Return what its summary says of a feed at rest; None if nothing."""
     if found is None or found.reported is None:
         return None
-    return Glimpse(
-        spec.target, **found.reported | {"steps": tuple(StepSample(*step) for step in found.reported["steps"])}
-    )
+    return Glimpse(**found.reported | {"steps": tuple(StepSample(*step) for step in found.reported["steps"])})

@@ -115,7 +115,6 @@ class FeedCopy:
 class Glimpse:
     """What is reported of a feed while it is at rest; ``state`` is as in its view."""
 
-    target: str
     state: str
     version: int
     position: int

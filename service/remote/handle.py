@@ -415,7 +415,7 @@ class RemoteFeed(RemoteReplica):
     @property
     def glimpse(self) -> Glimpse | None:
         """What is known of it without waking it."""
-        return glimpse_of(self.spec, self._summary)
+        return glimpse_of(self._summary)
 
     @property
     def progress(self) -> Progress:

@@ -375,10 +375,6 @@ def test_a_steps_models_are_those_of_its_recipe_in_units_of_what_they_learn(sett
     np.testing.assert_allclose(step.predict(X), expected, atol=1e-6)
     back = StepModel.from_arrays(spec, step.to_arrays(), Given(X))
     assert (back.refits, back.recipe) == (step.refits, recipe) == (1, recipe)
-    before = {name: value for name, value in step.to_arrays().items() if name != "scale.core"}  # of earlier versions
-    old = StepModel.from_arrays(spec, before, Given(X)).scale
-    assert old is not None
-    assert old.core == 1.0
     other = -y[3]
     for one in (step, back):
         one.update(X[50:], y[50:], list(range(50, 60)), [0, 1])

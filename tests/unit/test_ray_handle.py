@@ -391,7 +391,7 @@ def test_a_feed_at_rest_shows_what_the_index_tells_of_it_and_no_forecasts(clock:
     feed.there.take_news(News("first", 2, {"feed.f": View(spec, "live", None, False, found, FIRST, moment=2)}))
     feed.found_again(found)
     feed.learn()
-    assert (feed.shown, feed.glimpse, feed.reported) == (None, Glimpse("level", **shown), None)
+    assert (feed.shown, feed.glimpse, feed.reported) == (None, Glimpse(**shown), None)
     with pytest.raises(Restoring):
         _ = feed.view
     hear(feed, awake, clock)  # late: it was reported since that it rests

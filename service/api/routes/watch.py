@@ -115,27 +115,16 @@ def _row(model: ModelHandle) -> dict[str, object]:
 
 
 def _feed_row(feed: FeedHandle) -> dict[str, object]:
-    """Return what an overview shows of a feed."""
-    if (seen := feed.shown) is None:
-        return _glimpsed(feed)
-    return {
-        "id": feed.id,
-        "state": seen.state if feed.state == "live" else feed.state,
-        "awake": True,
-        "error": None,
-        "target": feed.spec.target,
-        "position": seen.position,
-        "time": seen.time,
-        "updated_at": moment(seen.updated_at),
-        "recent": [{name: score.get(name) for name in _SCORED} for score in seen.recent],
-    }
-
-
-def _glimpsed(feed: FeedHandle) -> dict[str, object]:
-    """Return the same of a feed at rest, or of one that is not served."""
-    row: dict[str, object] = {"id": feed.id, "state": feed.state, "awake": False, "error": feed.reason}
-    if (seen := feed.glimpse) is None or feed.reason is not None:
+    """Return what an overview shows of a feed; of one at rest what is known without waking it."""
+    awake, reason = feed.shown, feed.reason if feed.shown is None else None
+    row: dict[str, object] = {"id": feed.id, "state": feed.state, "awake": awake is not None, "error": reason}
+    seen = awake or feed.glimpse
+    if seen is None or reason is not None:
         return row
-    recent = [{"step": step.step, "mae": step.error, "last_value_mae": step.naive_error} for step in seen.steps]
-    row |= {"state": seen.state, "target": seen.target, "position": seen.position, "time": seen.time}
-    return row | {"updated_at": moment(seen.updated_at), "recent": recent}
+    if awake is None:
+        recent = [{"step": step.step, "mae": step.error, "last_value_mae": step.naive_error} for step in seen.steps]
+    else:
+        recent = [{name: score.get(name) for name in _SCORED} for score in awake.recent]
+    row |= {"target": feed.spec.target, "position": seen.position, "time": seen.time}
+    row |= {"updated_at": moment(seen.updated_at), "recent": recent}
+    return row | {"state": seen.state if feed.state == "live" else feed.state}
