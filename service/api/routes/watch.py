@@ -121,10 +121,10 @@ def _feed_row(feed: FeedHandle) -> dict[str, object]:
     seen = awake or feed.glimpse
     if seen is None or reason is not None:
         return row
-    if awake is None:
-        recent = [{"step": step.step, "mae": step.error, "last_value_mae": step.naive_error} for step in seen.steps]
-    else:
+    if awake is not None:
         recent = [{name: score.get(name) for name in _SCORED} for score in awake.recent]
+    else:
+        recent = [{"step": step.step, "mae": step.error, "last_value_mae": step.naive_error} for step in seen.steps]
     row |= {"target": feed.spec.target, "position": seen.position, "time": seen.time}
     row |= {"updated_at": moment(seen.updated_at), "recent": recent}
     return row | {"state": seen.state if feed.state == "live" else feed.state}
