@@ -223,21 +223,13 @@ class History:
         self.count = int(arrays["count"])
 
 
-class PastValues:
-    """A history as it was at an earlier reading; ``values`` are all up to that one, oldest first."""
+def shared_row(layout: RowLayout, newest: Floats, reading: Reading) -> Floats:
+    """Return the features that all steps share, (shared,): lags, their mean, rolling statistics, other columns.
 
-    def __init__(self, values: Floats) -> None:
-        self._values = values
-
-    def newest(self, n: int) -> Floats:
-        """Return the newest ``n`` values, oldest first."""
-        return self._values[len(self._values) - n :]
-
-
-def shared_row(layout: RowLayout, history: History | PastValues, reading: Reading) -> Floats:
-    """Return the features that all steps share, (shared,): lags, their mean, rolling statistics, other columns."""
+    They are made of the ``newest`` values, ``layout.reach`` at least, oldest first.
+    """
     out = np.empty(layout.shared)
-    newest, ends, n = history.newest(layout.reach), level_ends(layout), len(layout.lags)
+    ends, n = level_ends(layout), len(layout.lags)
     at = ends.size
     out[:at] = newest[ends]
     out[n] = _mean(out[:n])
@@ -337,28 +329,29 @@ class Ahead:
         return np.array(out, np.float64).reshape(len(steps), -1)
 
 
-def seasonal_values(layout: RowLayout, history: History | PastValues, steps: tuple[int, ...]) -> Floats:
-    """Return the last known values of the phase of each step, and those around them, (steps, own levels)."""
-    return history.newest(layout.reach)[seasonal_ends(layout, steps)]
-
-
 @lru_cache(maxsize=64)
 def seasonal_ends(layout: RowLayout, steps: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return where these stand in the newest values, from the end, (steps, own levels)."""
+    """Return where seasonal values stand in the newest values, from the end, (steps, own levels).
+
+    These are the last known ones of the phase of each step, and those around them.
+    """
     around = [(season, 0) for season in layout.seasons] + list(layout.near)
     found = [[-1 - max(0, seasonal_back(season, step) + offset) for season, offset in around] for step in steps]
     return np.array(found, np.int64).reshape(len(steps), layout.own_levels)
 
 
 def own_rows(
-    layout: RowLayout, spec: FeedSpec, every: Every, zone: tzinfo | None, parts: tuple[History, Reading, Ahead]
+    layout: RowLayout, spec: FeedSpec, every: Every, zone: tzinfo | None, parts: tuple[Floats, Reading, Ahead]
 ) -> Floats:
-    """Return the features that steps have for themselves, (steps, own): seasonal values, calendar, known columns."""
-    history, reading, ahead = parts
+    """Return the features that steps have for themselves, (steps, own): seasonal values, calendar, known columns.
+
+    ``parts`` begin with the newest values, as of :func:`shared_row`.
+    """
+    newest, reading, ahead = parts
     steps = spec.horizons
     out = np.empty((len(steps), layout.own))
     at = layout.own_levels
-    out[:, :at] = seasonal_values(layout, history, steps)
+    out[:, :at] = newest[seasonal_ends(layout, steps)]
     if layout.calendar:
         out[:, at : at + layout.calendar] = _calendar_at(layout, every, steps, zone, reading.time)
     if layout.known:

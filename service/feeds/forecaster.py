@@ -273,9 +273,11 @@ class Forecaster:
         """Return the raw row of the newest reading: what steps share, (s,), and what they have besides, (steps, o)."""
         assert self.rows is not None
         assert self.timeline.every is not None
-        layout, parts = self.rows.layout, (self.history, reading, ahead or self.ahead)
+        layout = self.rows.layout
+        newest = self.history.newest(layout.reach)
+        parts = newest, reading, ahead or self.ahead
         own = own_rows(layout, self.spec, self.timeline.every, self.timeline.zone, parts)
-        return shared_row(layout, self.history, reading), own
+        return shared_row(layout, newest, reading), own
 
     def _advance(self, batch: list[Reading]) -> None:
         """Take a batch: forecast from all but its last reading, learn it, forecast from the last; score in order."""

@@ -126,20 +126,6 @@ class Glimpse:
     forecasts: list[dict[str, Any]] | None = None  #: None where they are too many, or not known before
 
 
-class RecentWork(Protocol):
-    """What a model has done lately."""
-
-    @property
-    def predicted(self) -> int:
-        """Rows that were predicted."""
-
-    def updates(self) -> list[dict[str, Any]]:
-        """Return the newest updates, newest first; may have to be asked for, which a thread does."""
-
-    def note_predicted(self, rows: int) -> None:
-        """Count rows that were predicted."""
-
-
 class Reader(Protocol):
     """What predicts: a model, or a copy of it."""
 
@@ -167,8 +153,11 @@ class Reader(Protocol):
         """Return the version that decides rows X (m, d); the step may wake the model, or wait until it is asked for."""
 
     @property
-    def recent(self) -> RecentWork:
-        """What its newest updates did, and how many rows it has predicted."""
+    def recent(self) -> Any:
+        """What its newest updates did, which may have to be asked for, and how many rows it has predicted.
+
+        See :class:`~livesvm.service.hosting.recent.Recent`.
+        """
 
 
 class Hosted(Protocol):

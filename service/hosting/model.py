@@ -32,7 +32,7 @@ from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import WantedExamples, WindowPage, page_of
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.outcome import Outcome
-from livesvm.service.models.published import ModelRecord, Prediction, Published
+from livesvm.service.models.published import ModelRecord, Published
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy, ModelState
@@ -84,15 +84,6 @@ class HostedModel(Replica[ModelState]):
         if self._recent is None:
             self._recent = Recent()
         return self._recent
-
-    def predict(self, X: Rows) -> Prediction:
-        """Decide rows X (m, d) by the newest version; raises EmptyModel or InvalidInput."""
-        seen = self.reader(X)
-        seen.check(self.spec, X, self.context.settings.max_predict_rows)
-        decision, prediction = seen.decide(self.spec, X)
-        self.context.source.metrics.predictions.labels(self.spec.task).inc(len(decision))
-        self.recent.note_predicted(len(decision))
-        return Prediction(seen.version, decision, prediction, self.stale)
 
     def reader(self, X: Rows) -> Published:
         """Return the newest version, whatever the rows; call it from a thread, as it may wake the model."""

@@ -22,19 +22,6 @@ from livesvm.solvers.pu.held_out import HeldOut, Threshold
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """Decision values (m,), of more than two classes (m, k), and predictions (m,) of one version.
-
-    ``stale`` if newer data may be unknown.
-    """
-
-    version: int
-    decision: Vector
-    prediction: NDArray[Any]
-    stale: bool
-
-
-@dataclass(frozen=True)
 class Cut:
     """How the threshold of decisions is asked for: by a largest share of alerts, or a least precision."""
 

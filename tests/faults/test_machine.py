@@ -32,7 +32,7 @@ from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.errors import InvalidInput, SolverError
 from tests.contract.redis_server import RedisServer
-from tests.support.live_models import alive
+from tests.support.live_models import alive, predicted
 
 pytestmark = pytest.mark.alone(reason="of replicas in the process of the test")
 
@@ -236,7 +236,7 @@ class Machine(RuleBasedStateMachine):
             X, y = (np.array(column) for column in zip(*window.values(), strict=True))
             fresh = IncrementalSVC(C=5.0, gamma=0.4, classes=(-1, 1)).fit(X, y)
             np.testing.assert_allclose(
-                self.live.predict(PROBE).decision, fresh.decision_function(PROBE), rtol=0, atol=1e-6
+                predicted(self.live, PROBE).decision, fresh.decision_function(PROBE), rtol=0, atol=1e-6
             )
 
     def teardown(self) -> None:

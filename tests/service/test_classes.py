@@ -21,7 +21,7 @@ from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.errors import NotOptimal
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
-from tests.support.live_models import FailingStore, alive
+from tests.support.live_models import FailingStore, alive, predicted
 
 WORDS = np.array(["ape", "bee", "cat", "dog"])
 CENTRES = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]])
@@ -53,7 +53,7 @@ def test_an_update_that_fails_with_a_new_class_leaves_the_others_as_they_were(
             live.update(Update(Batch(X[:1], np.array([new]))), None).result()
     live.update(Update(Batch(X[20:], y[20:])), None).result()
     expected = library(X, y).decision_function(PROBE)
-    np.testing.assert_allclose(live.predict(PROBE).decision, expected, atol=1e-8)
+    np.testing.assert_allclose(predicted(live, PROBE).decision, expected, atol=1e-8)
     live.stop()
     store.close()
 
@@ -411,9 +411,9 @@ def test_replay_gives_the_same_bits_and_an_update_that_fails_changes_nothing(tmp
     live.update(Update(Batch(X[:20], y[:20])), None).result()
     live.update(Update(edits=Edits(relabel={3: "bee"}, C=2.0)), None).result()
     live.update(Update(Batch(X[20:], y[20:]), Removal(oldest=4)), "named").result()
-    before = live.predict(PROBE)
+    before = predicted(live, PROBE)
     again = alive(store, store.acquire("m"), live.spec)
-    found = again.predict(PROBE)
+    found = predicted(again, PROBE)
     assert found.version == before.version
     np.testing.assert_array_equal(found.decision, before.decision)
     np.testing.assert_array_equal(found.prediction, before.prediction)

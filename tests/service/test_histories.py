@@ -22,7 +22,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput, SolverError
-from tests.support.live_models import FailingStore, alive, batch
+from tests.support.live_models import FailingStore, alive, batch, predicted
 from tests.support.solutions import ONE_CLASS, REGRESSION, SPEC, any_update, taken_back
 
 TASKS = pytest.mark.parametrize("spec", [SPEC, REGRESSION, ONE_CLASS], ids=lambda spec: spec.task)
@@ -193,5 +193,5 @@ def test_settings_bound_every_model(store: FailingStore) -> None:
     with pytest.raises(InvalidInput, match="12 examples, the limit is 9"):  # forgotten, and so asked again
         live.update(batch(1, 3), "first").result()
     with pytest.raises(InvalidInput, match="4 rows, the limit is 3"):
-        live.predict(np.ones((4, 2)))
+        predicted(live, np.ones((4, 2)))
     live.stop()
