@@ -57,7 +57,7 @@ class ModelRecord:
 
     def record(self) -> dict[str, Any]:
         """Return all that is shown, by name."""
-        return {one.name: getattr(self, one.name) for one in fields(ModelRecord)}
+        return {name: getattr(self, name) for name in _RECORD}
 
     def document(self) -> dict[str, Any]:
         """Return the same as numbers, lists and dicts that stores keep."""
@@ -76,9 +76,8 @@ class ModelRecord:
         return model_bytes(n, self.row_bytes, n_free, cache_mb, len(self.counts or ()))
 
 
-_OF_STATE = [
-    one.name for one in fields(ModelRecord) if one.name not in ("n_features", "is_sparse", "n_support", "drift")
-]
+_RECORD = [one.name for one in fields(ModelRecord)]
+_OF_STATE = [name for name in _RECORD if name not in ("n_features", "is_sparse", "n_support", "drift")]
 """What a state has under the same name."""
 
 
