@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from livesvm.service.history.erasure import BEGUN, begun
 from livesvm.service.history.rescue import rescued
 from livesvm.service.lifecycle.receipts import RECEIPT
-from livesvm.service.lifecycle.search import HeldNames, Sought, held, mark, words
+from livesvm.service.lifecycle.search import Naming, Sought, held, mark, words
 from livesvm.service.store import codec
 from livesvm.service.store.base import DocumentName, Head, Store, StoreDamaged
 
@@ -87,7 +87,7 @@ class NameIndex:
     def __init__(self, store: Store, data_dir: Path) -> None:
         self._store, self._data_dir = store, data_dir
 
-    def holding(self, sought: Sought) -> dict[str, HeldNames]:
+    def holding(self, sought: Sought) -> dict[str, Naming]:
         """Return what names any of it, by what that is stored under; of histories that may, all is read.
 
         Among them are those that name none, and have a key otherwise spelled, or a training that cannot be searched.
@@ -97,7 +97,7 @@ class NameIndex:
         buckets: list[list[str]] = [[] for _ in range(BUCKETS)]
         for id_ in ids:
             buckets[_bucket(id_)].append(id_)
-        wanted, found = _Wanted(sought), dict[str, HeldNames]()
+        wanted, found = _Wanted(sought), dict[str, Naming]()
         for number, those in enumerate(buckets):
             found |= self._of_bucket(number, those, sought, wanted, unfit)
         if self._erasures() != before:  # another service may have erased what was just read
@@ -116,11 +116,11 @@ class NameIndex:
 
     def _of_bucket(
         self, number: int, ids: Sequence[str], sought: Sought, wanted: _Wanted, unfit: set[str]
-    ) -> dict[str, HeldNames]:
+    ) -> dict[str, Naming]:
         before, heads = self._load(number), self._store.heads(ids)
         suspects, found, now, n_new = (
             wanted.suspects(before) | unfit,
-            dict[str, HeldNames](),
+            dict[str, Naming](),
             dict[str, IndexEntry](),
             0,
         )
@@ -141,7 +141,7 @@ class NameIndex:
 
     def _mended(
         self, id_: str, entry: IndexEntry | None, head: Head | None, sought: Sought
-    ) -> tuple[HeldNames, IndexEntry] | None:
+    ) -> tuple[Naming, IndexEntry] | None:
         """Read the log behind the snapshot that an entry knows; None if that is gone, or more has to be read."""
         if entry is None or head is None:
             return None
@@ -153,7 +153,7 @@ class NameIndex:
             return None
         return what, IndexEntry(_position(head, *known), np.union1d(entry.marks, _array(what.marks)))
 
-    def _read(self, id_: str, head: Head | None, sought: Sought) -> tuple[HeldNames, IndexEntry | None]:
+    def _read(self, id_: str, head: Head | None, sought: Sought) -> tuple[Naming, IndexEntry | None]:
         """Read all that is stored of one."""
         newest = [(one.sequence, one.saved_at) for one in self._store.snapshots(id_)[:1] if not one.is_damaged]
         what = held(self._store, self._data_dir, id_, sought)

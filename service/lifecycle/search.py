@@ -45,7 +45,7 @@ class Sought:
 
 
 @dataclass
-class HeldNames:
+class Naming:
     """What is named of that: ``names`` that were asked for, keys or tags; and ``tagged`` keys with such a tag.
 
     ``trainings`` are on datasets: rows of those sought, by the names of these datasets. ``unsearched`` are datasets
@@ -65,7 +65,7 @@ class HeldNames:
         return bool(self.names or self.tagged or self.trainings)
 
 
-def held(store: Store, data_dir: Path, stored: str, sought: Sought, *, behind: int = 0) -> HeldNames:
+def held(store: Store, data_dir: Path, stored: str, sought: Sought, *, behind: int = 0) -> Naming:
     """Return what is stored of a model or a feed and names any of it; raises StoreUnavailable.
 
     Feeds have times and no keys: of one the names of requests are looked at. Of the log only records ``behind`` one are
@@ -108,7 +108,7 @@ class _Looking:
     """What is found of that in one thing after the other; what is damaged may name all of it."""
 
     def __init__(self, sought: Sought) -> None:
-        self.held = HeldNames()
+        self.held = Naming()
         self._keys, self._tags, self._directories = set(sought.keys), set(sought.tags), sought.directories
         self._respelled = set(filter(None, map(respelled, sought.keys))) - self._keys
         self._as_words = {
